@@ -1,1 +1,24 @@
-//! audit
+//! The audit log: what every sandbox was asked to do and what came of it, one JSON object a line.
+//!
+//! Each line carries the SHA-256 of the line before, so a change anywhere breaks the chain at that
+//! place, and a small head file beside the log remembers the last line, so lines cut off at the end
+//! are missed too. [`AuditLog`] writes, [`verify()`] proves.
+//!
+//! The log never holds the value of an environment variable, and nothing in it is secret from the
+//! person who owns the machine. It is evidence, not a vault: whoever can rewrite the log *and* its
+//! head file whole can forge both. Keep [`Report::last`] somewhere else to rule that out.
+
+mod error;
+mod finding;
+mod head;
+mod line;
+mod log;
+mod record;
+mod tail;
+mod verify;
+
+pub use error::AuditError;
+pub use finding::{Finding, Problem, Report};
+pub use log::AuditLog;
+pub use record::{Record, Verdict};
+pub use verify::verify;

@@ -1,1 +1,27 @@
-//! sandbox
+//! Sandboxes: one guest program behind walls, and a handle to ask it things.
+//!
+//! A backend puts up walls, starts the guest and hands back the link; everything else is the
+//! same for all of them. This crate prints nothing and reads no environment: the edge decides.
+//! Entry points: [`Sandbox::start`] with a [`SandboxSpec`], and [`doctor`].
+
+mod backends;
+mod client;
+pub mod doctor;
+mod error;
+mod exec;
+mod guest_program;
+mod handle;
+pub mod limits;
+mod recorder;
+mod spec;
+
+pub use backends::Description;
+pub use client::{Batches, Port};
+pub use error::SandboxError;
+pub use exec::{Captured, Command, Input, Output, Remote, Running, Verdict};
+pub use guest_program::GUEST;
+pub use handle::{Ending, Sandbox};
+pub use limits::{Enforcement, Enforcer, LimitKind, Limits};
+pub use spec::{Backend, Network, RootSpec, SandboxSpec, WORKSPACE};
+
+pub use link::request;

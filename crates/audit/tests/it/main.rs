@@ -1,0 +1,78 @@
+//! The audit log as its users see it: write, share, tamper, verify.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+mod tamper;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+use audit::{AuditLog, Record, Report, verify};
+
+pub(crate) struct Log {
+    _dir: tempfile::TempDir,
+    pub(crate) path: PathBuf,
+}
+
+impl Log {
+    pub(crate) fn empty() -> Log {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        Log { _dir: dir, path }
+    }
+
+    pub(crate) fn with(count: usize) -> Log {
+        let log = Log::empty();
+        let handle = log.open();
+        for number in 0..count {
+            handle.append("s1", &end(number)).unwrap();
+        }
+        log
+    }
+
+    pub(crate) fn open(&self) -> AuditLog {
+        AuditLog::open(&self.path).unwrap()
+    }
+
+    pub(crate) fn head(&self) -> PathBuf {
+        self.path.with_extension("jsonl.head")
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        std::fs::read(&self.path).unwrap()
+    }
+
+    /// Changes the file in place: a writer that has it open goes on with the same file.
+    pub(crate) fn edit(&self, change: impl FnOnce(Vec<u8>) -> Vec<u8>) {
+        std::fs::write(&self.path, change(self.bytes())).unwrap();
+    }
+
+    pub(crate) fn keep_lines(&self, keep: impl Fn(usize) -> bool) {
+        self.edit(|bytes| {
+            let lines = bytes.split_inclusive(|&byte| byte == b'\n').enumerate();
+            lines
+                .filter(|(index, _)| keep(*index))
+                .flat_map(|(_, line)| line.to_vec())
+                .collect()
+        });
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        verify(&self.path).unwrap()
+    }
+}
+
+pub(crate) fn end(number: usize) -> Record {
+    Record::End {
+        cause: format!("cause {number}"),
+    }
+}
+
+pub(crate) fn texts(report: &Report) -> Vec<String> {
+    report.findings.iter().map(ToString::to_string).collect()
+}
+
+pub(crate) fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}

@@ -1,0 +1,235 @@
+//! Opening, appending, sharing, and going on after a crash.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
+
+use audit::{AuditError, AuditLog, Problem, Record, Verdict};
+
+use crate::{Log, end, mode, texts};
+
+#[test]
+fn every_kind_of_record_is_one_line() {
+    let log = Log::empty();
+    let handle = log.open();
+    let records = [
+        Record::Start {
+            backend: "native".into(),
+            walls: vec!["landlock".into()],
+            limits: BTreeMap::from([("memory".into(), "cgroup".into())]),
+            workspace: "/src".into(),
+        },
+        Record::Exec {
+            argv: vec!["sh".into(), "-c".into(), "echo \n\u{1b}]52;c;x\u{7}".into()],
+            cwd: "/workspace".into(),
+            env_names: vec!["PATH".into()],
+            terminal: true,
+        },
+        Record::ExecEnd {
+            outcome: "exit 0".into(),
+        },
+        Record::FileChange {
+            operation: "write".into(),
+            path: "a".into(),
+        },
+        Record::Connection {
+            host: "example.com".into(),
+            port: 443,
+            verdict: Verdict::Allowed,
+            because: "example.com".into(),
+            address: Some("192.0.2.1:443".into()),
+        },
+        Record::Approval {
+            what: "push".into(),
+            decision: "denied".into(),
+        },
+        Record::End {
+            cause: "closed".into(),
+        },
+    ];
+    for record in &records {
+        handle.append("s1", record).unwrap();
+    }
+
+    let text = String::from_utf8(log.bytes()).unwrap();
+    assert_eq!(text.lines().count(), records.len());
+    for (index, line) in text.lines().enumerate() {
+        assert!(!line.contains('\u{1b}'), "control characters are escaped");
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["seq"], index as u64 + 1);
+        assert_eq!(line["sandbox"], "s1");
+        assert_eq!(
+            serde_json::from_value::<Record>(line["event"].clone()).unwrap(),
+            records[index]
+        );
+    }
+    let report = log.report();
+    assert!(report.is_clean(), "{:?}", texts(&report));
+    assert_eq!(report.lines, 7);
+    assert!(
+        std::fs::read_to_string(log.head())
+            .unwrap()
+            .contains(&report.last)
+    );
+}
+
+#[test]
+fn files_and_folders_are_private() {
+    let log = Log::empty();
+    let path = log.path.with_file_name("new").join("deep").join("log");
+    AuditLog::open(&path)
+        .unwrap()
+        .append("s1", &end(0))
+        .unwrap();
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(&path.with_extension("head")), 0o600);
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+    assert_eq!(mode(path.parent().unwrap().parent().unwrap()), 0o700);
+}
+
+#[test]
+fn a_symlink_is_never_followed() {
+    let log = Log::empty();
+    let target = log.path.with_file_name("target");
+    std::fs::write(&target, "keep").unwrap();
+    symlink(&target, &log.path).unwrap();
+    assert!(matches!(
+        AuditLog::open(&log.path),
+        Err(AuditError::Open { .. })
+    ));
+    assert!(matches!(
+        audit::verify(&log.path),
+        Err(AuditError::Open { .. })
+    ));
+    assert_eq!(std::fs::read(&target).unwrap(), b"keep");
+}
+
+#[test]
+fn only_a_regular_file_is_a_log() {
+    let log = Log::empty();
+    assert!(matches!(
+        AuditLog::open("/dev/null"),
+        Err(AuditError::NotAFile { .. })
+    ));
+    std::fs::create_dir(&log.path).unwrap();
+    assert!(matches!(
+        AuditLog::open(&log.path),
+        Err(AuditError::Open { .. })
+    ));
+}
+
+#[test]
+fn many_writers_share_one_log() {
+    const WRITERS: usize = 8;
+    const LINES: usize = 200;
+    let log = Log::empty();
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let path = &log.path;
+            scope.spawn(move || {
+                let handle = AuditLog::open(path).unwrap();
+                for line in 0..LINES {
+                    handle.append(&format!("s{writer}"), &end(line)).unwrap();
+                }
+            });
+        }
+    });
+    let report = log.report();
+    assert!(report.is_clean(), "{:?}", texts(&report));
+    assert_eq!(report.lines, (WRITERS * LINES) as u64);
+    // Each writer's lines are all there, in its own order.
+    let text = String::from_utf8(log.bytes()).unwrap();
+    let mut next = [0; WRITERS];
+    for line in text.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let writer: usize = line["sandbox"].as_str().unwrap()[1..].parse().unwrap();
+        assert_eq!(line["event"]["cause"], format!("cause {}", next[writer]));
+        next[writer] += 1;
+    }
+    assert_eq!(next, [LINES; WRITERS]);
+}
+
+#[test]
+fn clones_of_a_handle_share_it() {
+    let log = Log::empty();
+    let handle = log.open();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let handle = handle.clone();
+            scope.spawn(move || (0..50).for_each(|n| handle.append("s1", &end(n)).unwrap()));
+        }
+    });
+    assert!(log.report().is_clean());
+    assert_eq!(log.report().lines, 200);
+}
+
+#[test]
+fn verify_sees_whole_lines_while_others_write() {
+    let log = Log::with(1);
+    std::thread::scope(|scope| {
+        let handle = log.open();
+        let writer =
+            scope.spawn(move || (0..300).for_each(|n| handle.append("s1", &end(n)).unwrap()));
+        while !writer.is_finished() {
+            let report = log.report();
+            assert!(report.is_clean(), "{:?}", texts(&report));
+        }
+    });
+}
+
+#[test]
+fn a_torn_line_is_kept_and_the_chain_goes_on_over_it() {
+    for cut in [1, 5, 40] {
+        let log = Log::with(3);
+        let whole = log.bytes();
+        // The power went during the write of line 4: part of it is there, the head is still at 3.
+        let torn = whole[..cut].to_vec();
+        log.edit(|mut bytes| {
+            bytes.extend(&torn);
+            bytes
+        });
+        assert!(
+            log.report()
+                .findings
+                .iter()
+                .any(|found| found.problem == Problem::NoNewline)
+        );
+
+        log.open().append("s1", &end(4)).unwrap();
+        assert!(
+            log.bytes()
+                .starts_with(&[whole, torn, b"\n".to_vec()].concat())
+        );
+        let report = log.report();
+        assert_eq!(report.findings.len(), 1, "{:?}", texts(&report));
+        assert_eq!(report.findings[0].problem, Problem::CutOff);
+        assert_eq!(report.findings[0].line, 4);
+        assert_eq!(report.lines, 5);
+    }
+}
+
+#[test]
+fn a_crash_between_line_and_head_is_healed() {
+    let log = Log::with(3);
+    let head = std::fs::read(log.head()).unwrap();
+    log.open().append("s1", &end(3)).unwrap();
+    std::fs::write(log.head(), head).unwrap();
+    assert!(log.report().is_clean());
+    log.open().append("s1", &end(4)).unwrap();
+    assert!(log.report().is_clean());
+}
+
+#[test]
+fn a_replaced_log_is_not_written_to() {
+    let log = Log::with(1);
+    let handle = log.open();
+    std::fs::rename(&log.path, log.path.with_extension("old")).unwrap();
+    assert!(matches!(
+        handle.append("s1", &end(1)),
+        Err(AuditError::Replaced { .. })
+    ));
+    std::fs::write(&log.path, "").unwrap();
+    assert!(matches!(
+        handle.append("s1", &end(1)),
+        Err(AuditError::Replaced { .. })
+    ));
+}

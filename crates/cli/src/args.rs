@@ -1,0 +1,128 @@
+//! Flags as people type them. Meaning is made of them elsewhere, once.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser};
+
+use crate::values::{Variable, parse_cpus, parse_duration, parse_pids, parse_size};
+
+/// A coding agent's workshop: every command it runs is sealed in a sandbox.
+#[derive(Debug, Parser)]
+#[command(name = "hotcell", version, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) subcommand: Subcommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Subcommand {
+    /// Runs one command in a fresh sandbox.
+    ///
+    /// Standard input, output and errors pass through byte for byte; the exit code is the
+    /// command's own, 124 when its time is over, 137 when a limit killed it, 125 when the
+    /// sandbox could not be started, 126 and 127 when the command could not.
+    Exec(Exec),
+    /// Says what protects a sandbox on this machine, proved by starting one.
+    Doctor(Doctor),
+    /// Works on audit logs.
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    /// Prints shell completions, for instance `hotcell completions bash`.
+    Completions { shell: clap_complete::Shell },
+    /// Prints the manual page.
+    Man,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Exec {
+    #[command(flatten)]
+    pub(crate) sandbox: SandboxFlags,
+
+    /// Wall time, for instance `30s`, `5m`, `1h`.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// A variable for the command; may be given many times.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<Variable>,
+
+    /// Runs the command on a terminal of its own.
+    #[arg(short = 't', long)]
+    pub(crate) terminal: bool,
+
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What a sandbox is to be; shared by all commands that start one.
+#[derive(Debug, Args)]
+pub(crate) struct SandboxFlags {
+    /// The one host folder inside, at `/workspace` [default: SAFEDIR, or `./workspace`].
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) workspace: Option<PathBuf>,
+
+    /// A folder with a root file system, instead of the host's own programs.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) rootfs: Option<PathBuf>,
+
+    /// The walls: `auto` takes the strongest that works here; `none` means no protection.
+    #[arg(long, value_name = "WALLS", value_parser = ["auto", "native", "none"])]
+    pub(crate) backend: Option<String>,
+
+    /// Memory, for instance `512M`, `2G`.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) memory: Option<u64>,
+
+    /// Processors, for instance `1`, `0.5`.
+    #[arg(long, value_name = "NUMBER", value_parser = parse_cpus)]
+    pub(crate) cpus: Option<f64>,
+
+    /// Processes and threads.
+    #[arg(long, value_name = "NUMBER", value_parser = parse_pids)]
+    pub(crate) pids: Option<u32>,
+
+    /// How much the workspace may grow.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) disk: Option<u64>,
+
+    /// Open files of one process.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(16..))]
+    pub(crate) open_files: Option<u64>,
+
+    /// How much one command may print.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_output: Option<u64>,
+
+    /// Refuses to start when nothing on this machine enforces one of the limits in full.
+    #[arg(long)]
+    pub(crate) strict_limits: bool,
+
+    /// Opens a host: `example.com`, `*.example.com`, `host:port`. May be given many times.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_net: Vec<String>,
+
+    /// Where to record every command, file write and connection
+    /// [default: `audit.jsonl` in the user's state folder].
+    #[arg(long, value_name = "FILE", env = "HOTCELL_AUDIT")]
+    pub(crate) audit: Option<PathBuf>,
+
+    /// Records nothing.
+    #[arg(long, conflicts_with = "audit")]
+    pub(crate) no_audit: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// For programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Finds every changed, removed or reordered line.
+    Verify { file: PathBuf },
+}

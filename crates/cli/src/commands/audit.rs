@@ -1,0 +1,21 @@
+//! `hotcell audit verify`: proves a log whole, or says where it is not.
+
+use std::path::Path;
+
+use crate::complaint::{Complaint, USAGE};
+
+#[allow(clippy::print_stdout)]
+pub(crate) fn verify(file: &Path) -> Result<u8, Complaint> {
+    let report = audit::verify(file).map_err(|error| {
+        Complaint::from_error(USAGE, &error)
+            .hint("name an audit log, such as `audit.jsonl`".to_owned())
+    })?;
+    for finding in &report.findings {
+        println!("{finding}");
+    }
+    match report.findings.len() {
+        0 => println!("{} lines, all whole and in order", report.lines),
+        count => println!("{} lines, {count} findings", report.lines),
+    }
+    Ok(u8::from(!report.is_clean()))
+}

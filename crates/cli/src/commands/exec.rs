@@ -1,0 +1,220 @@
+//! `hotcell exec`: one command in a fresh sandbox, its streams passed through byte for byte.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
+
+use bytes::Bytes;
+use sandbox::request::Status;
+use sandbox::{
+    Command, Input, LimitKind, Output, Remote, Running, Sandbox, SandboxError, SandboxSpec,
+    Verdict, limits,
+};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::runtime;
+use crate::args::Exec;
+use crate::complaint::{Complaint, warn};
+use crate::settings::sandbox_spec;
+use crate::terminal;
+
+/// Exit code of a command whose time was over.
+const TIMED_OUT: u8 = 124;
+/// Exit code of a command that a limit killed.
+const KILLED: u8 = 137;
+/// Exit code of a command whose reader went away.
+const BROKEN_PIPE: u8 = 141;
+
+const CHUNK: usize = 64 * 1024;
+
+pub(crate) fn run(exec: Exec) -> Result<u8, Complaint> {
+    if exec
+        .command
+        .first()
+        .is_some_and(|program| program.is_empty())
+    {
+        return Err(Complaint::usage("the command is empty")
+            .hint("write it after `--`, such as `hotcell exec -- ls`".to_owned()));
+    }
+    let mut spec = sandbox_spec(&exec.sandbox)?;
+    spec.limits.wall = exec.timeout;
+    spec.env.extend(
+        exec.env
+            .iter()
+            .map(|pair| (pair.name.clone(), pair.value.clone())),
+    );
+    let code = runtime()?.block_on(execute(spec, &exec))?;
+    // A thread may still wait for standard input; it must not keep this process.
+    std::process::exit(code.into())
+}
+
+async fn execute(spec: SandboxSpec, exec: &Exec) -> Result<u8, Complaint> {
+    let limits = spec.limits;
+    let sandbox = Sandbox::start(spec).await?;
+    let mut command = Command::new(&exec.command).stdin();
+    if exec.terminal {
+        let term = std::env::var_os("TERM").unwrap_or_else(|| "xterm-256color".into());
+        command = command.terminal(terminal::size()).env("TERM", term);
+    }
+    let outcome = match sandbox.exec(command).await {
+        Ok(running) => {
+            let raw = exec.terminal.then(terminal::Raw::enter);
+            let outcome = pass_through(running, exec.terminal).await;
+            drop(raw);
+            outcome
+        }
+        Err(error) => Err(error.into()),
+    };
+    let ending = sandbox.end().await;
+    match outcome {
+        Ok(verdict) => Ok(conclude(&verdict, &limits)),
+        Err(Stopped::OutputClosed) => Ok(BROKEN_PIPE),
+        // The guest itself fell to the memory limit, or to the end of the sandbox's time.
+        Err(Stopped::Broken(SandboxError::Stream(_) | SandboxError::Ended))
+            if ending.memory_kills > 0 =>
+        {
+            tell_limit(LimitKind::Memory, &limits);
+            Ok(KILLED)
+        }
+        Err(Stopped::Broken(error)) => Err(error.into()),
+    }
+}
+
+/// Why passing through stopped before the command ended.
+enum Stopped {
+    OutputClosed,
+    Broken(SandboxError),
+}
+
+impl From<SandboxError> for Stopped {
+    fn from(error: SandboxError) -> Self {
+        Self::Broken(error)
+    }
+}
+
+async fn pass_through(mut running: Running<'_>, is_terminal: bool) -> Result<Verdict, Stopped> {
+    let feeder = running.take_input().map(|input| tokio::spawn(feed(input)));
+    let relay = tokio::spawn(relay(running.remote(), is_terminal));
+    let (mut stdout, mut stderr) = (standard(1), standard(2));
+    let outcome = loop {
+        match running.next().await {
+            Ok(Output::Stdout(bytes)) => {
+                if stdout.write_all(&bytes).is_err() {
+                    break Err(Stopped::OutputClosed);
+                }
+            }
+            // Nobody may read errors; that stops no command.
+            Ok(Output::Stderr(bytes)) => drop(stderr.write_all(&bytes)),
+            Ok(Output::Ended(verdict)) => break Ok(verdict),
+            Err(error) => break Err(error.into()),
+        }
+    };
+    relay.abort();
+    if let Some(feeder) = feeder {
+        feeder.abort();
+    }
+    outcome
+}
+
+/// A standard stream without the line buffering of the library's own.
+fn standard(number: i32) -> ManuallyDrop<File> {
+    // SAFETY: the descriptor belongs to the process for its whole life and is never closed here.
+    ManuallyDrop::new(unsafe { File::from_raw_fd(number) })
+}
+
+/// Standard input to its end.
+async fn feed(mut input: Input) -> Result<(), SandboxError> {
+    let mut stdin = read_stdin();
+    while let Some(bytes) = stdin.recv().await {
+        input.write(bytes).await?;
+    }
+    Ok(())
+}
+
+/// Signals and changes of size, for as long as the command runs.
+async fn relay(remote: Remote, is_terminal: bool) -> Result<(), SandboxError> {
+    let listen = |kind| signal(kind).map_err(SandboxError::Launch);
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut hangup = listen(SignalKind::hangup())?;
+    let mut quit = listen(SignalKind::quit())?;
+    let mut resized = listen(SignalKind::window_change())?;
+    let mut interrupts = 0;
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => {
+                // A command that ignores two is ended by the third.
+                interrupts += 1;
+                let signal = if interrupts > 2 { libc::SIGKILL } else { libc::SIGINT };
+                remote.signal(signal).await?;
+            }
+            _ = terminate.recv() => remote.signal(libc::SIGTERM).await?,
+            _ = hangup.recv() => remote.signal(libc::SIGHUP).await?,
+            _ = quit.recv() => remote.signal(libc::SIGQUIT).await?,
+            _ = resized.recv(), if is_terminal => remote.resize(terminal::size()).await?,
+        }
+    }
+}
+
+/// Reads standard input on a thread: it may be a file or a terminal, which cannot be waited for
+/// in any other way without changing it for everybody who shares it.
+fn read_stdin() -> mpsc::Receiver<Bytes> {
+    let (chunks, receiver) = mpsc::channel(2);
+    std::thread::spawn(move || {
+        let mut stdin = standard(0);
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            match stdin.read(&mut buffer) {
+                Ok(length @ 1..) => {
+                    let bytes = Bytes::copy_from_slice(&buffer[..length]);
+                    if chunks.blocking_send(bytes).is_err() {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ => return,
+            }
+        }
+    });
+    receiver
+}
+
+fn conclude(verdict: &Verdict, limits: &limits::Limits) -> u8 {
+    match (verdict.limit, verdict.status) {
+        (Some(limit), _) => {
+            tell_limit(limit, limits);
+            if limit == LimitKind::WallTime {
+                TIMED_OUT
+            } else {
+                KILLED
+            }
+        }
+        (None, Status::Code(code)) => code as u8,
+        (None, Status::Signal(signal)) => 128u8.wrapping_add(signal as u8),
+    }
+}
+
+fn tell_limit(limit: LimitKind, limits: &limits::Limits) {
+    let size = |size| limits::bytes(size);
+    let (what, flag) = match limit {
+        LimitKind::Memory => (
+            format!("memory limit of {}", size(limits.memory)),
+            "--memory",
+        ),
+        LimitKind::Disk => (format!("disk limit of {}", size(limits.disk)), "--disk"),
+        LimitKind::Output => (
+            format!("output limit of {}", size(limits.output.unwrap_or(0))),
+            "--max-output",
+        ),
+        LimitKind::WallTime => (
+            format!("time limit of {:?}", limits.wall.unwrap_or_default()),
+            "--timeout",
+        ),
+        LimitKind::Cpu | LimitKind::Pids | LimitKind::OpenFiles => return,
+    };
+    warn(format!(
+        "the command was killed: {what} reached\nhint: raise it with `{flag}`"
+    ));
+}

@@ -1,0 +1,17 @@
+//! One file a command.
+
+pub(crate) mod audit;
+pub(crate) mod doctor;
+pub(crate) mod exec;
+pub(crate) mod pages;
+
+use crate::complaint::{Complaint, FAILED};
+
+/// The runtime of a command: one worker beside the thread that waits.
+fn runtime() -> Result<tokio::runtime::Runtime, Complaint> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Complaint::new(FAILED, format!("cannot start the runtime: {error}")))
+}

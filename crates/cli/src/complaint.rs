@@ -1,0 +1,135 @@
+//! What went wrong, for a person: one line, a hint where there is a fix, an exit code.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use sandbox::SandboxError;
+use sandbox::request::RefusalKind;
+
+/// Exit code for wrong input.
+pub(crate) const USAGE: u8 = 2;
+/// Exit code for a sandbox that could not be started or broke.
+pub(crate) const FAILED: u8 = 125;
+
+/// An error on its way to the person.
+#[derive(Debug)]
+pub(crate) struct Complaint {
+    text: String,
+    hint: Option<String>,
+    code: u8,
+}
+
+impl Complaint {
+    /// Wrong input.
+    pub(crate) fn usage(text: impl Display) -> Self {
+        Self::new(USAGE, text)
+    }
+
+    pub(crate) fn new(code: u8, text: impl Display) -> Self {
+        Self {
+            text: text.to_string(),
+            hint: None,
+            code,
+        }
+    }
+
+    /// An error with its causes.
+    pub(crate) fn from_error(code: u8, error: &(dyn std::error::Error + 'static)) -> Self {
+        let chain: Vec<String> = causes(error).map(ToString::to_string).collect();
+        Self::new(code, chain.join(": "))
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    #[allow(clippy::print_stderr)]
+    pub(crate) fn tell(self) -> ExitCode {
+        eprintln!("hotcell: {}", self.text);
+        if let Some(hint) = self.hint {
+            eprintln!("hint: {hint}");
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+fn causes<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
+
+impl From<SandboxError> for Complaint {
+    fn from(error: SandboxError) -> Self {
+        let code = match &error {
+            SandboxError::Workspace { .. }
+            | SandboxError::Image { .. }
+            | SandboxError::Unenforced { .. } => USAGE,
+            SandboxError::Refused(refusal) => match refusal.kind {
+                RefusalKind::NotFound => 127,
+                RefusalKind::Denied | RefusalKind::WrongType | RefusalKind::Invalid => 126,
+                _ => FAILED,
+            },
+            _ => FAILED,
+        };
+        Self::from_error(code, &error).hint(error.hint())
+    }
+}
+
+/// A note that does not stop anything.
+#[allow(clippy::print_stderr)]
+pub(crate) fn warn(text: impl Display) {
+    eprintln!("hotcell: {text}");
+}
+
+/// Prints what clap has to say: help as it is, errors in this program's own form.
+pub(crate) fn explain_usage(error: &clap::Error) -> ExitCode {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return ExitCode::from(USAGE);
+    }
+    let rendered = error.render().to_string();
+    let mut lines = rendered.lines();
+    let first = lines
+        .next()
+        .unwrap_or("wrong usage")
+        .trim_start_matches("error: ");
+    // What is missing stands on the lines below.
+    let missing: Vec<&str> = lines
+        .take_while(|line| line.starts_with("  "))
+        .map(str::trim)
+        .filter(|line| !line.starts_with('['))
+        .collect();
+    let text = match missing.is_empty() || !first.ends_with(':') {
+        true => first.to_owned(),
+        false => format!("{first} {}", missing.join(", ")),
+    };
+    Complaint::usage(text).hint(usage_hint(error)).tell()
+}
+
+fn usage_hint(error: &clap::Error) -> String {
+    let joined = |value: &ContextValue| match value {
+        ContextValue::String(text) => text.clone(),
+        ContextValue::Strings(texts) => texts.join(", "),
+        other => other.to_string(),
+    };
+    if let Some(suggestion) = error
+        .get(ContextKind::SuggestedArg)
+        .or(error.get(ContextKind::SuggestedSubcommand))
+    {
+        return format!("did you mean `{}`?", joined(suggestion));
+    }
+    if let Some(valid) = error.get(ContextKind::ValidValue) {
+        return format!("one of {}", joined(valid));
+    }
+    "`hotcell --help` and `hotcell help COMMAND` say what can be asked for".to_owned()
+}

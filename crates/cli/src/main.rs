@@ -1,0 +1,49 @@
+//! The `hotcell` program: reads flags, environment and files once, into typed values, and
+//! hands them to the crates that do the work. The only place that prints errors and chooses
+//! exit codes.
+
+mod args;
+mod commands;
+mod complaint;
+mod settings;
+mod terminal;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Arguments, AuditCommand, Subcommand};
+use crate::complaint::{Complaint, explain_usage};
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return explain_usage(&error),
+    };
+    start_tracing();
+    match run(arguments) {
+        Ok(code) => ExitCode::from(code),
+        Err(complaint) => complaint.tell(),
+    }
+}
+
+fn run(arguments: Arguments) -> Result<u8, Complaint> {
+    match arguments.subcommand {
+        Subcommand::Exec(exec) => commands::exec::run(exec),
+        Subcommand::Doctor(doctor) => commands::doctor::run(&doctor),
+        Subcommand::Audit(AuditCommand::Verify { file }) => commands::audit::verify(&file),
+        Subcommand::Completions { shell } => commands::pages::completions(shell),
+        Subcommand::Man => commands::pages::man(),
+    }
+}
+
+/// Quiet unless `HOTCELL_LOG` says otherwise, for instance `HOTCELL_LOG=info`.
+fn start_tracing() {
+    if let Ok(filter) = std::env::var("HOTCELL_LOG") {
+        let _ = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .try_init();
+    }
+}

@@ -1,0 +1,57 @@
+//! The person's own terminal: raw while a command in the sandbox has it, restored after.
+
+use std::io::{self, IsTerminal};
+use std::os::fd::AsRawFd;
+
+use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
+use sandbox::request::TerminalSize;
+
+nix::ioctl_read_bad!(get_size, libc::TIOCGWINSZ, libc::winsize);
+
+/// Size of the terminal that this program runs in; the classic one if it runs in none.
+pub(crate) fn size() -> TerminalSize {
+    let mut size = libc::winsize {
+        ws_row: 0,
+        ws_col: 0,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    // SAFETY: the structure outlives the call.
+    let known = unsafe { get_size(io::stdin().as_raw_fd(), &mut size) }.is_ok();
+    match known && size.ws_row > 0 && size.ws_col > 0 {
+        true => TerminalSize {
+            rows: size.ws_row,
+            columns: size.ws_col,
+        },
+        false => TerminalSize {
+            rows: 24,
+            columns: 80,
+        },
+    }
+}
+
+/// Raw mode, until this is dropped.
+pub(crate) struct Raw {
+    before: Termios,
+}
+
+impl Raw {
+    /// `None` if standard input is no terminal.
+    pub(crate) fn enter() -> Option<Self> {
+        let stdin = io::stdin();
+        if !stdin.is_terminal() {
+            return None;
+        }
+        let before = tcgetattr(&stdin).ok()?;
+        let mut raw = before.clone();
+        cfmakeraw(&mut raw);
+        tcsetattr(&stdin, SetArg::TCSANOW, &raw).ok()?;
+        Some(Self { before })
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.before);
+    }
+}

@@ -1,0 +1,60 @@
+//! The proxy's own answers: short plain texts that tell a wall from a bug.
+
+use bytes::Bytes;
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+
+use crate::connection::Reason;
+
+/// A server's body passed on as it comes, or a text of the proxy's own.
+pub(crate) type Body = Either<Incoming, Full<Bytes>>;
+
+const DENIED: HeaderName = HeaderName::from_static("x-hotcell-denied");
+
+/// An empty answer.
+pub(crate) fn status(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Either::Right(Full::default()));
+    *response.status_mut() = status;
+    response
+}
+
+/// Why a request did not go through.
+pub(crate) fn refusal(reason: &Reason) -> Response<Body> {
+    let code = reason.status();
+    if code != StatusCode::FORBIDDEN {
+        return text(code, &reason.to_string());
+    }
+    let mut lines = format!("denied: {reason}");
+    if let Some(rule) = reason.hint() {
+        lines.push_str(&format!("\nhint: --allow-net {rule}"));
+    }
+    let mut response = text(code, &lines);
+    let plain: String = reason
+        .to_string()
+        .chars()
+        .map(|c| if c.is_ascii() { c } else { '?' })
+        .collect();
+    if let Ok(value) = HeaderValue::from_str(&plain) {
+        response.headers_mut().insert(DENIED, value);
+    }
+    response
+}
+
+/// A problem that is not the wall's.
+pub(crate) fn text(code: StatusCode, text: &str) -> Response<Body> {
+    let mut response = status(code);
+    *response.body_mut() = Either::Right(Full::from(format!("hotcell: {text}\n")));
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
+}
+
+/// Ends the connection after this answer.
+pub(crate) fn closing(mut response: Response<Body>) -> Response<Body> {
+    response
+        .headers_mut()
+        .insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}

@@ -1,0 +1,158 @@
+//! What the proxy decides by, and the gate itself: rule, then address, then connection.
+//!
+//! Entry type: [`Egress`]. Nothing here reads a byte of the traffic.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use crate::attempt::Attempt;
+use crate::connection::{Connection, Reason, Verdict, tame};
+use crate::host::Target;
+use crate::resolve::{Resolver, SystemResolver, resolve};
+use crate::rules::{Allow, Rule};
+
+/// How long all the addresses of a target together may take to answer.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// So many connections may be open at once, unless told otherwise: the descriptors are the host's.
+const MAX_CONNECTIONS: usize = 256;
+
+type Log = Box<dyn Fn(Connection) + Send + Sync>;
+
+/// Everything that [`crate::serve`] decides by. One for each sandbox, shared by its streams.
+pub struct Egress {
+    pub(crate) allow: Allow,
+    resolver: Box<dyn Resolver>,
+    log: Log,
+    permits: Arc<Semaphore>,
+}
+
+impl Egress {
+    /// `log` hears of every attempt, allowed or not, once. It is called between reads of the
+    /// stream, so it should be quick.
+    pub fn new(allow: Allow, log: impl Fn(Connection) + Send + Sync + 'static) -> Egress {
+        Egress {
+            allow,
+            resolver: Box::new(SystemResolver),
+            log: Box::new(log),
+            permits: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+        }
+    }
+
+    /// Resolves names by something else than the host's resolver.
+    #[must_use]
+    pub fn with_resolver(self, resolver: impl Resolver + 'static) -> Egress {
+        Egress {
+            resolver: Box::new(resolver),
+            ..self
+        }
+    }
+
+    /// Allows so many open connections at once.
+    #[must_use]
+    pub fn with_max_connections(self, count: usize) -> Egress {
+        Egress {
+            permits: Arc::new(Semaphore::new(count)),
+            ..self
+        }
+    }
+
+    /// Checks `target` and connects to it. A failure has been told of; a success is told of by
+    /// the attempt that comes with it.
+    pub(crate) async fn connect(self: &Arc<Self>, target: &Target) -> Result<Upstream, Reason> {
+        let mut attempt = Attempt::new(self, target);
+        match self.reach(target).await {
+            Ok((stream, rule, address, permit)) => {
+                attempt.admit(rule.clone(), address);
+                Ok(Upstream {
+                    stream,
+                    attempt,
+                    permit,
+                })
+            }
+            Err(reason) => {
+                attempt.denied(reason.clone());
+                Err(reason)
+            }
+        }
+    }
+
+    async fn reach(
+        &self,
+        target: &Target,
+    ) -> Result<(TcpStream, &Rule, SocketAddr, OwnedSemaphorePermit), Reason> {
+        let Some(rule) = self.allow.find(target) else {
+            return Err(Reason::NoRule {
+                target: target.clone(),
+            });
+        };
+        let permits = Arc::clone(&self.permits);
+        let permit = permits.try_acquire_owned().map_err(|_| Reason::TooMany {
+            target: target.clone(),
+        })?;
+        let addresses = resolve(&*self.resolver, &self.allow, rule, target).await?;
+        let (stream, address) =
+            connect_to_first(&addresses)
+                .await
+                .map_err(|error| Reason::Connect {
+                    target: target.clone(),
+                    error,
+                })?;
+        // Small requests and answers must not wait for each other's acknowledgements.
+        let _ = stream.set_nodelay(true);
+        Ok((stream, rule, address, permit))
+    }
+
+    pub(crate) fn tell(&self, connection: Connection) {
+        (self.log)(connection);
+    }
+
+    /// Tells of an attempt of which not even the target could be read.
+    pub(crate) fn unreadable(&self, host: &str, reason: Reason) {
+        let verdict = Verdict::Denied { reason };
+        self.tell(Connection {
+            host: tame(host),
+            port: 0,
+            address: None,
+            verdict,
+        });
+    }
+}
+
+impl fmt::Debug for Egress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Egress")
+            .field("allow", &self.allow)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An open connection to a checked address. The permit is held as long as it is open.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    pub(crate) stream: TcpStream,
+    pub(crate) attempt: Attempt,
+    pub(crate) permit: OwnedSemaphorePermit,
+}
+
+/// Tries one address after the other, giving each its share of the time that is left.
+async fn connect_to_first(addresses: &[SocketAddr]) -> Result<(TcpStream, SocketAddr), String> {
+    let deadline = Instant::now() + CONNECT_PATIENCE;
+    let mut problem = "there is no address".to_owned();
+    for (index, &address) in addresses.iter().enumerate() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let share = left / u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);
+        match timeout_at(Instant::now() + share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok((stream, address)),
+            Ok(Err(error)) => problem = error.to_string(),
+            Err(_) => problem = "no answer in time".to_owned(),
+        }
+    }
+    Err(problem)
+}

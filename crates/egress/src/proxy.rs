@@ -1,0 +1,235 @@
+//! The proxy as its clients see it: `CONNECT`, and plain HTTP with absolute URLs.
+//!
+//! [`serve`] answers one stream until it ends. It never reads ahead of a decision: a request goes
+//! on only after its target was allowed, resolved, checked and connected to.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HOST, HeaderValue};
+use hyper::server::conn::http1::Builder;
+use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
+
+use crate::answer::{self, Body};
+use crate::attempt::Attempt;
+use crate::connection::{Reason, tame};
+use crate::egress::{Egress, Upstream};
+use crate::forward::{self, Bridge, MAX_HEAD};
+use crate::headers::{check_host, prepare_request};
+use crate::host::Target;
+use crate::tunnel;
+
+/// How long a client may take for the head of a request, from the end of the one before.
+const HEAD_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Answers one client until its stream ends, and the tunnel it may turn into.
+pub async fn serve<S>(stream: S, egress: Arc<Egress>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let session = Arc::new(Session {
+        egress: Arc::clone(&egress),
+        next: Mutex::new(None),
+        upstreams: Mutex::new(JoinSet::new()),
+    });
+    let service = service_fn(|request| {
+        let session = Arc::clone(&session);
+        async move { Ok::<_, Infallible>(session.answer(request).await) }
+    });
+    let served = http_server()
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    if let Err(error) = served.await {
+        report(&egress, &error);
+    }
+
+    let next = lock(&session.next).take();
+    match next {
+        Some(Next::Tunnel { client, upstream }) => {
+            if let Ok(client) = client.await {
+                tunnel::run(TokioIo::new(client), upstream, &egress.allow).await;
+            }
+        }
+        Some(Next::Bridge(bridge)) => tunnel::bridge(bridge).await,
+        None => {}
+    }
+    let mut upstreams = std::mem::take(&mut *lock(&session.upstreams));
+    upstreams.shutdown().await;
+}
+
+/// The same limits for every place where the sandbox speaks HTTP.
+pub(crate) fn http_server() -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .max_buf_size(MAX_HEAD)
+        .preserve_header_case(true)
+        // A client may end its side after the request and still wait for the answer.
+        .half_close(true);
+    builder
+}
+
+/// What hyper could not read was an attempt too; it has already answered it with 400.
+fn report(egress: &Egress, error: &hyper::Error) {
+    if error.is_parse() {
+        egress.unreadable(
+            "",
+            Reason::BadRequest {
+                error: error.to_string(),
+            },
+        );
+    } else {
+        tracing::debug!(%error, "proxy stream ended");
+    }
+}
+
+/// A lock that is held for single statements only, so a panic cannot leave it half-changed.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One client.
+struct Session {
+    egress: Arc<Egress>,
+    /// What the stream becomes after the answer that is being given.
+    next: Mutex<Option<Next>>,
+    /// Connections to servers whose answers are still on their way.
+    upstreams: Mutex<JoinSet<()>>,
+}
+
+enum Next {
+    Tunnel {
+        client: OnUpgrade,
+        upstream: Upstream,
+    },
+    Bridge(Bridge),
+}
+
+impl Session {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        if request.method() == Method::CONNECT {
+            return self.connect(request).await;
+        }
+        match request.uri().scheme_str() {
+            Some("http") => self.fetch(request).await,
+            Some(scheme) => {
+                let reason = Reason::Scheme {
+                    scheme: scheme.to_owned(),
+                };
+                self.refuse_unread(request.uri().host().unwrap_or_default(), reason)
+            }
+            None => {
+                let host = request.headers().get(HOST).map(|host| host.as_bytes());
+                let host = String::from_utf8_lossy(host.unwrap_or_default());
+                self.refuse_unread(&host, Reason::NotForProxy)
+            }
+        }
+    }
+
+    async fn connect(&self, mut request: Request<Incoming>) -> Response<Body> {
+        let uri = request.uri();
+        let text = match uri.authority() {
+            Some(authority) if uri.scheme().is_none() => authority.as_str(),
+            _ => "",
+        };
+        let target = match Target::parse(text, None) {
+            Ok(target) => target,
+            Err(error) => {
+                let reason = Reason::BadTarget {
+                    text: tame(text),
+                    error,
+                };
+                return self.refuse_unread(text, reason);
+            }
+        };
+        if request.headers().contains_key(HOST)
+            && let Err(reason) = check_host(&request, &target, target.port)
+        {
+            return self.refuse(&target, reason);
+        }
+        match self.egress.connect(&target).await {
+            Ok(upstream) => {
+                let client = hyper::upgrade::on(&mut request);
+                *lock(&self.next) = Some(Next::Tunnel { client, upstream });
+                answer::status(StatusCode::OK)
+            }
+            Err(reason) => answer::refusal(&reason),
+        }
+    }
+
+    async fn fetch(&self, mut request: Request<Incoming>) -> Response<Body> {
+        let text = request
+            .uri()
+            .authority()
+            .map_or("", |authority| authority.as_str())
+            .to_owned();
+        let target = match Target::parse(&text, Some(80)) {
+            Ok(target) => target,
+            Err(error) => {
+                let reason = Reason::BadTarget {
+                    text: tame(&text),
+                    error,
+                };
+                return self.refuse_unread(&text, reason);
+            }
+        };
+        let checked =
+            check_host(&request, &target, 80).and_then(|()| prepare_request(&mut request, &target));
+        let websocket = match checked {
+            Ok(websocket) => websocket,
+            Err(reason) => return self.refuse(&target, reason),
+        };
+        if !websocket {
+            // The connection serves this request only: the next may be for another host.
+            request
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let Upstream {
+            stream,
+            attempt,
+            permit,
+        } = match self.egress.connect(&target).await {
+            Ok(upstream) => upstream,
+            Err(reason) => return answer::refusal(&reason),
+        };
+        attempt.allowed();
+        let (mut sender, connection) = match forward::start(stream).await {
+            Ok(started) => started,
+            Err(error) => return answer::text(StatusCode::BAD_GATEWAY, &error.to_string()),
+        };
+        {
+            let mut upstreams = lock(&self.upstreams);
+            while upstreams.try_join_next().is_some() {}
+            upstreams.spawn(async move {
+                if let Err(error) = connection.with_upgrades().await {
+                    tracing::debug!(%error, "connection to a server ended");
+                }
+                drop(permit);
+            });
+        }
+        let sent = forward::send(&mut sender, request, websocket).await;
+        *lock(&self.next) = sent.bridge.map(Next::Bridge);
+        sent.response
+    }
+
+    fn refuse(&self, target: &Target, reason: Reason) -> Response<Body> {
+        let response = answer::refusal(&reason);
+        Attempt::new(&self.egress, target).denied(reason);
+        response
+    }
+
+    fn refuse_unread(&self, host: &str, reason: Reason) -> Response<Body> {
+        let response = answer::refusal(&reason);
+        self.egress.unreadable(host, reason);
+        response
+    }
+}

@@ -1,0 +1,169 @@
+//! Turns a target into addresses that may be connected to.
+//!
+//! A name is resolved once, on the host, and only after a rule allowed it. Every answer that is not
+//! permitted is dropped, and what is returned is connected to as it is: nobody resolves again, so
+//! an answer that changes in between (DNS rebinding) has no effect.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::address::Class;
+use crate::connection::Reason;
+use crate::host::{Host, Target};
+use crate::rules::{Allow, Rule};
+
+/// The addresses of a name, some time.
+pub type Answers<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+
+/// Finds the addresses of names.
+pub trait Resolver: Send + Sync {
+    /// The addresses of `name`, best first.
+    fn resolve<'a>(&'a self, name: &'a str) -> Answers<'a>;
+}
+
+/// Asks the host's own resolver.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemResolver;
+
+impl Resolver for SystemResolver {
+    fn resolve<'a>(&'a self, name: &'a str) -> Answers<'a> {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name, 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+}
+
+/// The longest that an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The addresses at which `target`, which `rule` allows, may be reached; at least one.
+pub(crate) async fn resolve(
+    resolver: &dyn Resolver,
+    allow: &Allow,
+    rule: &Rule,
+    target: &Target,
+) -> Result<Vec<SocketAddr>, Reason> {
+    let name = match &target.host {
+        // The rule names the address itself, or it would not have matched.
+        Host::Address(address) => return Ok(vec![SocketAddr::new(*address, target.port)]),
+        Host::Name(name) => name,
+    };
+    let unresolved = |error: String| Reason::Unresolved {
+        name: name.clone(),
+        error,
+    };
+    let answers = match timeout(PATIENCE, resolver.resolve(name)).await {
+        Ok(answers) => answers.map_err(|error| unresolved(error.to_string()))?,
+        Err(_) => return Err(unresolved("no answer in time".into())),
+    };
+    choose(allow, rule, target.port, &answers, is_own).map_err(|refused| match refused {
+        Some((address, class)) => Reason::NotPublic {
+            name: name.clone(),
+            class,
+            address,
+            port: target.port,
+        },
+        None => unresolved("the name has no address".into()),
+    })
+}
+
+/// Keeps the permitted answers; if there are none, says why not the first one.
+fn choose(
+    allow: &Allow,
+    rule: &Rule,
+    port: u16,
+    answers: &[IpAddr],
+    is_own: impl Fn(IpAddr) -> bool,
+) -> Result<Vec<SocketAddr>, Option<(IpAddr, Class)>> {
+    let mut chosen = Vec::new();
+    let mut refused = None;
+    for &address in answers {
+        let verdict = match allow.permit(rule, address, port) {
+            // A public address may still be the host's: what listens there is not the internet's.
+            Ok(Class::Public) if is_own(address) && !allow.names(address, port) => Err(Class::Own),
+            verdict => verdict,
+        };
+        match verdict {
+            Ok(_) => chosen.push(SocketAddr::new(address.to_canonical(), port)),
+            Err(class) => {
+                refused.get_or_insert((address, class));
+            }
+        }
+    }
+    if chosen.is_empty() {
+        Err(refused)
+    } else {
+        Ok(chosen)
+    }
+}
+
+/// Whether the host would talk to itself. Connecting a UDP socket sends nothing; it only chooses
+/// the address to send from, which is the same one if and only if it is the host's own.
+fn is_own(address: IpAddr) -> bool {
+    let from: IpAddr = match address {
+        IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let source = || -> io::Result<IpAddr> {
+        let socket = UdpSocket::bind((from, 0))?;
+        socket.connect((address, 9))?;
+        Ok(socket.local_addr()?.ip())
+    };
+    // Without a route the connection itself will fail and say so.
+    source().is_ok_and(|source| source == address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_permitted_answers_are_kept() {
+        let check = |rules: &[&str], answers: &[&str], expect: Result<&[&str], &str>| {
+            let allow = Allow::parse(rules).unwrap();
+            let rule = allow
+                .find(&Target::parse("a.com:443", None).unwrap())
+                .unwrap();
+            let answers: Vec<IpAddr> = answers.iter().map(|text| text.parse().unwrap()).collect();
+            let own = |address: IpAddr| address.to_string() == "9.9.9.9";
+            let chosen = choose(&allow, rule, 443, &answers, own);
+            let chosen = chosen
+                .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())
+                .map_err(|why| why.map_or("none".into(), |(ip, class)| format!("{class} {ip}")));
+            let expect = expect
+                .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())
+                .map_err(ToOwned::to_owned);
+            assert_eq!(chosen, expect);
+        };
+        let rule = &["a.com"];
+        check(
+            rule,
+            &["8.8.8.8", "2606:4700::1"],
+            Ok(&["8.8.8.8:443", "[2606:4700::1]:443"]),
+        );
+        check(rule, &["10.0.0.1", "8.8.8.8", "::1"], Ok(&["8.8.8.8:443"]));
+        check(rule, &["::ffff:8.8.8.8"], Ok(&["8.8.8.8:443"]));
+        check(rule, &["127.0.0.1", "10.0.0.1"], Err("loopback 127.0.0.1"));
+        check(
+            rule,
+            &["::ffff:169.254.169.254"],
+            Err("cloud metadata ::ffff:169.254.169.254"),
+        );
+        check(rule, &["9.9.9.9"], Err("host's own 9.9.9.9"));
+        check(rule, &["9.9.9.9", "8.8.8.8"], Ok(&["8.8.8.8:443"]));
+        check(&["a.com", "9.9.9.9"], &["9.9.9.9"], Ok(&["9.9.9.9:443"]));
+        check(&["a.com", "10.0.0.1"], &["10.0.0.1"], Ok(&["10.0.0.1:443"]));
+        check(rule, &[], Err("none"));
+    }
+
+    #[test]
+    fn the_host_knows_itself() {
+        assert!(is_own("127.0.0.1".parse().unwrap()));
+    }
+}

@@ -1,0 +1,362 @@
+//! Reads the server name out of the first bytes of a TLS connection. Pure; entry: [`read_hello`].
+//!
+//! Never decrypts anything: the name stands in the clear in the ClientHello. A hello that two
+//! readers could understand differently (a name twice, lengths that do not add up) is malformed.
+//! What an encrypted hello hides inside is not seen.
+
+/// What the bytes so far are. Once it is not [`Hello::NeedMore`], more bytes never change it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hello {
+    /// Not enough bytes to tell.
+    NeedMore,
+    /// This is not TLS.
+    NotTls,
+    /// A whole ClientHello, with or without a server name.
+    Sni(Option<String>),
+    /// It begins like TLS and is not a ClientHello that can be trusted.
+    Malformed,
+}
+
+/// A hello that is not complete within this many bytes is malformed. Real ones have 200 to 2000.
+pub const MAX_HELLO: usize = 64 << 10;
+
+const HANDSHAKE: u8 = 22;
+const CLIENT_HELLO: u8 = 1;
+const SERVER_NAME: u16 = 0;
+const HOST_NAME: u8 = 0;
+/// The most that a record may hold.
+const MAX_RECORD: usize = 1 << 14;
+
+/// Looks at the first bytes that a client sent.
+pub fn read_hello(bytes: &[u8]) -> Hello {
+    match bytes {
+        [] | [HANDSHAKE] => return Hello::NeedMore,
+        // All versions of TLS have 3 as the major number.
+        [HANDSHAKE, 3, ..] => {}
+        _ => return Hello::NotTls,
+    }
+    let bounded = &bytes[..bytes.len().min(MAX_HELLO)];
+    match handshake(bounded) {
+        Ok(Some(body)) => match server_name(&body) {
+            Some(name) => Hello::Sni(name),
+            None => Hello::Malformed,
+        },
+        Ok(None) if bytes.len() < MAX_HELLO => Hello::NeedMore,
+        Ok(None) | Err(Malformed) => Hello::Malformed,
+    }
+}
+
+struct Malformed;
+
+/// Joins the records to the body of the first handshake message; `None` if some of it is missing.
+fn handshake(mut bytes: &[u8]) -> Result<Option<Vec<u8>>, Malformed> {
+    let mut message = Vec::new();
+    loop {
+        // Judge each header as soon as it can be: the next byte may never come.
+        match bytes {
+            [kind, ..] if *kind != HANDSHAKE => return Err(Malformed),
+            [_, major, ..] if *major != 3 => return Err(Malformed),
+            _ => {}
+        }
+        let [_, _, _, high, low, rest @ ..] = bytes else {
+            return Ok(None);
+        };
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        if length == 0 || length > MAX_RECORD {
+            return Err(Malformed);
+        }
+        message.extend_from_slice(&rest[..length.min(rest.len())]);
+        match message[..] {
+            [kind, ..] if kind != CLIENT_HELLO => return Err(Malformed),
+            [_, a, b, c, ref body @ ..] => {
+                let wanted = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+                if wanted > MAX_HELLO {
+                    return Err(Malformed);
+                }
+                if let Some(body) = body.get(..wanted) {
+                    return Ok(Some(body.to_vec()));
+                }
+            }
+            _ => {}
+        }
+        if rest.len() < length {
+            return Ok(None);
+        }
+        bytes = &rest[length..];
+    }
+}
+
+/// The name in a ClientHello; the outer `None` if the hello is malformed.
+fn server_name(body: &[u8]) -> Option<Option<String>> {
+    let mut hello = Reader(body);
+    hello.take(2 + 32)?; // version, random
+    let session = hello.list8()?;
+    let ciphers = hello.list16()?;
+    let compression = hello.list8()?;
+    if session.0.len() > 32
+        || ciphers.0.is_empty()
+        || ciphers.0.len() % 2 != 0
+        || compression.0.is_empty()
+    {
+        return None;
+    }
+    if hello.0.is_empty() {
+        return Some(None); // before TLS 1.3 the extensions may be left out
+    }
+    let mut extensions = hello.list16()?;
+    if !hello.0.is_empty() {
+        return None;
+    }
+    let mut found = None;
+    while !extensions.0.is_empty() {
+        let kind = extensions.u16()?;
+        let content = extensions.list16()?;
+        if kind == SERVER_NAME {
+            if found.is_some() {
+                return None;
+            }
+            found = Some(one_name(content)?);
+        }
+    }
+    Some(found)
+}
+
+/// The extension holds a list, in which only one name makes sense.
+fn one_name(mut extension: Reader<'_>) -> Option<String> {
+    let mut list = extension.list16()?;
+    let [kind] = *list.take(1)? else { return None };
+    let name = list.list16()?;
+    if kind != HOST_NAME || !list.0.is_empty() || !extension.0.is_empty() {
+        return None;
+    }
+    let name = std::str::from_utf8(name.0).ok()?;
+    (!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic())).then(|| name.to_owned())
+}
+
+/// The rest of something that is being read.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        let bytes = self.take(2)?;
+        Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+    }
+
+    fn list8(&mut self) -> Option<Reader<'a>> {
+        let length = self.take(1)?[0];
+        self.take(length.into()).map(Reader)
+    }
+
+    fn list16(&mut self) -> Option<Reader<'a>> {
+        let length = self.u16()?;
+        self.take(length.into()).map(Reader)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn list16(content: &[u8]) -> Vec<u8> {
+        [&(content.len() as u16).to_be_bytes()[..], content].concat()
+    }
+
+    fn extension(kind: u16, content: &[u8]) -> Vec<u8> {
+        [&kind.to_be_bytes()[..], &list16(content)].concat()
+    }
+
+    fn names(names: &[(u8, &[u8])]) -> Vec<u8> {
+        let list: Vec<u8> = names
+            .iter()
+            .flat_map(|(kind, name)| [vec![*kind], list16(name)].concat())
+            .collect();
+        extension(SERVER_NAME, &list16(&list))
+    }
+
+    fn message(extensions: Option<&[u8]>) -> Vec<u8> {
+        let mut body = vec![3, 3];
+        body.extend([7; 32]);
+        body.extend([0, 0, 2, 0x13, 1, 1, 0]);
+        body.extend(extensions.map(list16).unwrap_or_default());
+        [
+            &[CLIENT_HELLO][..],
+            &(body.len() as u32).to_be_bytes()[1..],
+            &body,
+        ]
+        .concat()
+    }
+
+    fn records(message: &[u8], size: usize) -> Vec<u8> {
+        let record = |part| [&[HANDSHAKE, 3, 1][..], &list16(part)].concat();
+        message.chunks(size).flat_map(record).collect()
+    }
+
+    fn hello(extensions: &[u8]) -> Vec<u8> {
+        records(&message(Some(extensions)), MAX_RECORD)
+    }
+
+    fn with_name(name: &str) -> Vec<u8> {
+        let versions = extension(43, &[2, 3, 4]);
+        [
+            versions,
+            names(&[(0, name.as_bytes())]),
+            extension(0xfe0d, &[0; 40]),
+        ]
+        .concat()
+    }
+
+    fn sni(name: &str) -> Hello {
+        Hello::Sni(Some(name.into()))
+    }
+
+    #[test]
+    fn the_name_is_found() {
+        assert_eq!(
+            read_hello(&hello(&with_name("Example.com"))),
+            sni("Example.com")
+        );
+        assert_eq!(
+            read_hello(&hello(&extension(43, &[2, 3, 4]))),
+            Hello::Sni(None)
+        );
+        assert_eq!(read_hello(&records(&message(None), 100)), Hello::Sni(None));
+        // A post-quantum key share makes a hello larger than one record of some clients.
+        let large = [extension(51, &[1; 40_000]), with_name("a.com")].concat();
+        assert_eq!(read_hello(&hello(&large)), sni("a.com"));
+    }
+
+    #[test]
+    fn every_prefix_needs_more_and_nothing_after_matters() {
+        let message = message(Some(&with_name("a.example.com")));
+        for size in 1..=message.len() {
+            let whole = records(&message, size);
+            for end in 0..whole.len() {
+                assert_eq!(read_hello(&whole[..end]), Hello::NeedMore, "{size} {end}");
+            }
+            assert_eq!(read_hello(&whole), sni("a.example.com"));
+            assert_eq!(
+                read_hello(&[&whole[..], b"rest"].concat()),
+                sni("a.example.com")
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_tls_is_told_at_once() {
+        for bytes in [
+            &b"GET / HTTP/1.1"[..],
+            b"SSH-2.0-x",
+            b"\x80\x2e\x01\x03\x01",
+            &[22, 2],
+            &[0],
+        ] {
+            assert_eq!(read_hello(bytes), Hello::NotTls);
+        }
+        assert_eq!(read_hello(&[]), Hello::NeedMore);
+        assert_eq!(read_hello(&[22]), Hello::NeedMore);
+    }
+
+    #[test]
+    fn what_could_be_read_in_two_ways_is_malformed() {
+        let one = names(&[(0, b"a.com")]);
+        for extensions in [
+            [&one[..], &names(&[(0, b"b.com")])].concat(),
+            names(&[(0, b"a.com"), (0, b"b.com")]),
+            names(&[(1, b"a.com")]),
+            names(&[(0, b"")]),
+            names(&[(0, b"a.com\0.b.com")]),
+            names(&[(0, b"a com")]),
+            names(&[(0, "ä.com".as_bytes())]),
+            names(&[]),
+            extension(SERVER_NAME, &[]),
+            one[..one.len() - 1].to_vec(),
+            extension(SERVER_NAME, &[&list16(&[0, 0, 1, b'a'])[..], b"x"].concat()),
+        ] {
+            assert_eq!(
+                read_hello(&hello(&extensions)),
+                Hello::Malformed,
+                "{extensions:?}"
+            );
+        }
+
+        let good = message(Some(&one));
+        let mut longer = good.clone();
+        longer.push(0);
+        longer[3] += 1;
+        assert_eq!(
+            read_hello(&records(&longer, 999)),
+            Hello::Malformed,
+            "bytes after extensions"
+        );
+        let mut server = good.clone();
+        server[0] = 2;
+        assert_eq!(
+            read_hello(&records(&server, 999)),
+            Hello::Malformed,
+            "not a client hello"
+        );
+
+        let split = records(&good, 20);
+        let mut alert_between = split[..25].to_vec();
+        alert_between.extend([21, 3, 1, 0, 2, 1, 0]);
+        assert_eq!(read_hello(&alert_between), Hello::Malformed);
+        assert_eq!(
+            read_hello(&[22, 3, 1, 0, 0]),
+            Hello::Malformed,
+            "empty record"
+        );
+        assert_eq!(
+            read_hello(&[22, 3, 1, 0x40, 1]),
+            Hello::Malformed,
+            "record too long"
+        );
+        assert_eq!(
+            read_hello(&[22, 3, 1, 0, 4, 1, 2, 0, 0]),
+            Hello::Malformed,
+            "hello too long"
+        );
+    }
+
+    #[test]
+    fn a_hello_has_an_end() {
+        // Each record brings one byte, so the message never gets whole within the bound.
+        let endless = records(
+            &[&[CLIENT_HELLO, 0, 0xff, 0xff][..], &[0; 0xffff]].concat(),
+            1,
+        );
+        assert_eq!(read_hello(&endless[..MAX_HELLO - 1]), Hello::NeedMore);
+        assert_eq!(read_hello(&endless[..MAX_HELLO]), Hello::Malformed);
+        assert_eq!(read_hello(&endless), Hello::Malformed);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic_and_a_verdict_stands(
+            start in prop_oneof![Just(vec![]), Just(vec![22, 3, 1, 0, 60, 1, 0, 0, 56, 3, 3])],
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            more in proptest::collection::vec(any::<u8>(), 0..50),
+        ) {
+            let bytes = [start, bytes].concat();
+            let verdict = read_hello(&bytes);
+            if verdict != Hello::NeedMore {
+                prop_assert_eq!(read_hello(&[bytes, more].concat()), verdict);
+            }
+        }
+
+        #[test]
+        fn a_changed_hello_never_panics(at: prop::sample::Index, by in 1..=255u8) {
+            let mut bytes = hello(&with_name("a.example.com"));
+            let at = at.index(bytes.len());
+            bytes[at] ^= by;
+            let _ = read_hello(&bytes);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What flows through a `CONNECT` tunnel.
+//!
+//! The server's bytes flow at once, but nothing of the client's goes to the server before its first
+//! bytes were understood: TLS for the target's name, HTTP (then served request by request, see
+//! [`pinned`]), or anything else where a rule names the port. The attempt is told of when that is
+//! decided, so that it is told once. Entry: [`run`].
+
+mod pinned;
+mod relay;
+
+use std::io;
+
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::attempt::Attempt;
+use crate::connection::Reason;
+use crate::egress::Upstream;
+use crate::host::{Host, Target};
+use crate::rules::Allow;
+use crate::sniff::{Sniff, sniff};
+use relay::Pump;
+
+pub(crate) use relay::bridge;
+
+type Client = TokioIo<Upgraded>;
+
+/// A fatal alert, `access_denied`, so that a TLS client reports a denial and not a lost connection.
+const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
+
+/// What to do with a tunnel once its first bytes are known.
+#[derive(Debug, PartialEq, Eq)]
+enum Plan {
+    Pass,
+    Http,
+    Refuse(Reason),
+}
+
+/// Serves a tunnel until it ends.
+pub(crate) async fn run(mut client: Client, upstream: Upstream, allow: &Allow) {
+    let Upstream {
+        mut stream,
+        attempt,
+        permit,
+    } = upstream;
+    let (mut client_read, mut client_write) = tokio::io::split(&mut client);
+    let (mut server_read, mut server_write) = stream.split();
+    let mut down = Pump::default();
+    let mut first = Vec::new();
+
+    let plan = {
+        let mut open = true;
+        let inspecting = inspect(&mut client_read, &mut first, &attempt, allow);
+        tokio::pin!(inspecting);
+        loop {
+            tokio::select! {
+                plan = &mut inspecting => break plan,
+                moved = down.run(&mut server_read, &mut client_write), if open => match moved {
+                    // The server is done; the client may still have something to say.
+                    Ok(()) => open = false,
+                    Err(error) => break Err(error),
+                },
+            }
+        }
+    };
+
+    match plan {
+        Err(error) => tracing::debug!(%error, "tunnel ended before its first bytes"),
+        Ok(Plan::Pass) => {
+            attempt.allowed();
+            let up = async {
+                server_write.write_all(&first).await?;
+                Pump::default()
+                    .run(&mut client_read, &mut server_write)
+                    .await
+            };
+            let down = down.run(&mut server_read, &mut client_write);
+            if let Err(error) = tokio::try_join!(up, down) {
+                tracing::debug!(%error, "tunnel ended");
+            }
+        }
+        Ok(Plan::Http) => {
+            if down.flush(&mut client_write).await.is_ok() {
+                pinned::serve(client, first, stream, attempt).await;
+            }
+        }
+        Ok(Plan::Refuse(reason)) => {
+            // Told first: the client may never take the alert.
+            attempt.denied(reason);
+            let tls = first.first() == Some(&22);
+            if tls && down.is_unused() && client_write.write_all(&ACCESS_DENIED).await.is_ok() {
+                let _ = client_write.shutdown().await;
+            }
+        }
+    }
+    drop(permit);
+}
+
+/// Reads into `first` until it is clear what the client speaks.
+async fn inspect(
+    client: &mut (impl AsyncReadExt + Unpin),
+    first: &mut Vec<u8>,
+    attempt: &Attempt,
+    allow: &Allow,
+) -> io::Result<Plan> {
+    let mut ended = false;
+    loop {
+        match sniff(first, ended) {
+            Sniff::NeedMore => ended = client.read_buf(first).await? == 0,
+            // A client that sends nothing says nothing wrong.
+            Sniff::Other if first.is_empty() => return Ok(Plan::Pass),
+            sniffed => return Ok(plan(sniffed, &attempt.target, attempt.names_port(), allow)),
+        }
+    }
+}
+
+/// `names_port`: the rule that allows the target does.
+fn plan(sniffed: Sniff, target: &Target, names_port: bool, allow: &Allow) -> Plan {
+    let target = target.clone();
+    match sniffed {
+        Sniff::Tls(name) => match check_name(name, &target, allow) {
+            Ok(()) => Plan::Pass,
+            Err(reason) => Plan::Refuse(reason),
+        },
+        Sniff::Http => Plan::Http,
+        Sniff::Other if names_port => Plan::Pass,
+        Sniff::NeedMore | Sniff::Other => Plan::Refuse(Reason::Protocol { target }),
+        Sniff::BadTls => Plan::Refuse(Reason::BadHello { target }),
+        Sniff::Http2 => Plan::Refuse(Reason::Http2 { target }),
+    }
+}
+
+/// The server name must be the target. For a target that is an address there need not be one, but
+/// if there is, it must be a host that the rules allow as well.
+fn check_name(name: Option<String>, target: &Target, allow: &Allow) -> Result<(), Reason> {
+    let Some(name) = name else {
+        return match target.host {
+            Host::Address(_) => Ok(()),
+            Host::Name(_) => Err(Reason::NoServerName {
+                target: target.clone(),
+            }),
+        };
+    };
+    let allowed = match (Host::parse(&name), &target.host) {
+        (Ok(host), expected) if host == *expected => true,
+        (Ok(host @ Host::Name(_)), Host::Address(_)) => allow
+            .find(&Target {
+                host,
+                port: target.port,
+            })
+            .is_some(),
+        _ => false,
+    };
+    if allowed {
+        Ok(())
+    } else {
+        Err(Reason::ServerName {
+            name,
+            target: target.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_follows_from_the_first_bytes() {
+        let check = |rules: &[&str], target: &str, sniffed: Sniff, expect: Result<(), &str>| {
+            let allow = Allow::parse(rules).unwrap();
+            let target = Target::parse(target, None).unwrap();
+            let names_port = allow.find(&target).unwrap().names_port();
+            let found = match plan(sniffed, &target, names_port, &allow) {
+                Plan::Refuse(reason) => Err(reason.to_string()),
+                Plan::Pass | Plan::Http => Ok(()),
+            };
+            assert_eq!(found, expect.map_err(ToOwned::to_owned));
+        };
+        let tls = |name: &str| Sniff::Tls(Some(name.into()));
+        let (name, address) = (&["a.com", "10.0.0.1"], &["10.0.0.1", "a.com"]);
+        check(name, "a.com:443", tls("a.com"), Ok(()));
+        check(name, "a.com:443", tls("A.COM."), Ok(()));
+        let differs = "TLS server name `b.com` differs from the CONNECT target `a.com:443`";
+        check(name, "a.com:443", tls("b.com"), Err(differs));
+        let differs = "TLS server name `10.0.0.1` differs from the CONNECT target `a.com:443`";
+        check(name, "a.com:443", tls("10.0.0.1"), Err(differs));
+        let none = "TLS without a server name, to the CONNECT target `a.com:443`";
+        check(name, "a.com:443", Sniff::Tls(None), Err(none));
+        check(address, "10.0.0.1:443", Sniff::Tls(None), Ok(()));
+        check(address, "10.0.0.1:443", tls("10.0.0.1"), Ok(()));
+        check(address, "10.0.0.1:443", tls("a.com"), Ok(()));
+        let differs = "TLS server name `b.com` differs from the CONNECT target `10.0.0.1:443`";
+        check(address, "10.0.0.1:443", tls("b.com"), Err(differs));
+        let differs = "TLS server name `10.0.0.2` differs from the CONNECT target `10.0.0.1:443`";
+        check(address, "10.0.0.1:443", tls("10.0.0.2"), Err(differs));
+        check(name, "a.com:443", Sniff::Http, Ok(()));
+        let other =
+            "neither TLS nor HTTP, to `a.com:443`, which is allowed without naming the port";
+        check(name, "a.com:443", Sniff::Other, Err(other));
+        check(&["a.com:443"], "a.com:443", Sniff::Other, Ok(()));
+        check(&["a.com", "a.com:443"], "a.com:443", Sniff::Other, Ok(()));
+        check(
+            &["a.com:443"],
+            "a.com:443",
+            Sniff::Http2,
+            Err("HTTP/2 without TLS, to `a.com:443`"),
+        );
+    }
+}

@@ -1,0 +1,122 @@
+//! Plain HTTP inside a tunnel, request by request.
+//!
+//! The tunnel is pinned to the host it was opened for: every request on it must name that host, not
+//! only the first one. A request that does not is refused, told of, and ends the tunnel.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+
+use hyper::body::Incoming;
+use hyper::client::conn::http1::SendRequest;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use super::Client;
+use super::relay::bridge;
+use crate::answer::{self, Body};
+use crate::attempt::Attempt;
+use crate::connection::Reason;
+use crate::forward::{self, Bridge, Sent};
+use crate::headers::{check_host, prepare_request};
+use crate::proxy::http_server;
+use crate::rewind::Rewind;
+
+struct Pinned {
+    /// The first request decides what is told of the tunnel; later ones only if they are refused.
+    attempt: Attempt,
+    /// Taken out while a request is on its way: hyper hands over one at a time.
+    sender: Mutex<Option<SendRequest<Incoming>>>,
+    bridge: Mutex<Option<Bridge>>,
+}
+
+/// Serves the requests of a tunnel. `first` are the bytes that were already read from the client.
+pub(super) async fn serve(client: Client, first: Vec<u8>, server: TcpStream, attempt: Attempt) {
+    let (sender, connection) = match forward::start(server).await {
+        Ok(started) => started,
+        Err(error) => {
+            tracing::debug!(%error, "cannot start HTTP in a tunnel");
+            return;
+        }
+    };
+    let pinned = Pinned {
+        attempt,
+        sender: Mutex::new(Some(sender)),
+        bridge: Mutex::new(None),
+    };
+    let service = service_fn(|request| async { Ok::<_, Infallible>(pinned.answer(request).await) });
+    let io = TokioIo::new(Rewind::new(first, client));
+
+    // When the server is done, so is the tunnel, after the answer that is still on its way.
+    let mut connection = pin!(connection.with_upgrades());
+    let mut served = pin!(http_server().serve_connection(io, service).with_upgrades());
+    let mut connected = true;
+    let result = loop {
+        tokio::select! {
+            result = served.as_mut() => break result,
+            _ = connection.as_mut(), if connected => {
+                connected = false;
+                served.as_mut().graceful_shutdown();
+            }
+        }
+    };
+    match result {
+        Err(error) if error.is_parse() => {
+            pinned.attempt.denied(Reason::BadRequest {
+                error: error.to_string(),
+            });
+        }
+        Err(error) => tracing::debug!(%error, "HTTP in a tunnel ended"),
+        Ok(()) => {}
+    }
+    let next = pinned
+        .bridge
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    if let Some(next) = next {
+        if connected {
+            // The server's end is handed over when its connection is done with HTTP.
+            let _ = connection.await;
+        }
+        bridge(next).await;
+    }
+}
+
+impl Pinned {
+    async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
+        let target = &self.attempt.target;
+        let checked = match check_host(&request, target, target.port) {
+            // To ask an allowed host to be a proxy itself is to ask for another host.
+            Ok(()) if *request.method() == Method::CONNECT => Err(Reason::BadRequest {
+                error: "CONNECT inside a tunnel".into(),
+            }),
+            Ok(()) => prepare_request(&mut request, target),
+            Err(reason) => Err(reason),
+        };
+        let websocket = match checked {
+            Ok(websocket) => websocket,
+            Err(reason) => {
+                let response = answer::refusal(&reason);
+                self.attempt.denied(reason);
+                return answer::closing(response);
+            }
+        };
+        self.attempt.allowed();
+
+        let taken = self
+            .sender
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(mut sender) = taken else {
+            return answer::closing(answer::text(StatusCode::BAD_GATEWAY, "the server is gone"));
+        };
+        let Sent { response, bridge } = forward::send(&mut sender, request, websocket).await;
+        *self.bridge.lock().unwrap_or_else(PoisonError::into_inner) = bridge;
+        *self.sender.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        response
+    }
+}

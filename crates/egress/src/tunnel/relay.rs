@@ -1,0 +1,80 @@
+//! Moves bytes from one side to the other, holding no more than one buffer of them.
+
+use std::io;
+
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::forward::Bridge;
+
+/// What a direction holds at most.
+const BUFFER: usize = 32 << 10;
+
+/// One direction. Its state outlives the futures that move it on, so that these can be dropped and
+/// taken up again without losing a byte.
+#[derive(Debug, Default)]
+pub(super) struct Pump {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    moved: bool,
+    ended: bool,
+    closed: bool,
+}
+
+impl Pump {
+    /// Moves bytes until the source ends, then ends the sink.
+    pub(super) async fn run(
+        &mut self,
+        source: &mut (impl AsyncRead + Unpin),
+        sink: &mut (impl AsyncWrite + Unpin),
+    ) -> io::Result<()> {
+        self.buffer.resize(BUFFER, 0);
+        loop {
+            if self.closed {
+                return Ok(());
+            }
+            self.flush(sink).await?;
+            if self.ended {
+                sink.shutdown().await?;
+                self.closed = true;
+                return Ok(());
+            }
+            let count = source.read(&mut self.buffer).await?;
+            (self.start, self.end) = (0, count);
+            self.ended = count == 0;
+            self.moved |= count > 0;
+        }
+    }
+
+    /// Writes what was read.
+    pub(super) async fn flush(&mut self, sink: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        while self.start < self.end {
+            match sink.write(&self.buffer[self.start..self.end]).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => self.start += count,
+            }
+        }
+        sink.flush().await
+    }
+
+    /// No byte was ever read.
+    pub(super) fn is_unused(&self) -> bool {
+        !self.moved
+    }
+}
+
+/// Joins the two ends of a connection that stopped being HTTP, until both ended.
+pub(crate) async fn bridge(bridge: Bridge) {
+    let (Ok(client), Ok(server)) = tokio::join!(bridge.client, bridge.server) else {
+        return;
+    };
+    let (mut client_read, mut client_write) = tokio::io::split(TokioIo::new(client));
+    let (mut server_read, mut server_write) = tokio::io::split(TokioIo::new(server));
+    let (mut up, mut down) = (Pump::default(), Pump::default());
+    let up = up.run(&mut client_read, &mut server_write);
+    let down = down.run(&mut server_read, &mut client_write);
+    if let Err(error) = tokio::try_join!(up, down) {
+        tracing::debug!(%error, "bridge ended");
+    }
+}

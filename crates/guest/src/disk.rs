@@ -1,0 +1,135 @@
+//! Keeps the workdir from growing past its limit.
+//!
+//! No kernel mechanism limits one folder for an ordinary user, so the guest looks: cheaply and
+//! often at how full the file system is, and only when that grew by more than the limit at the
+//! folder itself, with files that were removed but are still open. Over the limit, everything
+//! is killed.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use link::request::{DiskLimit, Limit};
+use nix::sys::statvfs::statvfs;
+
+use crate::session::Guest;
+
+const EVERY: Duration = Duration::from_millis(50);
+
+/// Room for cleaning up after a kill.
+const SLACK: u64 = 16 * 1024 * 1024;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Usage {
+    bytes: u64,
+    inodes: u64,
+}
+
+impl Usage {
+    fn exceeds(self, base: Self, limit: DiskLimit) -> bool {
+        self.bytes.saturating_sub(base.bytes) > limit.bytes
+            || self.inodes.saturating_sub(base.inodes) > limit.inodes
+    }
+}
+
+/// Watches for as long as the guest lives.
+pub(crate) async fn watch(guest: Rc<Guest>) {
+    let Some(mut limit) = guest.settings.disk else {
+        return;
+    };
+    let root = guest.resolve(None);
+    let Some(mut filled_before) = filled(&root) else {
+        return;
+    };
+    let folder = root.clone();
+    let used_before = guest.workers.run(move || used(&folder)).await;
+    let mut tick = tokio::time::interval(EVERY);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let Some(filled) = filled(&root) else {
+            continue;
+        };
+        if !filled.exceeds(filled_before, limit) {
+            continue;
+        }
+        let folder = root.clone();
+        let used = guest.workers.run(move || used(&folder)).await;
+        if used.exceeds(used_before, limit) {
+            guest.processes.kill_all(Some(Limit::Disk));
+            // What comes next may tidy up, but not grow it further.
+            limit.bytes = limit
+                .bytes
+                .max(used.bytes.saturating_sub(used_before.bytes) + SLACK);
+            limit.inodes = limit
+                .inodes
+                .max(used.inodes.saturating_sub(used_before.inodes) + 1024);
+        } else {
+            // Somebody else fills this file system: wait for as much again.
+            let grown = used.bytes.saturating_sub(used_before.bytes);
+            filled_before = Usage {
+                bytes: filled.bytes.saturating_sub(grown),
+                inodes: filled
+                    .inodes
+                    .saturating_sub(used.inodes.saturating_sub(used_before.inodes)),
+            };
+        }
+    }
+}
+
+/// How full the file system is.
+fn filled(root: &Path) -> Option<Usage> {
+    let state = statvfs(root).ok()?;
+    Some(Usage {
+        bytes: (state.blocks() - state.blocks_free()) * state.fragment_size(),
+        inodes: state.files().saturating_sub(state.files_free()),
+    })
+}
+
+/// What the folder holds, and what processes hold of files that are no longer in any folder.
+fn used(root: &Path) -> Usage {
+    let mut usage = Usage::default();
+    let mut seen = HashSet::new();
+    let Ok(top) = fs::symlink_metadata(root) else {
+        return usage;
+    };
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else if metadata.nlink() > 1 && !seen.insert(metadata.ino()) {
+                continue;
+            }
+            usage.bytes += metadata.blocks() * 512;
+            usage.inodes += 1;
+        }
+    }
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        for open in ["fd", "map_files"] {
+            for entry in fs::read_dir(process.path().join(open))
+                .into_iter()
+                .flatten()
+                .flatten()
+            {
+                let Ok(metadata) = fs::metadata(entry.path()) else {
+                    continue;
+                };
+                if metadata.nlink() == 0
+                    && metadata.dev() == top.dev()
+                    && seen.insert(metadata.ino())
+                {
+                    usage.bytes += metadata.blocks() * 512;
+                    usage.inodes += 1;
+                }
+            }
+        }
+    }
+    usage
+}

@@ -1,0 +1,390 @@
+//! One command to its end: starts it, feeds it, streams what it prints, says how it ended.
+//!
+//! The command is over when its process ends, not when its output closes: a child that keeps
+//! standard output open for ever holds nobody up. What the process had printed by then is in
+//! the pipes and is sent first.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use bytes::BytesMut;
+use link::request::{Answer, Control, Exec, Exit, Limit, Program, Raw, RefusalKind};
+use link::{Item, Receiver, Sender, Stream, StreamError};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::unistd::{Pid, pipe2};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::sync::watch;
+
+use crate::processes::signal_group;
+use crate::refusal::{refuse, refuse_with};
+use crate::session::Guest;
+use crate::spawn::Start;
+use crate::terminal::Terminal;
+
+/// Read at once and so at most in one frame.
+const CHUNK: usize = 64 * 1024;
+
+/// Asked of the kernel for each output pipe, so that a command can print while the guest sends.
+const PIPE: i32 = 256 * 1024;
+
+pub(crate) async fn exec(guest: Rc<Guest>, request: Exec, stream: Stream) {
+    let id = stream.id();
+    let (mut sender, receiver) = stream.split();
+    let answer = run(&guest, request, id, &mut sender, receiver).await;
+    guest.execs.running.borrow_mut().remove(&id);
+    // Nobody may be listening any more.
+    let _ = sender.send(&answer).await;
+}
+
+async fn run(
+    guest: &Rc<Guest>,
+    request: Exec,
+    id: u32,
+    sender: &mut Sender,
+    receiver: Receiver,
+) -> Answer<Exit> {
+    let argv = argv(&request.program);
+    let what = format!(
+        "start `{}`",
+        argv.first()
+            .map_or("".into(), |name| name.to_string_lossy())
+    );
+    let cwd = guest.resolve(request.cwd.as_ref());
+    if !cwd.is_dir() {
+        let message = format!("cannot start in `{}`: no such folder", cwd.display());
+        return Err(refuse_with(RefusalKind::NotFound, message));
+    }
+    let mut streams = Streams::open(&request).map_err(|error| refuse(&what, error))?;
+    let start = Start {
+        argv: &argv,
+        env: &guest.env_with(&request.env),
+        cwd: &cwd,
+        descriptors: &streams.theirs(),
+        terminal: streams
+            .terminal
+            .as_ref()
+            .map(|terminal| terminal.path.as_path()),
+    };
+    let mut child = guest
+        .processes
+        .start(&start)
+        .map_err(|error| refuse(&what, error))?;
+    streams.close_theirs();
+    let group = child.group;
+    let limit = Rc::new(Cell::new(None));
+    let terminal = streams.terminal.map(Rc::new);
+    guest
+        .execs
+        .running
+        .borrow_mut()
+        .insert(id, (group, terminal.clone()));
+    let feeder = feed(receiver, streams.stdin, terminal.clone(), group);
+    let feeder = tokio::task::spawn_local(feeder);
+
+    let (over, is_over) = watch::channel(false);
+    let output = Output {
+        sender,
+        left: request.output,
+        limit: limit.clone(),
+        group,
+    };
+    let pump = async {
+        match &terminal {
+            Some(terminal) => output.from_terminal(terminal, is_over).await,
+            None => {
+                output
+                    .from_pipes(streams.stdout, streams.stderr, is_over)
+                    .await
+            }
+        }
+    };
+    let wait = async {
+        let ended = tokio::select! {
+            ended = &mut child.ended => ended,
+            () = sleep(request.timeout) => {
+                limit.set(Some(Limit::Time));
+                let _ = signal_group(group, libc::SIGKILL);
+                (&mut child.ended).await
+            }
+        };
+        over.send_replace(true);
+        ended.expect("the reaper hands on every status")
+    };
+    let (status, _) = tokio::join!(wait, pump);
+    feeder.abort();
+    Ok(Exit {
+        status,
+        limit: limit
+            .get()
+            .or_else(|| guest.processes.limit_behind(&child, status)),
+    })
+}
+
+async fn sleep(timeout: Option<std::time::Duration>) {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn argv(program: &Program) -> Vec<OsString> {
+    match program {
+        Program::Argv(argv) => argv.iter().cloned().map(Raw::into_os_string).collect(),
+        Program::Script(script) => {
+            vec![
+                "/bin/sh".into(),
+                "-c".into(),
+                script.clone().into_os_string(),
+            ]
+        }
+    }
+}
+
+/// Both ends of a command's standard streams.
+struct Streams {
+    stdin: Option<pipe::Sender>,
+    stdout: Option<pipe::Receiver>,
+    stderr: Option<pipe::Receiver>,
+    terminal: Option<Terminal>,
+    children: Vec<(i32, OwnedFd)>,
+}
+
+impl Streams {
+    fn open(request: &Exec) -> io::Result<Self> {
+        let mut streams = Self {
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            terminal: None,
+            children: Vec::new(),
+        };
+        if let Some(size) = request.terminal {
+            streams.terminal = Some(Terminal::open(size)?);
+            return Ok(streams);
+        }
+        if request.stdin {
+            let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
+            streams.stdin = Some(pipe::Sender::from_owned_fd(nonblocking(writer)?)?);
+            streams.children.push((0, reader));
+        }
+        let (stdout, writer) = output_pipe()?;
+        streams.stdout = Some(stdout);
+        streams.children.push((1, writer));
+        let (stderr, writer) = output_pipe()?;
+        streams.stderr = Some(stderr);
+        streams.children.push((2, writer));
+        Ok(streams)
+    }
+
+    fn theirs(&self) -> Vec<(i32, BorrowedFd<'_>)> {
+        self.children
+            .iter()
+            .map(|(number, fd)| (*number, fd.as_fd()))
+            .collect()
+    }
+
+    fn close_theirs(&mut self) {
+        self.children.clear();
+    }
+}
+
+/// A pipe for output: ours does not block, theirs does.
+pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
+    let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
+    // A wish: the kernel bounds what one user's pipes may hold together.
+    let _ = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(PIPE));
+    Ok((pipe::Receiver::from_owned_fd(nonblocking(reader)?)?, writer))
+}
+
+pub(crate) fn nonblocking(fd: OwnedFd) -> io::Result<OwnedFd> {
+    fcntl(&fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    Ok(fd)
+}
+
+/// Standard input, until the stream ends. A stream that breaks off takes the command with it.
+async fn feed(
+    mut receiver: Receiver,
+    mut stdin: Option<pipe::Sender>,
+    terminal: Option<Rc<Terminal>>,
+    group: Pid,
+) {
+    while let Ok(Some(item)) = receiver.receive().await {
+        let Item::Data(bytes) = item else {
+            break;
+        };
+        if let Some(terminal) = &terminal {
+            let _ = terminal.write_all(&bytes).await;
+        } else if let Some(pipe) = &mut stdin
+            && pipe.write_all(&bytes).await.is_err()
+        {
+            stdin = None;
+        }
+    }
+    drop(stdin);
+    if let Some(terminal) = &terminal {
+        // End of input, as a person types it.
+        let _ = terminal.write_all(&[4]).await;
+    }
+    receiver.broken().await;
+    let _ = signal_group(group, libc::SIGKILL);
+}
+
+/// Commands that run, by the stream on which they were started.
+#[derive(Default)]
+pub(crate) struct Execs {
+    running: RefCell<HashMap<u32, (Pid, Option<Rc<Terminal>>)>>,
+}
+
+pub(crate) async fn control(guest: &Rc<Guest>, exec: u32, control: Control, mut stream: Stream) {
+    let found = guest.execs.running.borrow().get(&exec).cloned();
+    let answer = match (found, control) {
+        // It has ended meanwhile: there is nothing left to tell it.
+        (None, _) => Ok(()),
+        (Some((group, _)), Control::Signal(signal)) => {
+            signal_group(group, signal).map_err(|error| refuse("send a signal", error))
+        }
+        (Some((_, terminal)), Control::Resize(size)) => terminal
+            .map_or(Ok(()), |terminal| terminal.resize(size))
+            .map_err(|error| refuse("change the size of the terminal", error)),
+    };
+    let _ = stream.send(&answer).await;
+}
+
+/// Where a command's output goes.
+struct Output<'a> {
+    sender: &'a mut Sender,
+    /// Bytes that may still be printed.
+    left: Option<u64>,
+    limit: Rc<Cell<Option<Limit>>>,
+    group: Pid,
+}
+
+impl Output<'_> {
+    async fn from_pipes(
+        mut self,
+        stdout: Option<pipe::Receiver>,
+        stderr: Option<pipe::Receiver>,
+        mut is_over: watch::Receiver<bool>,
+    ) -> Result<(), StreamError> {
+        let mut pipes = [
+            (stdout, BytesMut::new(), false),
+            (stderr, BytesMut::new(), true),
+        ];
+        loop {
+            let [(out, out_buffer, _), (err, err_buffer, _)] = &mut pipes;
+            let (index, outcome) = tokio::select! {
+                outcome = read(out, out_buffer) => (0, outcome),
+                outcome = read(err, err_buffer) => (1, outcome),
+                _ = is_over.wait_for(|over| *over) => break,
+                else => return Ok(()),
+            };
+            let (pipe, buffer, errors) = &mut pipes[index];
+            if !matches!(outcome, Ok(1..)) {
+                *pipe = None;
+            }
+            let bytes = buffer.split();
+            self.send(bytes, *errors).await?;
+            if pipes.iter().all(|(pipe, ..)| pipe.is_none()) {
+                return Ok(());
+            }
+        }
+        // Over: take what is in the pipes, no more than they can hold.
+        for (pipe, buffer, errors) in &mut pipes {
+            let mut left = PIPE as usize;
+            while let Some(open) = pipe
+                && left > 0
+            {
+                buffer.reserve(CHUNK);
+                match open.try_read_buf(buffer) {
+                    Ok(length @ 1..) => left = left.saturating_sub(length),
+                    _ => *pipe = None,
+                }
+                let bytes = buffer.split();
+                self.send(bytes, *errors).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn from_terminal(
+        mut self,
+        terminal: &Terminal,
+        mut is_over: watch::Receiver<bool>,
+    ) -> Result<(), StreamError> {
+        let mut buffer = BytesMut::new();
+        loop {
+            tokio::select! {
+                outcome = terminal.read(&mut buffer) => if !matches!(outcome, Ok(1..)) {
+                    return Ok(());
+                },
+                _ = is_over.wait_for(|over| *over) => break,
+            }
+            self.send(buffer.split(), false).await?;
+        }
+        let mut left = PIPE as usize;
+        while left > 0
+            && let Ok(length @ 1..) = terminal.try_read(&mut buffer)
+        {
+            left = left.saturating_sub(length);
+            self.send(buffer.split(), false).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, mut bytes: BytesMut, errors: bool) -> Result<(), StreamError> {
+        if let Some(left) = &mut self.left {
+            if bytes.len() as u64 > *left {
+                bytes.truncate(*left as usize);
+                self.limit.set(Some(Limit::Output));
+                let _ = signal_group(self.group, libc::SIGKILL);
+            }
+            *left -= bytes.len() as u64;
+        }
+        match errors {
+            true => self.sender.send_errors(bytes.freeze()).await,
+            false => self.sender.send_data(bytes.freeze()).await,
+        }
+    }
+}
+
+/// Reads from a pipe that may have ended; never, once it has.
+pub(crate) async fn read(
+    pipe: &mut Option<pipe::Receiver>,
+    buffer: &mut BytesMut,
+) -> io::Result<usize> {
+    match pipe {
+        Some(pipe) => {
+            pipe.readable().await?;
+            buffer.reserve(CHUNK);
+            pipe.read_buf(buffer).await
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// The environment of a command: what every command gets, then what this one asks for.
+pub(crate) fn merge_env(base: &[(Raw, Raw)], more: &[(Raw, Raw)]) -> Vec<(OsString, OsString)> {
+    let mut merged: Vec<(OsString, OsString)> = Vec::with_capacity(base.len() + more.len());
+    for (key, value) in base.iter().chain(more) {
+        let (key, value) = (key.clone().into_os_string(), value.clone().into_os_string());
+        match merged.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, old)) => *old = value,
+            None => merged.push((key, value)),
+        }
+    }
+    merged
+}
+
+/// A folder as a request names it, against the workdir.
+pub(crate) fn resolve(workdir: &Raw, path: Option<&Raw>) -> PathBuf {
+    match path {
+        Some(path) => workdir.as_path().join(path.as_path()),
+        None => workdir.as_path().to_owned(),
+    }
+}

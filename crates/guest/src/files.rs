@@ -1,0 +1,304 @@
+//! Files, with the rights of the sandbox's user and nothing more.
+//!
+//! All of this runs inside: a path, a symlink or a race can lead anywhere in the sandbox and
+//! nowhere else.
+
+use std::fs::{self, File, Metadata as FileMetadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use link::request::{Answer, FileKind, Metadata, Raw, ReadFile, RefusalKind, WriteFile, WriteMode};
+use link::{Item, Stream};
+
+use crate::refusal::{OnPath, refuse_with};
+use crate::session::Guest;
+
+/// Read from disk at once.
+const CHUNK: usize = 256 * 1024;
+
+pub(crate) fn describe(path: &Path, metadata: &FileMetadata) -> Metadata {
+    let kind = kind_of(metadata.file_type());
+    Metadata {
+        kind,
+        size: metadata.len(),
+        mode: metadata.permissions().mode() & 0o7777,
+        modified: metadata.mtime() * 1000 + metadata.mtime_nsec() / 1_000_000,
+        target: match kind {
+            FileKind::Symlink => fs::read_link(path).ok().map(Raw::from),
+            _ => None,
+        },
+    }
+}
+
+pub(crate) fn kind_of(kind: fs::FileType) -> FileKind {
+    if kind.is_file() {
+        FileKind::File
+    } else if kind.is_dir() {
+        FileKind::Folder
+    } else if kind.is_symlink() {
+        FileKind::Symlink
+    } else {
+        FileKind::Other
+    }
+}
+
+pub(crate) async fn read(guest: &Rc<Guest>, request: ReadFile, mut stream: Stream) {
+    let path = guest.resolve(Some(&request.path));
+    let opened = guest.workers.run(move || open_for_reading(&path)).await;
+    let (file, metadata) = match opened {
+        Ok(opened) => opened,
+        Err(refusal) => {
+            let _ = stream.send(&Answer::<Metadata>::Err(refusal)).await;
+            return;
+        }
+    };
+    if stream.send(&Answer::Ok(metadata)).await.is_err() {
+        return;
+    }
+    let (mut sender, _receiver) = stream.split();
+    let mut file = file;
+    let mut offset = request.offset;
+    let mut left = request.length.unwrap_or(u64::MAX);
+    while left > 0 {
+        let size = left.min(CHUNK as u64) as usize;
+        let (same, chunk) = guest
+            .workers
+            .run(move || {
+                let chunk = read_chunk(&file, offset, size);
+                (file, chunk)
+            })
+            .await;
+        file = same;
+        let Ok(chunk) = chunk else {
+            return;
+        };
+        if chunk.is_empty() {
+            return;
+        }
+        offset += chunk.len() as u64;
+        left -= chunk.len() as u64;
+        if sender.send_data(chunk).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn open_for_reading(path: &Path) -> Answer<(File, Metadata)> {
+    // A FIFO must not hold a worker for ever, nor a terminal become the guest's.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+        .on("read", path)?;
+    let metadata = file.metadata().on("read", path)?;
+    if !metadata.is_file() {
+        let message = format!("cannot read `{}`: it is not a regular file", path.display());
+        return Err(refuse_with(RefusalKind::WrongType, message));
+    }
+    let described = describe(path, &metadata);
+    Ok((file, described))
+}
+
+fn read_chunk(file: &File, offset: u64, size: usize) -> io::Result<Bytes> {
+    let mut buffer = vec![0; size];
+    let length = file.read_at(&mut buffer, offset)?;
+    buffer.truncate(length);
+    Ok(buffer.into())
+}
+
+pub(crate) async fn write(guest: &Rc<Guest>, request: WriteFile, mut stream: Stream) {
+    let answer = take_content(guest, request, &mut stream).await;
+    let _ = stream.send(&answer).await;
+}
+
+async fn take_content(guest: &Rc<Guest>, request: WriteFile, stream: &mut Stream) -> Answer<()> {
+    let path = guest.resolve(Some(&request.path));
+    let mut draft = guest
+        .workers
+        .run(move || Draft::open(path, &request))
+        .await?;
+    loop {
+        match stream.receive().await {
+            Ok(Some(Item::Data(bytes))) => {
+                draft = guest
+                    .workers
+                    .run(move || {
+                        draft
+                            .file
+                            .write_all(&bytes)
+                            .on("write", &draft.path)
+                            .map(|()| draft)
+                    })
+                    .await?;
+            }
+            Ok(None) => return guest.workers.run(move || draft.publish()).await,
+            Ok(Some(_)) | Err(_) => {
+                let message = "cannot write: the content broke off";
+                return Err(refuse_with(RefusalKind::Other, message));
+            }
+        }
+    }
+}
+
+/// A file that is being written. Dropped before it is published, it leaves nothing.
+struct Draft {
+    file: File,
+    path: PathBuf,
+    /// Where the content is until it is complete; absent when appending.
+    aside: Option<PathBuf>,
+    mode: WriteMode,
+}
+
+impl Draft {
+    fn open(path: PathBuf, request: &WriteFile) -> Answer<Self> {
+        // Through a symlink to the file it means, as any other program would.
+        let path = match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_symlink() && request.mode != WriteMode::Create => {
+                fs::canonicalize(&path).on("write", &path)?
+            }
+            _ => path,
+        };
+        let existing = fs::symlink_metadata(&path).ok();
+        if let Some(existing) = &existing {
+            if request.mode == WriteMode::Create {
+                return Err(io::Error::from_raw_os_error(libc::EEXIST)).on("create", &path);
+            }
+            if !existing.is_file() {
+                let message = format!(
+                    "cannot write `{}`: it is not a regular file",
+                    path.display()
+                );
+                return Err(refuse_with(RefusalKind::WrongType, message));
+            }
+        } else if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).on("make the folder of", &path)?;
+        }
+        let mode = request
+            .permissions
+            .or(existing.map(|existing| existing.permissions().mode() & 0o777))
+            .unwrap_or(0o644);
+        let mut options = OpenOptions::new();
+        options
+            .mode(mode)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+        if request.mode == WriteMode::Append {
+            let file = options
+                .append(true)
+                .create(true)
+                .open(&path)
+                .on("append to", &path)?;
+            return Ok(Self {
+                file,
+                path,
+                aside: None,
+                mode: request.mode,
+            });
+        }
+        let aside = aside(&path);
+        let file = options
+            .write(true)
+            .create_new(true)
+            .open(&aside)
+            .on("write", &path)?;
+        // The umask must not take away what was asked for.
+        file.set_permissions(fs::Permissions::from_mode(mode))
+            .on("write", &path)?;
+        Ok(Self {
+            file,
+            path,
+            aside: Some(aside),
+            mode: request.mode,
+        })
+    }
+
+    fn publish(mut self) -> Answer<()> {
+        let Some(aside) = self.aside.take() else {
+            return Ok(());
+        };
+        let published = match self.mode {
+            // A link refuses to replace; a rename does not.
+            WriteMode::Create => {
+                fs::hard_link(&aside, &self.path).and_then(|()| fs::remove_file(&aside))
+            }
+            _ => fs::rename(&aside, &self.path),
+        };
+        if published.is_err() {
+            let _ = fs::remove_file(&aside);
+        }
+        published.on("write", &self.path)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(aside) = &self.aside {
+            let _ = fs::remove_file(aside);
+        }
+    }
+}
+
+/// A name beside the file, in the same file system.
+fn aside(path: &Path) -> PathBuf {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let nanos = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |time| time.subsec_nanos());
+    path.with_file_name(format!(".hotcell-{nanos:x}-{number:x}"))
+}
+
+pub(crate) async fn rename(guest: &Rc<Guest>, from: Raw, to: Raw, stream: Stream) {
+    let (from, to) = (guest.resolve(Some(&from)), guest.resolve(Some(&to)));
+    perform(guest, stream, move || {
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent).on("make the folder of", &to)?;
+        }
+        fs::rename(&from, &to).on("rename", &from)
+    })
+    .await;
+}
+
+pub(crate) async fn remove(guest: &Rc<Guest>, path: Raw, recursive: bool, stream: Stream) {
+    let path = guest.resolve(Some(&path));
+    perform(guest, stream, move || {
+        let metadata = fs::symlink_metadata(&path).on("remove", &path)?;
+        match (metadata.is_dir(), recursive) {
+            (true, true) => fs::remove_dir_all(&path),
+            (true, false) => fs::remove_dir(&path),
+            (false, _) => fs::remove_file(&path),
+        }
+        .on("remove", &path)
+    })
+    .await;
+}
+
+pub(crate) async fn make_folder(guest: &Rc<Guest>, path: Raw, stream: Stream) {
+    let path = guest.resolve(Some(&path));
+    perform(guest, stream, move || {
+        fs::create_dir_all(&path).on("make", &path)
+    })
+    .await;
+}
+
+pub(crate) async fn stat(guest: &Rc<Guest>, path: Raw, stream: Stream) {
+    let path = guest.resolve(Some(&path));
+    perform(guest, stream, move || {
+        let metadata = fs::symlink_metadata(&path).on("look at", &path)?;
+        Ok(describe(&path, &metadata))
+    })
+    .await;
+}
+
+/// Runs blocking work and sends its answer.
+pub(crate) async fn perform<T: serde::Serialize + Send + 'static>(
+    guest: &Rc<Guest>,
+    mut stream: Stream,
+    work: impl FnOnce() -> Answer<T> + Send + 'static,
+) {
+    let answer = guest.workers.run(work).await;
+    let _ = stream.send(&answer).await;
+}

@@ -1,0 +1,97 @@
+//! What the kernel says: resources in use, and the walls around this process.
+
+use std::collections::HashMap;
+use std::fs;
+use std::rc::Rc;
+use std::time::Duration;
+
+use link::Stream;
+use link::request::{Answer, Stats, Walls};
+
+use crate::files::perform;
+use crate::refusal::refuse;
+use crate::session::Guest;
+
+pub(crate) async fn stats(guest: &Rc<Guest>, stream: Stream) {
+    perform(guest, stream, || Ok(read_stats())).await;
+}
+
+pub(crate) async fn walls(guest: &Rc<Guest>, stream: Stream) {
+    perform(guest, stream, read_walls).await;
+}
+
+fn read_stats() -> Stats {
+    let mut stats = Stats {
+        cpu: Duration::ZERO,
+        memory: 0,
+        processes: 0,
+        threads: 0,
+    };
+    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
+    let page = page.ok().flatten().unwrap_or(4096) as u64;
+    let tick = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK);
+    let tick = tick.ok().flatten().unwrap_or(100) as u64;
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Ok(stat) = fs::read_to_string(process.path().join("stat")) else {
+            continue;
+        };
+        let Some((_, fields)) = stat.rsplit_once(')') else {
+            continue;
+        };
+        // Counted from the state, which is the third field of the file.
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let field = |number: usize| -> u64 {
+            fields
+                .get(number - 3)
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0)
+        };
+        stats.processes += 1;
+        stats.cpu += Duration::from_millis((field(14) + field(15)) * 1000 / tick);
+        stats.threads += field(20) as u32;
+        stats.memory += field(24) * page;
+    }
+    stats
+}
+
+fn read_walls() -> Answer<Walls> {
+    let status = fs::read_to_string("/proc/self/status");
+    let status = status.map_err(|error| refuse("read /proc/self/status", error))?;
+    let fields: HashMap<&str, &str> = status
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .collect();
+    let field = |name: &str| fields.get(name).map_or("", |value| value.trim());
+    let capabilities = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
+    let capabilities = capabilities
+        .iter()
+        .map(|name| u64::from_str_radix(field(name), 16).unwrap_or(u64::MAX))
+        .fold(0, |all, set| all | set);
+    let mut namespaces: Vec<(String, String)> = fs::read_dir("/proc/self/ns")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let identity = fs::read_link(entry.path()).ok()?;
+            let name = entry.file_name().into_string().ok()?;
+            Some((name, identity.to_string_lossy().into_owned()))
+        })
+        .collect();
+    namespaces.sort();
+    let interfaces = fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
+    let interfaces = interfaces
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, _)| name.trim().to_owned())
+        .collect();
+    Ok(Walls {
+        uid: nix::unistd::getuid().as_raw(),
+        gid: nix::unistd::getgid().as_raw(),
+        capabilities,
+        no_new_privileges: field("NoNewPrivs") == "1",
+        seccomp: field("Seccomp").parse().unwrap_or(0),
+        namespaces,
+        interfaces,
+        root_read_only: fs::write("/.hotcell-probe", "").is_err(),
+    })
+}

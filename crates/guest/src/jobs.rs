@@ -1,0 +1,333 @@
+//! Shell commands as jobs: they can be waited for, and go on without anybody waiting.
+//!
+//! A job's output goes into a spool of bounded size. While somebody waits, a full spool holds
+//! the command back; while nobody does, the oldest output is dropped and counted, so that a
+//! chatty server neither stops nor grows the guest.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use link::request::{Answer, Exit, Limit, Poll, Progress, Raw, RefusalKind};
+use link::{Item, Sender, Stream};
+use nix::unistd::Pid;
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::Instant;
+
+use crate::exec::read;
+use crate::processes::{Child, signal_group};
+use crate::refusal::{refuse, refuse_with};
+use crate::session::Guest;
+
+/// Output that a job keeps for its next reader.
+const SPOOL: usize = 1024 * 1024;
+
+/// Jobs at once, finished ones that nobody asked for included.
+const MOST: usize = 64;
+
+/// All jobs of the sandbox.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    next: Cell<u32>,
+    table: RefCell<BTreeMap<u32, Rc<Job>>>,
+}
+
+/// One command.
+pub(crate) struct Job {
+    pub(crate) id: u32,
+    group: Pid,
+    stdin: Mutex<Option<pipe::Sender>>,
+    state: RefCell<State>,
+    /// Told after every change of the state.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    spool: VecDeque<(bool, Bytes)>,
+    spooled: usize,
+    dropped: u64,
+    readers: usize,
+    exit: Option<Exit>,
+    /// All that the command itself printed is in the spool or was read.
+    settled: bool,
+    open: bool,
+    cwd: Option<Raw>,
+}
+
+/// Ends of the pipes of a command that was just started.
+pub(crate) struct Pipes {
+    pub(crate) stdin: pipe::Sender,
+    pub(crate) stdout: pipe::Receiver,
+    pub(crate) stderr: pipe::Receiver,
+}
+
+impl Jobs {
+    /// Room for one more, or a refusal that says what to do.
+    pub(crate) fn make_room(&self) -> Answer<()> {
+        let mut table = self.table.borrow_mut();
+        if table.len() >= MOST {
+            let finished = table.values().find(|job| job.state.borrow().exit.is_some());
+            let Some(id) = finished.map(|job| job.id) else {
+                let message =
+                    format!("cannot start: {MOST} commands are running in the background already");
+                return Err(refuse_with(RefusalKind::Limit, message));
+            };
+            table.remove(&id);
+        }
+        Ok(())
+    }
+
+    /// Takes a started command in. `finished` is called once, when its process has ended.
+    pub(crate) fn adopt(
+        &self,
+        guest: &Rc<Guest>,
+        child: Child,
+        pipes: Pipes,
+        finished: impl FnOnce() -> Option<Raw> + 'static,
+    ) -> Rc<Job> {
+        let id = self.next.get() + 1;
+        self.next.set(id);
+        let job = Rc::new(Job {
+            id,
+            group: child.group,
+            stdin: Mutex::new(Some(pipes.stdin)),
+            state: RefCell::new(State {
+                open: true,
+                ..State::default()
+            }),
+            changed: Notify::new(),
+        });
+        self.table.borrow_mut().insert(id, job.clone());
+        tokio::task::spawn_local(collect(job.clone(), Some(pipes.stdout), Some(pipes.stderr)));
+        tokio::task::spawn_local(conclude(guest.clone(), job.clone(), child, finished));
+        job
+    }
+
+    fn find(&self, id: u32) -> Answer<Rc<Job>> {
+        self.table.borrow().get(&id).cloned().ok_or_else(|| {
+            refuse_with(
+                RefusalKind::NotFound,
+                format!("there is no background command {id}"),
+            )
+        })
+    }
+
+    fn forget(&self, id: u32) {
+        self.table.borrow_mut().remove(&id);
+    }
+}
+
+/// Moves output from the pipes into the spool until both have ended.
+async fn collect(
+    job: Rc<Job>,
+    mut stdout: Option<pipe::Receiver>,
+    mut stderr: Option<pipe::Receiver>,
+) {
+    let (mut out_buffer, mut err_buffer) = (BytesMut::new(), BytesMut::new());
+    while stdout.is_some() || stderr.is_some() {
+        let (is_error, outcome) = tokio::select! {
+            outcome = read(&mut stdout, &mut out_buffer) => (false, outcome),
+            outcome = read(&mut stderr, &mut err_buffer) => (true, outcome),
+            // Nothing is left in the pipes, and the command has ended: what it printed is here.
+            () = job.until(|state| state.exit.is_some() && !state.settled), if !job.state.borrow().settled => {
+                drain(&job, &stdout, false);
+                drain(&job, &stderr, true);
+                job.change(|state| state.settled = true);
+                continue;
+            }
+        };
+        let (pipe, buffer) = match is_error {
+            false => (&mut stdout, &mut out_buffer),
+            true => (&mut stderr, &mut err_buffer),
+        };
+        if !matches!(outcome, Ok(1..)) {
+            *pipe = None;
+        }
+        let bytes = buffer.split().freeze();
+        job.until(|state| state.spooled < SPOOL || state.readers == 0)
+            .await;
+        job.change(|state| state.push(is_error, bytes));
+    }
+    job.change(|state| {
+        state.open = false;
+        state.settled = true;
+    });
+}
+
+fn drain(job: &Job, pipe: &Option<pipe::Receiver>, is_error: bool) {
+    let mut buffer = [0; 64 * 1024];
+    let mut left = 16;
+    while let Some(pipe) = pipe
+        && left > 0
+        && let Ok(length @ 1..) = pipe.try_read(&mut buffer)
+    {
+        left -= 1;
+        let bytes = Bytes::copy_from_slice(&buffer[..length]);
+        job.change(|state| state.push(is_error, bytes));
+    }
+}
+
+async fn conclude(
+    guest: Rc<Guest>,
+    job: Rc<Job>,
+    mut child: Child,
+    finished: impl FnOnce() -> Option<Raw>,
+) {
+    let status = (&mut child.ended)
+        .await
+        .expect("the reaper hands on every status");
+    let limit: Option<Limit> = guest.processes.limit_behind(&child, status);
+    let cwd = finished();
+    job.change(|state| {
+        state.cwd = cwd;
+        state.exit = Some(Exit { status, limit });
+    });
+}
+
+impl State {
+    fn push(&mut self, is_error: bool, bytes: Bytes) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.spooled += bytes.len();
+        self.spool.push_back((is_error, bytes));
+        while self.spooled > SPOOL
+            && self.readers == 0
+            && let Some((_, oldest)) = self.spool.pop_front()
+        {
+            self.spooled -= oldest.len();
+            self.dropped += oldest.len() as u64;
+        }
+    }
+}
+
+impl Job {
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.borrow_mut());
+        self.changed.notify_waiters();
+    }
+
+    async fn until(&self, condition: impl Fn(&State) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if condition(&self.state.borrow()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Streams output until the command ends or the wait is over.
+    pub(crate) async fn follow(&self, sender: &mut Sender, wait: Duration) -> Answer<Progress> {
+        let deadline = Instant::now() + wait;
+        self.change(|state| state.readers += 1);
+        let outcome = self.stream(sender, deadline).await;
+        self.change(|state| state.readers -= 1);
+        outcome.map_err(|error| refuse_with(RefusalKind::Other, error.to_string()))?;
+        let mut state = self.state.borrow_mut();
+        Ok(Progress {
+            job: self.id,
+            exit: state.exit.clone().filter(|_| state.settled),
+            output_open: state.open,
+            dropped: std::mem::take(&mut state.dropped),
+            cwd: state.cwd.clone(),
+        })
+    }
+
+    async fn stream(
+        &self,
+        sender: &mut Sender,
+        deadline: Instant,
+    ) -> Result<(), link::StreamError> {
+        loop {
+            let next = {
+                let mut state = self.state.borrow_mut();
+                let next = state.spool.pop_front();
+                state.spooled -= next.as_ref().map_or(0, |(_, bytes)| bytes.len());
+                next
+            };
+            self.changed.notify_waiters();
+            match next {
+                Some((true, bytes)) => sender.send_errors(bytes).await?,
+                Some((false, bytes)) => sender.send_data(bytes).await?,
+                None => {
+                    let ended = |state: &State| state.exit.is_some() && state.settled;
+                    if ended(&self.state.borrow()) || Instant::now() >= deadline {
+                        return Ok(());
+                    }
+                    let more = self.until(|state| !state.spool.is_empty() || ended(state));
+                    let _ = tokio::time::timeout_at(deadline, more).await;
+                }
+            }
+        }
+    }
+}
+
+pub(crate) async fn poll(guest: &Rc<Guest>, poll: Poll, mut stream: Stream) {
+    let answer = match guest.jobs.find(poll.job) {
+        Ok(job) => {
+            let (mut sender, _receiver) = stream.split();
+            let answer = job.follow(&mut sender, poll.wait).await;
+            report(guest, &answer, &mut sender).await;
+            return;
+        }
+        Err(refusal) => Answer::<Progress>::Err(refusal),
+    };
+    let _ = stream.send(&answer).await;
+}
+
+/// Sends the last word of a look at a job; one that has nothing more to say is forgotten.
+pub(crate) async fn report(guest: &Rc<Guest>, answer: &Answer<Progress>, sender: &mut Sender) {
+    let sent = sender.send(answer).await;
+    if let Ok(progress) = answer
+        && sent.is_ok()
+        && progress.exit.is_some()
+        && !progress.output_open
+    {
+        guest.jobs.forget(progress.job);
+    }
+}
+
+pub(crate) async fn feed(guest: &Rc<Guest>, id: u32, mut stream: Stream) {
+    let answer = match guest.jobs.find(id) {
+        Ok(job) => take_input(&job, &mut stream).await,
+        Err(refusal) => Err(refusal),
+    };
+    let _ = stream.send(&answer).await;
+}
+
+async fn take_input(job: &Job, stream: &mut Stream) -> Answer<()> {
+    let mut stdin = job.stdin.lock().await;
+    while let Ok(Some(item)) = stream.receive().await {
+        let Item::Data(bytes) = item else {
+            // A message says that this was the last input.
+            *stdin = None;
+            continue;
+        };
+        let Some(pipe) = stdin.as_mut() else {
+            let message = format!("the input of background command {} is closed", job.id);
+            return Err(refuse_with(RefusalKind::Invalid, message));
+        };
+        let written = pipe.write_all(&bytes).await;
+        written.map_err(|error| {
+            refuse(
+                format_args!("write to background command {}", job.id),
+                error,
+            )
+        })?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn kill(guest: &Rc<Guest>, id: u32, signal: i32, mut stream: Stream) {
+    let answer = guest.jobs.find(id).and_then(|job| {
+        signal_group(job.group, signal)
+            .map_err(|error| refuse(format_args!("signal background command {id}"), error))
+    });
+    let _ = stream.send(&answer).await;
+}

@@ -1,0 +1,135 @@
+//! Lists folders, and carries long answers from a worker to the link in batches.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use ignore::WalkBuilder;
+use link::Stream;
+use link::request::{Answer, Batch, Entry, FileKind, List, Raw, Truncated};
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use crate::files::kind_of;
+use crate::refusal::{OnPath, refuse_with};
+use crate::session::Guest;
+
+/// Items that travel together.
+const BATCH: usize = 256;
+
+pub(crate) async fn list(guest: &Rc<Guest>, request: List, stream: Stream) {
+    let root = guest.resolve(Some(&request.path));
+    batches(guest, stream, move |out| walk(&root, &request, out)).await;
+}
+
+fn walk(root: &Path, request: &List, out: &mut Out<Entry>) -> Answer<Truncated> {
+    std::fs::read_dir(root).on("list", root)?;
+    for entry in walker(root, request.ignore)
+        .max_depth(Some(request.depth as usize))
+        .build()
+    {
+        // What cannot be read is left out, as `ls` leaves it out.
+        let Ok(entry) = entry else {
+            continue;
+        };
+        if entry.depth() == 0 {
+            continue;
+        }
+        let kind = entry.file_type().map_or(FileKind::Other, kind_of);
+        let size = match kind {
+            FileKind::File => entry.metadata().map_or(0, |metadata| metadata.len()),
+            _ => 0,
+        };
+        let path = entry.path().strip_prefix(root).unwrap_or(entry.path());
+        let item = Entry {
+            path: Raw::from(path),
+            kind,
+            size,
+        };
+        if out.sent >= request.limit {
+            return Ok(Truncated(true));
+        }
+        if out.push(item).is_break() {
+            break;
+        }
+    }
+    Ok(Truncated(false))
+}
+
+/// A walk in the order of names that follows no symlink.
+pub(crate) fn walker(root: &Path, ignore: bool) -> WalkBuilder {
+    let mut walker = WalkBuilder::new(root);
+    walker
+        .standard_filters(ignore)
+        .require_git(false)
+        .git_global(false)
+        .parents(false)
+        .follow_links(false)
+        .sort_by_file_name(std::cmp::Ord::cmp);
+    walker
+}
+
+/// Where a worker puts the items of a long answer.
+pub(crate) struct Out<T> {
+    channel: mpsc::Sender<Batch<T>>,
+    waiting: Vec<T>,
+    pub(crate) sent: u64,
+}
+
+impl<T> Out<T> {
+    /// Breaks once nobody wants more.
+    pub(crate) fn push(&mut self, item: T) -> std::ops::ControlFlow<()> {
+        self.waiting.push(item);
+        self.sent += 1;
+        match self.waiting.len() >= BATCH {
+            true => self.flush(),
+            false => std::ops::ControlFlow::Continue(()),
+        }
+    }
+
+    fn flush(&mut self) -> std::ops::ControlFlow<()> {
+        let items = std::mem::take(&mut self.waiting);
+        match self.channel.blocking_send(Batch::Items(items)) {
+            Ok(()) => std::ops::ControlFlow::Continue(()),
+            Err(_) => std::ops::ControlFlow::Break(()),
+        }
+    }
+}
+
+/// Runs `produce` on a worker and streams what it puts out.
+pub(crate) async fn batches<T: Serialize + Send + 'static>(
+    guest: &Rc<Guest>,
+    stream: Stream,
+    produce: impl FnOnce(&mut Out<T>) -> Answer<Truncated> + Send + 'static,
+) {
+    let (channel, mut batches) = mpsc::channel(4);
+    guest.workers.start_work(move || {
+        let mut out = Out {
+            channel,
+            waiting: Vec::new(),
+            sent: 0,
+        };
+        let outcome = produce(&mut out);
+        if !out.waiting.is_empty() {
+            let _ = out.flush();
+        }
+        let _ = out.channel.blocking_send(Batch::Done(outcome));
+    });
+    let (mut sender, mut receiver) = stream.split();
+    loop {
+        tokio::select! {
+            batch = batches.recv() => match batch {
+                Some(batch) if sender.send(&batch).await.is_ok() => {}
+                _ => return,
+            },
+            () = receiver.broken() => return,
+        }
+    }
+}
+
+/// A refusal for a pattern that cannot be understood.
+pub(crate) fn bad_pattern(what: &str, error: impl std::fmt::Display) -> link::request::Refusal {
+    refuse_with(
+        link::request::RefusalKind::Invalid,
+        format!("cannot understand {what}: {error}"),
+    )
+}

@@ -1,0 +1,112 @@
+//! All processes of the sandbox: reaping, waiting, killing.
+//!
+//! As process 1 the guest inherits every orphan, so one loop reaps whatever ended and hands
+//! the status to whoever waits for that process. Starting and reaping happen on one thread,
+//! so a status cannot arrive before its waiter.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::rc::Rc;
+
+use link::request::{Limit, Status};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, getpid};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+
+use crate::spawn::{Start, spawn};
+
+#[derive(Clone, Default)]
+pub(crate) struct Processes {
+    waiters: Rc<RefCell<HashMap<Pid, oneshot::Sender<Status>>>>,
+    /// Started and not yet reaped, whether or not anybody still waits.
+    alive: Rc<RefCell<HashSet<Pid>>>,
+    /// How often everything was killed, and for which limit the last time.
+    purges: Rc<Cell<(u64, Option<Limit>)>>,
+}
+
+/// A process group that the guest started.
+pub(crate) struct Child {
+    pub(crate) group: Pid,
+    pub(crate) ended: oneshot::Receiver<Status>,
+    /// How often everything had been killed before its start.
+    purges: u64,
+}
+
+impl Processes {
+    pub(crate) fn start(&self, start: &Start<'_>) -> io::Result<Child> {
+        let group = spawn(start)?;
+        let (status, ended) = oneshot::channel();
+        self.waiters.borrow_mut().insert(group, status);
+        self.alive.borrow_mut().insert(group);
+        let purges = self.purges.get().0;
+        Ok(Child {
+            group,
+            ended,
+            purges,
+        })
+    }
+
+    /// Reaps for as long as the guest lives.
+    pub(crate) async fn reap(self) -> io::Result<()> {
+        let mut children = signal(SignalKind::child())?;
+        loop {
+            self.reap_ended();
+            children.recv().await;
+        }
+    }
+
+    fn reap_ended(&self) {
+        loop {
+            let (pid, status) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, code)) => (pid, Status::Code(code)),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, Status::Signal(signal as i32)),
+                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return,
+                Ok(_) | Err(Errno::EINTR) => continue,
+                // A real-time signal, which the enumeration does not know, ended it.
+                Err(_) => continue,
+            };
+            self.alive.borrow_mut().remove(&pid);
+            if let Some(waiter) = self.waiters.borrow_mut().remove(&pid) {
+                let _ = waiter.send(status);
+            }
+        }
+    }
+
+    /// Kills everything but the guest itself, for a limit or because the end has come.
+    pub(crate) fn kill_all(&self, reason: Option<Limit>) {
+        self.purges.set((self.purges.get().0 + 1, reason));
+        self.signal_all(Signal::SIGKILL);
+    }
+
+    /// Sends a signal to everything in the sandbox. Without walls the guest is not process 1
+    /// and everything else is not its own: only what it started is meant then.
+    pub(crate) fn signal_all(&self, signal: Signal) {
+        if getpid() == Pid::from_raw(1) {
+            let _ = kill(Pid::from_raw(-1), signal);
+        } else {
+            for group in self.alive.borrow().iter() {
+                let _ = killpg(*group, signal);
+            }
+        }
+    }
+
+    /// The limit for which a process died, if that was why.
+    pub(crate) fn limit_behind(&self, child: &Child, status: Status) -> Option<Limit> {
+        let (purges, reason) = self.purges.get();
+        let was_killed = status == Status::Signal(libc::SIGKILL) && purges > child.purges;
+        reason.filter(|_| was_killed)
+    }
+}
+
+/// Sends a signal to a whole group; a group that is gone needs none.
+pub(crate) fn signal_group(group: Pid, number: i32) -> io::Result<()> {
+    let signal = Signal::try_from(number)?;
+    match killpg(group, signal) {
+        Err(Errno::ESRCH) | Ok(()) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

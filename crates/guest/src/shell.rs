@@ -1,0 +1,174 @@
+//! Shell sessions: folder, variables, functions and options live from one command to the next.
+//!
+//! Every command gets a shell process of its own, which first takes over the state that the
+//! last one left and, when it ends, leaves its own. So a command that runs on in the background
+//! never blocks the session, its output and exit code are its own, and nothing that it prints
+//! can be mistaken for the protocol.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use link::Stream;
+use link::request::{Answer, Progress, Raw, ShellCommand};
+use nix::fcntl::OFlag;
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::unistd::pipe2;
+use tokio::net::unix::pipe;
+
+use crate::exec::{nonblocking, output_pipe};
+use crate::jobs::{self, Job, Pipes};
+use crate::refusal::refuse;
+use crate::session::Guest;
+use crate::spawn::Start;
+
+/// A state larger than this is not kept: the session goes on with the one before.
+const LARGEST_STATE: u64 = 4 * 1024 * 1024;
+
+/// Descriptors of the shell: state to take over, script to run, state to leave.
+const OLD_STATE: i32 = 7;
+const SCRIPT: i32 = 8;
+const NEW_STATE: i32 = 9;
+
+/// Read-only variables of the shell itself refuse to be set again; that is not an error.
+const BASH: &str = r#"
+. /proc/self/fd/7 >/dev/null 2>&1
+exec 7<&-
+__hotcell_leave() {
+    __hotcell_code=$?
+    builtin trap - EXIT
+    {
+        builtin printf '%s\0' "$PWD"
+        builtin set +o
+        builtin shopt -p
+        builtin umask -p
+        builtin alias -p
+        builtin declare -f
+        builtin declare -Fx
+        builtin declare -p
+    } >&9 2>/dev/null
+    builtin exit "$__hotcell_code"
+}
+trap __hotcell_leave EXIT
+. /proc/self/fd/8
+"#;
+
+/// For a root without bash: functions cannot be listed there and so do not live on.
+const SH: &str = r#"
+. /proc/self/fd/7 >/dev/null 2>&1
+exec 7<&-
+__hotcell_leave() {
+    __hotcell_code=$?
+    trap - EXIT
+    { printf '%s\0' "$PWD"; umask; export -p; } >&9 2>/dev/null
+    exit "$__hotcell_code"
+}
+trap __hotcell_leave EXIT
+. /proc/self/fd/8
+"#;
+
+#[derive(Default)]
+pub(crate) struct Sessions {
+    states: Rc<RefCell<HashMap<String, State>>>,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    cwd: Option<PathBuf>,
+    /// A script that sets everything again.
+    script: Vec<u8>,
+}
+
+pub(crate) async fn run(guest: Rc<Guest>, command: ShellCommand, stream: Stream) {
+    let (mut sender, _receiver) = stream.split();
+    let answer: Answer<Progress> = match start(&guest, &command) {
+        Ok(job) => job.follow(&mut sender, command.wait).await,
+        Err(refusal) => Err(refusal),
+    };
+    jobs::report(&guest, &answer, &mut sender).await;
+}
+
+fn start(guest: &Rc<Guest>, command: &ShellCommand) -> Answer<Rc<Job>> {
+    guest.jobs.make_room()?;
+    begin(guest, command).map_err(|error| refuse("start a shell", error))
+}
+
+fn begin(guest: &Rc<Guest>, command: &ShellCommand) -> io::Result<Rc<Job>> {
+    let states = guest.shells.states.clone();
+    let state = states
+        .borrow()
+        .get(&command.session)
+        .cloned()
+        .unwrap_or_default();
+    let workdir = guest.resolve(None);
+    let cwd = state.cwd.filter(|cwd| cwd.is_dir()).unwrap_or(workdir);
+    let old_state = memory_file(&state.script)?;
+    let script = memory_file(&command.script.0)?;
+    let new_state = memory_file(&[])?;
+    let (stdin_reader, stdin) = pipe2(OFlag::O_CLOEXEC)?;
+    let (stdout, stdout_writer) = output_pipe()?;
+    let (stderr, stderr_writer) = output_pipe()?;
+
+    let has_bash = std::path::Path::new("/bin/bash").exists();
+    let (shell, wrapper) = if has_bash {
+        ("/bin/bash", BASH)
+    } else {
+        ("/bin/sh", SH)
+    };
+    let argv = [shell, "-c", wrapper, shell].map(Into::into);
+    let child = guest.processes.start(&Start {
+        argv: &argv,
+        env: &guest.env_with(&[]),
+        cwd: &cwd,
+        descriptors: &[
+            (0, stdin_reader.as_fd()),
+            (1, stdout_writer.as_fd()),
+            (2, stderr_writer.as_fd()),
+            (OLD_STATE, old_state.as_fd()),
+            (SCRIPT, script.as_fd()),
+            (NEW_STATE, new_state.as_fd()),
+        ],
+        terminal: None,
+    })?;
+    let pipes = Pipes {
+        stdin: pipe::Sender::from_owned_fd(nonblocking(stdin)?)?,
+        stdout,
+        stderr,
+    };
+    let session = command.session.clone();
+    Ok(guest.jobs.adopt(guest, child, pipes, move || {
+        let left = read_state(new_state)?;
+        let cwd = left.cwd.as_ref().map(Raw::from);
+        states.borrow_mut().insert(session, left);
+        cwd
+    }))
+}
+
+fn memory_file(content: &[u8]) -> io::Result<File> {
+    let mut file = File::from(memfd_create("shell", MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(content)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// What the shell left: its folder, a NUL, and the script; nothing if it was killed.
+fn read_state(mut file: File) -> Option<State> {
+    if file.metadata().ok()?.len() > LARGEST_STATE {
+        return None;
+    }
+    file.rewind().ok()?;
+    let mut content = Vec::new();
+    file.take(LARGEST_STATE).read_to_end(&mut content).ok()?;
+    let end = content.iter().position(|byte| *byte == 0)?;
+    let script = content.split_off(end + 1);
+    content.pop();
+    let cwd = PathBuf::from(Raw(content).into_os_string());
+    Some(State {
+        cwd: cwd.is_absolute().then_some(cwd),
+        script,
+    })
+}

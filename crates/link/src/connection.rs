@@ -1,0 +1,256 @@
+//! A live link: greeting, then a [`Driver`] that moves frames between a byte stream and the mux.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::VERSION;
+use crate::frame::{Decoder, Frame, FrameError, HEADER, Kind};
+use crate::mux::{Limits, Mux, Role, Violation};
+use crate::stream::{Shared, Stream, lock};
+
+const MAGIC: [u8; 4] = *b"HOTC";
+
+/// Frames gathered into one write.
+const BATCH: usize = 16;
+
+#[derive(Serialize, Deserialize)]
+struct Greeting<T> {
+    magic: [u8; 4],
+    version: u16,
+    body: T,
+}
+
+/// Why two ends could not agree to talk.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    #[error("cannot read or write the link")]
+    Io(#[from] io::Error),
+    #[error("the other end left before its greeting")]
+    Closed,
+    #[error("the other end does not speak this protocol")]
+    Stranger,
+    #[error("the other end speaks version {theirs} of the link, this one {VERSION}")]
+    Version { theirs: u16 },
+    #[error("cannot read the greeting")]
+    Frame(#[from] FrameError),
+    #[error("cannot read or write the greeting")]
+    Encoding(#[from] postcard::Error),
+}
+
+/// Why a link ended.
+#[derive(Debug, Error)]
+pub enum Ended {
+    #[error("the other end closed the link")]
+    Closed,
+    #[error("the link was cut in the middle of a frame")]
+    Cut,
+    #[error("cannot read or write the link")]
+    Io(#[source] io::Error),
+    #[error("the other end broke the protocol")]
+    Violation(#[source] Violation),
+}
+
+/// Greets the other end with `mine`, takes its greeting, and returns what a session needs.
+pub async fn connect<R, W, Mine, Theirs>(
+    reader: R,
+    writer: W,
+    role: Role,
+    limits: Limits,
+    mine: &Mine,
+) -> Result<(Theirs, Link, Incoming, Driver<R, W>), ConnectError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    Mine: Serialize,
+    Theirs: DeserializeOwned,
+{
+    let shared = Arc::new(Mutex::new(Mux::new(role, limits)));
+    let mut driver = Driver {
+        reader,
+        writer,
+        decoder: Decoder::default(),
+        shared: shared.clone(),
+    };
+    driver.greet(mine).await?;
+    let theirs = driver.greeting().await?;
+    let link = Link {
+        shared: shared.clone(),
+    };
+    Ok((theirs, link, Incoming { shared }, driver))
+}
+
+/// Opens streams. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Link {
+    shared: Shared,
+}
+
+impl Link {
+    /// Starts a stream; `None` when the link has ended.
+    pub fn open(&self) -> Option<Stream> {
+        let id = lock(&self.shared).open()?;
+        Some(Stream::new(&self.shared, id))
+    }
+
+    /// Whether the link has ended.
+    pub fn is_closed(&self) -> bool {
+        lock(&self.shared).is_closed()
+    }
+
+    /// Ends the link: the driver stops, every stream breaks off.
+    pub fn close(&self) {
+        lock(&self.shared).close();
+    }
+}
+
+/// Accepts the streams that the other end opens.
+#[derive(Debug)]
+pub struct Incoming {
+    shared: Shared,
+}
+
+impl Incoming {
+    /// The next stream; `None` when the link has ended.
+    pub async fn accept(&mut self) -> Option<Stream> {
+        let id = poll_fn(|context| lock(&self.shared).poll_accept(context)).await?;
+        Some(Stream::new(&self.shared, id))
+    }
+}
+
+/// Moves the bytes of one link. Whoever connects runs it to its end.
+#[derive(Debug)]
+pub struct Driver<R, W> {
+    reader: R,
+    writer: W,
+    decoder: Decoder,
+    shared: Shared,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
+    async fn greet(&mut self, body: &impl Serialize) -> Result<(), ConnectError> {
+        let greeting = Greeting {
+            magic: MAGIC,
+            version: VERSION,
+            body,
+        };
+        let frame = Frame {
+            stream: 0,
+            kind: Kind::Hello,
+            payload: Bytes::from(postcard::to_stdvec(&greeting)?),
+        };
+        Ok(write_frames(&mut self.writer, &[frame]).await?)
+    }
+
+    async fn greeting<T: DeserializeOwned>(&mut self) -> Result<T, ConnectError> {
+        let frame = loop {
+            if let Some(frame) = self.decoder.next_frame()? {
+                break frame;
+            }
+            if self.reader.read_buf(self.decoder.buffer()).await? == 0 {
+                return Err(ConnectError::Closed);
+            }
+        };
+        // Magic and version first: the rest may have another form in another version.
+        let (head, rest) = postcard::take_from_bytes::<([u8; 4], u16)>(&frame.payload)
+            .map_err(|_| ConnectError::Stranger)?;
+        match head {
+            _ if frame.kind != Kind::Hello => Err(ConnectError::Stranger),
+            (MAGIC, VERSION) => Ok(postcard::from_bytes(rest)?),
+            (MAGIC, theirs) => Err(ConnectError::Version { theirs }),
+            _ => Err(ConnectError::Stranger),
+        }
+    }
+
+    /// Runs until the link ends, then breaks off every stream.
+    pub async fn run(self) -> Ended {
+        let Self {
+            reader,
+            writer,
+            decoder,
+            shared,
+        } = self;
+        let ended = tokio::select! {
+            ended = read(reader, decoder, &shared) => ended,
+            ended = write(writer, &shared) => ended,
+        };
+        lock(&shared).close();
+        ended
+    }
+}
+
+async fn read<R: AsyncRead + Unpin>(mut reader: R, mut decoder: Decoder, shared: &Shared) -> Ended {
+    loop {
+        if let Err(violation) = take_in(&mut decoder, shared) {
+            return Ended::Violation(violation);
+        }
+        match reader.read_buf(decoder.buffer()).await {
+            Ok(0) if decoder.is_inside_frame() => return Ended::Cut,
+            Ok(0) => return Ended::Closed,
+            Ok(_) => {}
+            Err(error) => return Ended::Io(error),
+        }
+    }
+}
+
+/// Hands every whole frame to the mux.
+fn take_in(decoder: &mut Decoder, shared: &Shared) -> Result<(), Violation> {
+    let mut mux = lock(shared);
+    while let Some(frame) = decoder.next_frame()? {
+        mux.incoming(frame)?;
+    }
+    Ok(())
+}
+
+async fn write<W: AsyncWrite + Unpin>(mut writer: W, shared: &Shared) -> Ended {
+    let mut batch = Vec::with_capacity(BATCH);
+    loop {
+        let more = poll_fn(|context| {
+            let mut mux = lock(shared);
+            match mux.poll_outgoing(context) {
+                Poll::Ready(Some(frame)) => batch.push(frame),
+                Poll::Ready(None) => return Poll::Ready(false),
+                Poll::Pending => return Poll::Pending,
+            }
+            while batch.len() < BATCH {
+                let Some(frame) = mux.next_outgoing() else {
+                    break;
+                };
+                batch.push(frame);
+            }
+            Poll::Ready(true)
+        })
+        .await;
+        if !more {
+            return Ended::Closed;
+        }
+        if let Err(error) = write_frames(&mut writer, &batch).await {
+            return Ended::Io(error);
+        }
+        batch.clear();
+    }
+}
+
+async fn write_frames<W: AsyncWrite + Unpin>(writer: &mut W, frames: &[Frame]) -> io::Result<()> {
+    let headers: Vec<[u8; HEADER]> = frames.iter().map(Frame::header).collect();
+    let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(frames.len() * 2);
+    for (header, frame) in headers.iter().zip(frames) {
+        slices.push(IoSlice::new(header));
+        slices.push(IoSlice::new(&frame.payload));
+    }
+    let mut rest = &mut slices[..];
+    while !rest.is_empty() {
+        let written = writer.write_vectored(rest).await?;
+        if written == 0 && rest.iter().any(|slice| !slice.is_empty()) {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        IoSlice::advance_slices(&mut rest, written);
+    }
+    writer.flush().await
+}

@@ -1,0 +1,216 @@
+//! Bytes to frames and back: `length u32 | stream u32 | kind u8 | payload`, little-endian.
+//!
+//! Never allocates more than one frame's worth for what a peer announces: a length beyond
+//! [`MAX_PAYLOAD`] is an error before any of the payload is read.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use thiserror::Error;
+
+/// Largest payload of one frame. One pipe's worth: bigger frames would let one stream hold
+/// the wire longer without moving more bytes per second.
+pub const MAX_PAYLOAD: usize = 64 * 1024;
+
+/// Length of a frame's header.
+pub const HEADER: usize = 9;
+
+/// What a frame means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// First frame of either side, on stream 0.
+    Hello = 1,
+    /// The sender starts a stream.
+    Open = 2,
+    /// Part of a typed message; more follows.
+    Part = 3,
+    /// A typed message, or the last part of one.
+    Message = 4,
+    /// Bytes: standard input towards the guest, standard output or file content towards the host.
+    Data = 5,
+    /// Bytes of standard error.
+    Errors = 6,
+    /// The receiver has consumed this many charged bytes (u32).
+    Credit = 7,
+    /// Nothing more will come from the sender on this stream.
+    End = 8,
+    /// The sender forgets the stream in both directions.
+    Reset = 9,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Self> {
+        Some(match byte {
+            1 => Self::Hello,
+            2 => Self::Open,
+            3 => Self::Part,
+            4 => Self::Message,
+            5 => Self::Data,
+            6 => Self::Errors,
+            7 => Self::Credit,
+            8 => Self::End,
+            9 => Self::Reset,
+            _ => return None,
+        })
+    }
+
+    /// Whether the payload counts against the stream's window.
+    pub fn is_charged(self) -> bool {
+        matches!(self, Self::Part | Self::Message | Self::Data | Self::Errors)
+    }
+
+    fn max_payload(self) -> usize {
+        match self {
+            Self::Open | Self::End | Self::Reset => 0,
+            Self::Credit => 4,
+            _ => MAX_PAYLOAD,
+        }
+    }
+}
+
+/// One unit on the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    pub stream: u32,
+    pub kind: Kind,
+    pub payload: Bytes,
+}
+
+impl Frame {
+    /// The header that goes before the payload.
+    pub fn header(&self) -> [u8; HEADER] {
+        let mut header = [0; HEADER];
+        let mut out = &mut header[..];
+        out.put_u32_le(self.payload.len() as u32);
+        out.put_u32_le(self.stream);
+        out.put_u8(self.kind as u8);
+        header
+    }
+}
+
+/// Why bytes are not a frame.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FrameError {
+    #[error("unknown frame kind {0}")]
+    Kind(u8),
+    #[error("frame of kind {kind:?} announces {length} bytes")]
+    Length { kind: Kind, length: u32 },
+}
+
+/// Collects bytes in any chunking and hands out whole frames without copying payloads.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    buffer: BytesMut,
+}
+
+impl Decoder {
+    /// Room for the next read. Reserves enough that a whole frame of the largest size fits.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        self.buffer.reserve(MAX_PAYLOAD + HEADER);
+        &mut self.buffer
+    }
+
+    /// The next whole frame, `None` until more bytes arrive.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        let Some(mut header) = self.buffer.get(..HEADER) else {
+            return Ok(None);
+        };
+        let length = header.get_u32_le();
+        let stream = header.get_u32_le();
+        let byte = header.get_u8();
+        let kind = Kind::from_byte(byte).ok_or(FrameError::Kind(byte))?;
+        if length as usize > kind.max_payload() {
+            return Err(FrameError::Length { kind, length });
+        }
+        if self.buffer.len() < HEADER + length as usize {
+            return Ok(None);
+        }
+        self.buffer.advance(HEADER);
+        let payload = self.buffer.split_to(length as usize).freeze();
+        Ok(Some(Frame {
+            stream,
+            kind,
+            payload,
+        }))
+    }
+
+    /// Whether a frame has begun and not ended: an end of input here cuts it.
+    pub fn is_inside_frame(&self) -> bool {
+        !self.buffer.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn kinds() -> impl Strategy<Value = Kind> {
+        (1u8..=9).prop_map(|byte| Kind::from_byte(byte).unwrap())
+    }
+
+    fn frames() -> impl Strategy<Value = Frame> {
+        (
+            any::<u32>(),
+            kinds(),
+            proptest::collection::vec(any::<u8>(), 0..600),
+        )
+            .prop_map(|(stream, kind, mut payload)| {
+                payload.truncate(kind.max_payload());
+                Frame {
+                    stream,
+                    kind,
+                    payload: payload.into(),
+                }
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn frames_survive_any_chunking(
+            frames in proptest::collection::vec(frames(), 0..20),
+            chunk in 1usize..700,
+        ) {
+            let mut wire = Vec::new();
+            for frame in &frames {
+                wire.extend_from_slice(&frame.header());
+                wire.extend_from_slice(&frame.payload);
+            }
+            let mut decoder = Decoder::default();
+            let mut seen = Vec::new();
+            for piece in wire.chunks(chunk) {
+                decoder.buffer().extend_from_slice(piece);
+                while let Some(frame) = decoder.next_frame().unwrap() {
+                    seen.push(frame);
+                }
+            }
+            prop_assert_eq!(seen, frames);
+            prop_assert!(!decoder.is_inside_frame());
+        }
+
+        #[test]
+        fn any_bytes_are_frames_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            let mut decoder = Decoder::default();
+            decoder.buffer().extend_from_slice(&bytes);
+            while let Ok(Some(frame)) = decoder.next_frame() {
+                prop_assert!(frame.payload.len() <= MAX_PAYLOAD);
+            }
+        }
+    }
+
+    #[test]
+    fn a_huge_length_is_refused_before_its_payload_arrives() {
+        let mut decoder = Decoder::default();
+        let mut header = Vec::new();
+        header.put_u32_le(u32::MAX);
+        header.put_u32_le(1);
+        header.put_u8(Kind::Data as u8);
+        decoder.buffer().extend_from_slice(&header);
+        assert!(matches!(
+            decoder.next_frame(),
+            Err(FrameError::Length {
+                length: u32::MAX,
+                ..
+            })
+        ));
+    }
+}

@@ -1,0 +1,75 @@
+//! A stream as plain bytes, for code that speaks `AsyncRead` and `AsyncWrite`: proxies, ports.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::frame::{Kind, MAX_PAYLOAD};
+use crate::stream::{Item, Stream, lock};
+
+/// The data bytes of a [`Stream`]; typed messages on it are an error.
+#[derive(Debug)]
+pub struct StreamIo {
+    stream: Stream,
+    unread: Bytes,
+}
+
+impl From<Stream> for StreamIo {
+    fn from(stream: Stream) -> Self {
+        Self {
+            stream,
+            unread: Bytes::new(),
+        }
+    }
+}
+
+impl AsyncRead for StreamIo {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        while self.unread.is_empty() {
+            let receiver = &self.stream.receiver;
+            let item = ready!(lock(&receiver.shared).poll_receive(receiver.id, context));
+            match item {
+                Ok(Some(Item::Data(bytes))) => self.unread = bytes,
+                Ok(None) => return Poll::Ready(Ok(())),
+                Ok(Some(_)) => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
+                Err(()) => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            }
+        }
+        let length = self.unread.len().min(buffer.remaining());
+        buffer.put_slice(&self.unread[..length]);
+        self.unread.advance(length);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for StreamIo {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let sender = &self.stream.sender;
+        let part = Bytes::copy_from_slice(&bytes[..bytes.len().min(MAX_PAYLOAD)]);
+        let sent = ready!(lock(&sender.shared).poll_send(sender.id, Kind::Data, &part, context));
+        Poll::Ready(match sent {
+            Ok(()) => Ok(part.len()),
+            Err(()) => Err(io::ErrorKind::BrokenPipe.into()),
+        })
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.sender.end();
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,187 @@
+//! One logical stream: an ordered, flow-controlled sequence of items in each direction.
+//!
+//! Dropping a [`Sender`] ends its direction; dropping a [`Receiver`] before the peer's end
+//! resets the stream, so that nobody keeps sending to a reader that is gone.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use serde::{Serialize, de::DeserializeOwned};
+use thiserror::Error;
+
+use crate::frame::{Kind, MAX_PAYLOAD};
+use crate::mux::Mux;
+
+/// What travels on a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// A typed message, still encoded: see [`Item::decode`].
+    Message(Bytes),
+    /// Standard input, standard output or file content.
+    Data(Bytes),
+    /// Standard error.
+    Errors(Bytes),
+}
+
+impl Item {
+    /// Reads a typed message; anything else on the stream is a fault of the peer.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, StreamError> {
+        match self {
+            Self::Message(bytes) => postcard::from_bytes(bytes).map_err(StreamError::Decode),
+            Self::Data(_) | Self::Errors(_) => Err(StreamError::Unexpected),
+        }
+    }
+}
+
+/// Why a stream cannot go on.
+#[derive(Debug, Error)]
+pub enum StreamError {
+    #[error("the stream broke off")]
+    Broken,
+    #[error("the stream ended too early")]
+    Ended,
+    #[error("bytes came where a message was expected")]
+    Unexpected,
+    #[error("cannot read a message")]
+    Decode(#[source] postcard::Error),
+    #[error("cannot write a message")]
+    Encode(#[source] postcard::Error),
+}
+
+pub(crate) type Shared = Arc<Mutex<Mux>>;
+
+pub(crate) fn lock(shared: &Shared) -> MutexGuard<'_, Mux> {
+    // The state is consistent between calls even if a waker panicked.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Both directions of a stream.
+#[derive(Debug)]
+pub struct Stream {
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver,
+}
+
+impl Stream {
+    pub(crate) fn new(shared: &Shared, id: u32) -> Self {
+        Self {
+            sender: Sender {
+                shared: shared.clone(),
+                id,
+            },
+            receiver: Receiver {
+                shared: shared.clone(),
+                id,
+            },
+        }
+    }
+
+    /// The stream's number, the same at both ends and never used again.
+    pub fn id(&self) -> u32 {
+        self.sender.id
+    }
+
+    pub fn split(self) -> (Sender, Receiver) {
+        (self.sender, self.receiver)
+    }
+
+    pub async fn send(&mut self, message: &impl Serialize) -> Result<(), StreamError> {
+        self.sender.send(message).await
+    }
+
+    pub async fn receive(&mut self) -> Result<Option<Item>, StreamError> {
+        self.receiver.receive().await
+    }
+
+    pub async fn expect<T: DeserializeOwned>(&mut self) -> Result<T, StreamError> {
+        self.receiver.expect().await
+    }
+}
+
+/// The sending direction.
+#[derive(Debug)]
+pub struct Sender {
+    pub(crate) shared: Shared,
+    pub(crate) id: u32,
+}
+
+impl Sender {
+    /// Sends a typed message, in parts if it is longer than a frame.
+    pub async fn send(&mut self, message: &impl Serialize) -> Result<(), StreamError> {
+        let encoded = postcard::to_stdvec(message).map_err(StreamError::Encode)?;
+        let mut rest = Bytes::from(encoded);
+        while rest.len() > MAX_PAYLOAD {
+            let part = rest.split_to(MAX_PAYLOAD);
+            self.send_frame(Kind::Part, &part).await?;
+        }
+        self.send_frame(Kind::Message, &rest).await
+    }
+
+    /// Sends bytes of standard input or output or of a file, in frames.
+    pub async fn send_data(&mut self, bytes: Bytes) -> Result<(), StreamError> {
+        self.send_bytes(Kind::Data, bytes).await
+    }
+
+    /// Sends bytes of standard error, in frames.
+    pub async fn send_errors(&mut self, bytes: Bytes) -> Result<(), StreamError> {
+        self.send_bytes(Kind::Errors, bytes).await
+    }
+
+    async fn send_bytes(&mut self, kind: Kind, mut bytes: Bytes) -> Result<(), StreamError> {
+        while !bytes.is_empty() {
+            let part = bytes.split_to(bytes.len().min(MAX_PAYLOAD));
+            self.send_frame(kind, &part).await?;
+        }
+        Ok(())
+    }
+
+    async fn send_frame(&mut self, kind: Kind, payload: &Bytes) -> Result<(), StreamError> {
+        poll_fn(|context| lock(&self.shared).poll_send(self.id, kind, payload, context))
+            .await
+            .map_err(|()| StreamError::Broken)
+    }
+
+    /// Says that nothing more will come. Dropping does the same.
+    pub fn end(&mut self) {
+        lock(&self.shared).end(self.id);
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        lock(&self.shared).release(self.id, false);
+    }
+}
+
+/// The receiving direction.
+#[derive(Debug)]
+pub struct Receiver {
+    pub(crate) shared: Shared,
+    pub(crate) id: u32,
+}
+
+impl Receiver {
+    /// The next item; `None` after the peer's end.
+    pub async fn receive(&mut self) -> Result<Option<Item>, StreamError> {
+        poll_fn(|context| lock(&self.shared).poll_receive(self.id, context))
+            .await
+            .map_err(|()| StreamError::Broken)
+    }
+
+    /// Waits until the stream breaks off, also after the peer's end.
+    pub async fn broken(&mut self) {
+        poll_fn(|context| lock(&self.shared).poll_broken(self.id, context)).await;
+    }
+
+    /// The next item, which must be a message of this type.
+    pub async fn expect<T: DeserializeOwned>(&mut self) -> Result<T, StreamError> {
+        self.receive().await?.ok_or(StreamError::Ended)?.decode()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        lock(&self.shared).release(self.id, true);
+    }
+}

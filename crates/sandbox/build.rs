@@ -1,0 +1,71 @@
+//! Builds the guest, statically linked and in its own profile, for embedding.
+//!
+//! The guest is another program for another world (static, small, `panic = abort`), so it gets a
+//! cargo run of its own, in a target folder of its own beside this one.
+
+use std::env;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let crates = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("..");
+    for part in ["guest", "link", "walls"] {
+        println!(
+            "cargo::rerun-if-changed={}",
+            crates.join(part).join("src").display()
+        );
+        println!(
+            "cargo::rerun-if-changed={}",
+            crates.join(part).join("Cargo.toml").display()
+        );
+    }
+    let workspace = crates.join("..");
+    println!(
+        "cargo::rerun-if-changed={}",
+        workspace.join("Cargo.lock").display()
+    );
+    println!(
+        "cargo::rerun-if-changed={}",
+        workspace.join("Cargo.toml").display()
+    );
+
+    let target = env::var("TARGET")?;
+    let folder = target_folder(Path::new(&env::var("OUT_DIR")?))?.join("guest");
+    let mut cargo = Command::new(env::var("CARGO")?);
+    cargo
+        .current_dir(&workspace)
+        .args([
+            "build",
+            "--locked",
+            "--package",
+            "guest",
+            "--profile",
+            "guest",
+        ])
+        .args(["--target", &target])
+        .arg("--target-dir")
+        .arg(&folder)
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("CARGO_BUILD_TARGET_DIR")
+        .env_remove("CARGO_TARGET_DIR")
+        // Clippy and others that stand in for the compiler are not meant for the guest here.
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .env(
+            "RUSTFLAGS",
+            "-C target-feature=+crt-static -C relocation-model=static",
+        );
+    if !cargo.status()?.success() {
+        return Err("cannot build the guest".into());
+    }
+    let guest = folder.join(&target).join("guest").join("hotcell-guest");
+    println!("cargo::rustc-env=HOTCELL_GUEST={}", guest.display());
+    Ok(())
+}
+
+/// `target`, from `target/<profile>/build/<package>-<hash>/out` or one level deeper.
+fn target_folder(out: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let build = out.ancestors().find(|folder| folder.ends_with("build"));
+    let profile = build.and_then(Path::parent).ok_or("unexpected OUT_DIR")?;
+    Ok(profile.parent().ok_or("unexpected OUT_DIR")?.to_owned())
+}

@@ -1,0 +1,61 @@
+//! No walls: the guest as an ordinary process of the host. For people who insist.
+
+use std::os::fd::OwnedFd;
+use std::process::{Child, Stdio};
+
+use tokio::net::UnixStream;
+
+use super::{Description, Raised, check_strict};
+use crate::error::SandboxError;
+use crate::guest_program;
+use crate::limits::enforce_without_walls;
+use crate::spec::SandboxSpec;
+
+#[derive(Debug)]
+pub(crate) struct Standing {
+    guest: Child,
+}
+
+pub(crate) fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
+    let limits = enforce_without_walls(&spec.limits);
+    if spec.strict_limits {
+        check_strict(&limits)?;
+    }
+    let workdir = spec
+        .workspace
+        .canonicalize()
+        .map_err(|source| SandboxError::Workspace {
+            path: spec.workspace.clone(),
+            source,
+        })?;
+    let start = || {
+        let (link, guests_link) = std::os::unix::net::UnixStream::pair()?;
+        link.set_nonblocking(true)?;
+        let guest = guest_program::command("serve")?
+            .stdin(Stdio::from(OwnedFd::from(guests_link)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok((UnixStream::from_std(link)?, guest))
+    };
+    let (link, guest) = start().map_err(SandboxError::Launch)?;
+    Ok(Raised {
+        link,
+        walls: super::Standing::None(Standing { guest }),
+        description: Description {
+            backend: "none",
+            walls: Vec::new(),
+            limits,
+        },
+        workdir,
+        // A command without walls is the caller's own: the spec says its whole environment.
+        env: Vec::new(),
+    })
+}
+
+impl Standing {
+    /// The guest ends when its link has; here that is only waited for.
+    pub(super) fn take_down(&mut self) {
+        let _ = self.guest.wait();
+    }
+}

@@ -1,0 +1,56 @@
+//! Why a sandbox did not do as asked, with advice where there is any.
+
+use std::io;
+use std::path::PathBuf;
+
+use link::request::Refusal;
+use thiserror::Error;
+
+use crate::limits::LimitKind;
+
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SandboxError {
+    #[error("cannot use workspace `{path}`")]
+    Workspace { path: PathBuf, source: io::Error },
+    #[error("cannot use root file system `{path}`")]
+    Image { path: PathBuf, source: io::Error },
+    #[error("cannot start the guest program")]
+    Launch(#[source] io::Error),
+    /// A wall could not be put up, so nothing was started.
+    #[error("cannot put up the native walls")]
+    Walls {
+        source: walls::plan::Failure,
+        advice: Option<String>,
+    },
+    #[error("nothing on this machine enforces the limit on {}: {reason}", .limit.name())]
+    Unenforced { limit: LimitKind, reason: String },
+    #[error("cannot greet the guest")]
+    Greeting(#[source] link::ConnectError),
+    #[error("cannot record in the audit log")]
+    Audit(#[from] audit::AuditError),
+    #[error("the sandbox has ended")]
+    Ended,
+    #[error("cannot talk to the sandbox")]
+    Stream(#[from] link::StreamError),
+    /// The guest said no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+impl SandboxError {
+    /// How to fix it, if that is known.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Walls { advice, .. } => advice.clone(),
+            Self::Unenforced { .. } => {
+                Some("drop `--strict-limits`, or run where a cgroup is delegated to you".into())
+            }
+            Self::Workspace { .. } => Some("name an existing folder with `--workspace`".into()),
+            Self::Image { .. } => {
+                Some("name a folder that holds a root file system with `--rootfs`".into())
+            }
+            _ => None,
+        }
+    }
+}

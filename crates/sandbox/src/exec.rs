@@ -1,0 +1,266 @@
+//! Commands in a sandbox: what to run, what it prints, how it ended.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use audit::Record;
+use bytes::Bytes;
+use link::request::{
+    Answer, Control, Exec, Exit, Limit, Program, Raw, Request, Status, TerminalSize,
+};
+use link::{Item, Link, Receiver, Sender};
+
+use crate::error::SandboxError;
+use crate::handle::Sandbox;
+use crate::limits::LimitKind;
+
+/// A command to run.
+#[derive(Debug, Clone, Default)]
+pub struct Command {
+    argv: Vec<OsString>,
+    cwd: Option<OsString>,
+    env: Vec<(OsString, OsString)>,
+    stdin: bool,
+    terminal: Option<TerminalSize>,
+    timeout: Option<Duration>,
+}
+
+impl Command {
+    pub fn new<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Self {
+        Self {
+            argv: argv.into_iter().map(Into::into).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// A script for `/bin/sh`.
+    pub fn script(script: impl Into<OsString>) -> Self {
+        Self::new(["/bin/sh".into(), "-c".into(), script.into()])
+    }
+
+    pub fn cwd(mut self, cwd: impl Into<OsString>) -> Self {
+        self.cwd = Some(cwd.into());
+        self
+    }
+
+    pub fn env(mut self, key: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((key.into(), value.into()));
+        self
+    }
+
+    /// Takes standard input from [`Input`] instead of leaving it empty.
+    pub fn stdin(mut self) -> Self {
+        self.stdin = true;
+        self
+    }
+
+    pub fn terminal(mut self, size: TerminalSize) -> Self {
+        self.terminal = Some(size);
+        self
+    }
+
+    pub fn timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.timeout = timeout;
+        self
+    }
+}
+
+/// How a command ended, and for which limit if one ended it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    pub status: Status,
+    pub limit: Option<LimitKind>,
+}
+
+impl Verdict {
+    pub fn success(&self) -> bool {
+        self.status == Status::Code(0)
+    }
+}
+
+/// What a running command has to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    Stdout(Bytes),
+    Stderr(Bytes),
+    /// The last word.
+    Ended(Verdict),
+}
+
+/// A command that was started.
+#[derive(Debug)]
+pub struct Running<'a> {
+    sandbox: &'a Sandbox,
+    receiver: Receiver,
+    /// `None` once it was taken away or closed.
+    input: Option<Input>,
+    remote: Remote,
+    memory_kills: u64,
+}
+
+/// Standard input of a running command. Dropping it is the end of input.
+#[derive(Debug)]
+pub struct Input {
+    sender: Sender,
+}
+
+impl Input {
+    /// Waits while the command does not read.
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), SandboxError> {
+        Ok(self.sender.send_data(bytes).await?)
+    }
+}
+
+/// The way to tell a running command something, whatever its standard input does.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    link: Link,
+    exec: u32,
+}
+
+impl Remote {
+    /// Sends a signal to the command's process group.
+    pub async fn signal(&self, signal: i32) -> Result<(), SandboxError> {
+        self.tell(Control::Signal(signal)).await
+    }
+
+    pub async fn resize(&self, size: TerminalSize) -> Result<(), SandboxError> {
+        self.tell(Control::Resize(size)).await
+    }
+
+    async fn tell(&self, control: Control) -> Result<(), SandboxError> {
+        let mut stream = self.link.open().ok_or(SandboxError::Ended)?;
+        let exec = self.exec;
+        stream.send(&Request::Control { exec, control }).await?;
+        Ok(stream.expect::<Answer<()>>().await??)
+    }
+}
+
+/// All that a command printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Captured {
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    pub verdict: Verdict,
+}
+
+/// Captures keep this much of each stream at most; callers that want more read it as it comes.
+const MOST_CAPTURED: usize = 64 << 20;
+
+impl Sandbox {
+    /// Starts a command.
+    pub async fn exec(&self, command: Command) -> Result<Running<'_>, SandboxError> {
+        let text = |text: &OsString| text.to_string_lossy().into_owned();
+        self.recorder.record(&Record::Exec {
+            argv: command.argv.iter().map(text).collect(),
+            cwd: command
+                .cwd
+                .as_ref()
+                .map_or_else(|| self.workdir.clone(), text),
+            env_names: command.env.iter().map(|(name, _)| text(name)).collect(),
+            terminal: command.terminal.is_some(),
+        })?;
+        let memory_kills = self.memory_kills().await;
+        let raw = |text: &OsString| Raw::from(text);
+        let request = Request::Exec(Exec {
+            program: Program::Argv(command.argv.iter().map(raw).collect()),
+            cwd: command.cwd.as_ref().map(raw),
+            env: command
+                .env
+                .iter()
+                .map(|(key, value)| (raw(key), raw(value)))
+                .collect(),
+            stdin: command.stdin,
+            terminal: command.terminal,
+            timeout: command.timeout,
+            output: self.spec.limits.output,
+        });
+        let stream = self.request(&request).await?;
+        let remote = Remote {
+            link: self.link.clone(),
+            exec: stream.id(),
+        };
+        let (sender, receiver) = stream.split();
+        let takes_input = command.stdin || command.terminal.is_some();
+        Ok(Running {
+            sandbox: self,
+            receiver,
+            input: takes_input.then_some(Input { sender }),
+            remote,
+            memory_kills,
+        })
+    }
+
+    /// Runs a command to its end and keeps what it prints.
+    pub async fn run(&self, command: Command) -> Result<Captured, SandboxError> {
+        let mut running = self.exec(command).await?;
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let keep = |kept: &mut Vec<u8>, bytes: &Bytes| {
+            let room = MOST_CAPTURED.saturating_sub(kept.len());
+            kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        };
+        running.input = None;
+        loop {
+            match running.next().await? {
+                Output::Stdout(bytes) => keep(&mut stdout, &bytes),
+                Output::Stderr(bytes) => keep(&mut stderr, &bytes),
+                Output::Ended(verdict) => {
+                    return Ok(Captured {
+                        stdout,
+                        stderr,
+                        verdict,
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl Running<'_> {
+    /// A handle for signals and changes of size.
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
+    }
+
+    /// Takes the input away, to feed it from elsewhere.
+    pub fn take_input(&mut self) -> Option<Input> {
+        self.input.take()
+    }
+
+    /// The next thing the command has to say. After [`Output::Ended`] nothing follows.
+    pub async fn next(&mut self) -> Result<Output, SandboxError> {
+        let item = self.receiver.receive().await?;
+        match item.ok_or(SandboxError::Ended)? {
+            Item::Data(bytes) => Ok(Output::Stdout(bytes)),
+            Item::Errors(bytes) => Ok(Output::Stderr(bytes)),
+            message => {
+                let exit = message.decode::<Answer<Exit>>()??;
+                let verdict = self.judge(exit).await;
+                let outcome = match verdict.limit {
+                    Some(limit) => format!("{:?}, {} limit", verdict.status, limit.name()),
+                    None => format!("{:?}", verdict.status),
+                };
+                self.sandbox.recorder.note(&Record::ExecEnd { outcome });
+                Ok(Output::Ended(verdict))
+            }
+        }
+    }
+
+    async fn judge(&self, exit: Exit) -> Verdict {
+        let limit = match exit.limit {
+            Some(Limit::Time) => Some(LimitKind::WallTime),
+            Some(Limit::Output) => Some(LimitKind::Output),
+            Some(Limit::Disk) => Some(LimitKind::Disk),
+            // The kernel killed something for want of memory while this ran, and it failed.
+            None if exit.status != Status::Code(0) => {
+                let kills = self.sandbox.memory_kills().await;
+                (kills > self.memory_kills).then_some(LimitKind::Memory)
+            }
+            None => None,
+        };
+        Verdict {
+            status: exit.status,
+            limit,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The guest, as bytes in this program and as something that can be executed.
+//!
+//! It is put into a sealed memory file, once per process: nothing on disk, nothing that
+//! anybody can change, and one copy in memory however many sandboxes run.
+
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+/// The statically linked guest.
+pub static GUEST: &[u8] = include_bytes!(env!("HOTCELL_GUEST"));
+
+static PROGRAM: OnceLock<OwnedFd> = OnceLock::new();
+
+/// A command that starts the guest program in one of its roles, with an empty environment.
+pub(crate) fn command(role: &str) -> io::Result<Command> {
+    let program = match PROGRAM.get() {
+        Some(program) => program,
+        None => {
+            let sealed = seal()?;
+            PROGRAM.get_or_init(|| sealed)
+        }
+    };
+    let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
+    command.arg(role).env_clear();
+    Ok(command)
+}
+
+fn seal() -> io::Result<OwnedFd> {
+    /// Says that the file is meant to be executed; older kernels do not know it.
+    const MFD_EXEC: MFdFlags = MFdFlags::from_bits_retain(0x10);
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let file = memfd_create("hotcell-guest", flags | MFD_EXEC)
+        .or_else(|_| memfd_create("hotcell-guest", flags))?;
+    let mut file = std::fs::File::from(file);
+    file.write_all(GUEST)?;
+    let seals = SealFlag::F_SEAL_SEAL
+        | SealFlag::F_SEAL_SHRINK
+        | SealFlag::F_SEAL_GROW
+        | SealFlag::F_SEAL_WRITE;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+    Ok(file.into())
+}

@@ -1,0 +1,224 @@
+//! The sandbox as its owner sees it: start, ask, end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use audit::Record;
+use egress::Egress;
+use link::request::{DiskLimit, Raw, Ready, Request, Settings};
+use link::{Incoming, Limits, Link, Role, Stream, StreamIo};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tracing::{debug, info};
+
+use crate::backends::{self, Description, Raised, Standing};
+use crate::error::SandboxError;
+use crate::limits::BYTES_PER_INODE;
+use crate::recorder::Recorder;
+use crate::spec::{Network, SandboxSpec};
+
+/// Port of the proxy inside.
+const PROXY_PORT: u16 = 3128;
+
+/// A live sandbox. Ends with [`Sandbox::end`] or, less politely, when it is dropped.
+#[derive(Debug)]
+pub struct Sandbox {
+    pub(crate) id: String,
+    pub(crate) link: Link,
+    pub(crate) recorder: Recorder,
+    pub(crate) workdir: String,
+    pub(crate) spec: SandboxSpec,
+    description: Description,
+    walls: Mutex<Standing>,
+    driver: JoinHandle<()>,
+    proxy: JoinHandle<()>,
+}
+
+/// How a sandbox ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ending {
+    /// Processes that the kernel killed because the memory limit was reached.
+    pub memory_kills: u64,
+}
+
+impl Sandbox {
+    /// Puts up the walls and starts the guest behind them.
+    pub async fn start(spec: SandboxSpec) -> Result<Self, SandboxError> {
+        let id = new_id();
+        let recorder = Recorder::new(&id, spec.audit.clone());
+        let raised = backends::raise(&spec).await?;
+        recorder.record(&start_record(&spec, &raised.description))?;
+        let settings = settings(&spec, &raised);
+        let workdir = raised.workdir.to_string_lossy().into_owned();
+        let (reader, writer) = raised.link.into_split();
+        let limits = Limits::default();
+        let (ready, link, incoming, driver): (Ready, _, _, _) =
+            link::connect(reader, writer, Role::Host, limits, &settings)
+                .await
+                .map_err(SandboxError::Greeting)?;
+        info!(sandbox = %id, backend = raised.description.backend, guest = %ready.release, "sandbox started");
+        let driver = {
+            let id = id.clone();
+            tokio::spawn(async move {
+                let ended = driver.run().await;
+                debug!(sandbox = %id, reason = %ended, "link ended");
+            })
+        };
+        let proxy = tokio::spawn(serve_proxy(incoming, egress(&spec.network, &recorder)));
+        Ok(Self {
+            id,
+            link,
+            recorder,
+            workdir,
+            spec,
+            description: raised.description,
+            walls: Mutex::new(raised.walls),
+            driver,
+            proxy,
+        })
+    }
+
+    /// A name for the record, unlike that of any other sandbox.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What protects it.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Ends every process inside and waits until nothing of the sandbox is left.
+    pub async fn end(self) -> Ending {
+        self.link.close();
+        let memory_kills = self.walls.lock().await.take_down().await;
+        self.proxy.abort();
+        let cause = if memory_kills > 0 {
+            "ended, after memory kills"
+        } else {
+            "ended"
+        };
+        self.recorder.note(&Record::End {
+            cause: cause.into(),
+        });
+        info!(sandbox = %self.id, memory_kills, "sandbox ended");
+        Ending { memory_kills }
+    }
+
+    /// Kernel kills for want of memory so far.
+    pub(crate) async fn memory_kills(&self) -> u64 {
+        self.walls.lock().await.memory_kills()
+    }
+
+    /// Opens a stream and says what is wanted.
+    pub(crate) async fn request(&self, request: &Request) -> Result<Stream, SandboxError> {
+        let mut stream = self.link.open().ok_or(SandboxError::Ended)?;
+        stream.send(request).await?;
+        Ok(stream)
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        self.link.close();
+        self.driver.abort();
+        self.proxy.abort();
+    }
+}
+
+fn settings(spec: &SandboxSpec, raised: &Raised) -> Settings {
+    let mut env = raised.env.clone();
+    let proxy_port = match &spec.network {
+        Network::Off => None,
+        Network::Allow(_) => {
+            let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
+            for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+                env.push((name.to_owned(), proxy.clone()));
+                env.push((name.to_lowercase(), proxy.clone()));
+            }
+            for name in ["NO_PROXY", "no_proxy"] {
+                env.push((name.to_owned(), "localhost,127.0.0.1,::1".to_owned()));
+            }
+            Some(PROXY_PORT)
+        }
+    };
+    env.extend(spec.env.iter().cloned());
+    Settings {
+        workdir: Raw::from(&raised.workdir),
+        env: env
+            .iter()
+            .map(|(key, value)| (Raw::from(key), Raw::from(value)))
+            .collect(),
+        deadline: spec.deadline(),
+        disk: (raised.description.backend != "none").then_some(DiskLimit {
+            bytes: spec.limits.disk,
+            inodes: spec.limits.disk / BYTES_PER_INODE,
+        }),
+        proxy_port,
+    }
+}
+
+fn egress(network: &Network, recorder: &Recorder) -> Option<Arc<Egress>> {
+    let Network::Allow(allow) = network else {
+        return None;
+    };
+    let recorder = recorder.clone();
+    let log = move |connection: egress::Connection| {
+        let (verdict, because) = match &connection.verdict {
+            egress::Verdict::Allowed { rule } => (audit::Verdict::Allowed, rule.to_string()),
+            egress::Verdict::Denied { reason } => (audit::Verdict::Denied, reason.to_string()),
+        };
+        info!(host = %connection.host, port = connection.port, ?verdict, %because, "connection");
+        recorder.note(&Record::Connection {
+            host: connection.host.clone(),
+            port: connection.port,
+            verdict,
+            because,
+            address: connection.address.map(|address| address.to_string()),
+        });
+    };
+    Some(Arc::new(Egress::new(allow.clone(), log)))
+}
+
+/// Serves the connections that the guest passes on. With the network off there are none: a
+/// stream that is opened all the same is dropped, which resets it.
+async fn serve_proxy(mut incoming: Incoming, egress: Option<Arc<Egress>>) {
+    let mut serving = tokio::task::JoinSet::new();
+    loop {
+        tokio::select! {
+            stream = incoming.accept() => match (stream, &egress) {
+                (Some(stream), Some(egress)) => {
+                    serving.spawn(egress::serve(StreamIo::from(stream), egress.clone()));
+                }
+                (Some(_), None) => {}
+                (None, _) => return,
+            },
+            Some(_) = serving.join_next() => {}
+        }
+    }
+}
+
+fn start_record(spec: &SandboxSpec, description: &Description) -> Record {
+    let limits = description.limits.iter().map(|limit| {
+        let enforced = format!("{} by {}", limit.value, limit.enforcer);
+        (limit.limit.name().to_owned(), enforced)
+    });
+    Record::Start {
+        backend: description.backend.into(),
+        walls: description.walls.clone(),
+        limits: limits.collect::<BTreeMap<_, _>>(),
+        workspace: spec.workspace.display().to_string(),
+    }
+}
+
+/// Time and process make it unique on a machine, and sortable.
+fn new_id() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_millis());
+    format!("{now:011x}-{:x}-{number:x}", std::process::id())
+}

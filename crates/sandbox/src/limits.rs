@@ -1,0 +1,257 @@
+//! Limits, and what enforces each of them on this machine. Decides only; the walls perform.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+use walls::cgroups::{Available, Controller};
+use walls::plan::GroupVersion;
+
+/// What a sandbox may use.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Bytes of memory, files on tmpfs included.
+    pub memory: u64,
+    /// Processors; fractions are shares of one.
+    pub cpus: f64,
+    /// Processes and threads.
+    pub pids: u32,
+    /// Bytes by which the workspace may grow.
+    pub disk: u64,
+    /// Open files of one process.
+    pub open_files: u64,
+    /// Wall time of the whole sandbox.
+    pub wall: Option<Duration>,
+    /// Bytes that one command may print.
+    pub output: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory: 2 << 30,
+            cpus: 2.0,
+            pids: 512,
+            disk: 4 << 30,
+            open_files: 4096,
+            wall: None,
+            output: None,
+        }
+    }
+}
+
+/// New files for each byte of the disk limit: small ones fill a folder too.
+pub(crate) const BYTES_PER_INODE: u64 = 4096;
+
+/// The limits by name, in the order in which people read them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitKind {
+    Memory,
+    Cpu,
+    Pids,
+    Disk,
+    OpenFiles,
+    WallTime,
+    Output,
+}
+
+impl LimitKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Cpu => "cpu",
+            Self::Pids => "pids",
+            Self::Disk => "disk",
+            Self::OpenFiles => "open files",
+            Self::WallTime => "wall time",
+            Self::Output => "output",
+        }
+    }
+}
+
+/// What makes a limit hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Enforcer {
+    CgroupV2,
+    CgroupV1,
+    /// `RLIMIT_*`: the kernel, for each process by itself unless said otherwise.
+    Rlimit,
+    /// The processors that the sandbox may run on.
+    Affinity,
+    /// The guest looks, and kills.
+    Guest,
+    /// The guest, and the supervisor behind it.
+    GuestAndSupervisor,
+    Nothing,
+}
+
+impl fmt::Display for Enforcer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::CgroupV2 => "cgroup v2",
+            Self::CgroupV1 => "cgroup v1",
+            Self::Rlimit => "rlimit",
+            Self::Affinity => "cpu affinity",
+            Self::Guest => "guest",
+            Self::GuestAndSupervisor => "guest and supervisor",
+            Self::Nothing => "nothing",
+        })
+    }
+}
+
+/// One limit with its enforcer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Enforcement {
+    pub limit: LimitKind,
+    pub value: String,
+    pub enforcer: Enforcer,
+    /// Where the enforcer holds less than the limit says.
+    pub caveat: Option<String>,
+}
+
+impl Enforcement {
+    fn new(limit: LimitKind, value: impl Into<String>, enforcer: Enforcer) -> Self {
+        Self {
+            limit,
+            value: value.into(),
+            enforcer,
+            caveat: None,
+        }
+    }
+
+    fn but(mut self, caveat: impl Into<String>) -> Self {
+        self.caveat = Some(caveat.into());
+        self
+    }
+
+    /// Whether the limit holds as it was asked for.
+    pub fn is_full(&self) -> bool {
+        self.enforcer != Enforcer::Nothing && self.caveat.is_none()
+    }
+}
+
+impl From<GroupVersion> for Enforcer {
+    fn from(version: GroupVersion) -> Self {
+        match version {
+            GroupVersion::V1 => Self::CgroupV1,
+            GroupVersion::V2 => Self::CgroupV2,
+        }
+    }
+}
+
+/// What enforces each limit behind native walls.
+pub(crate) fn enforce(limits: &Limits, groups: &Available, processors: usize) -> Vec<Enforcement> {
+    let group = |controller| {
+        groups
+            .home(controller)
+            .map(|home| Enforcer::from(home.version))
+    };
+    let memory = Enforcement::new(
+        LimitKind::Memory,
+        bytes(limits.memory),
+        group(Controller::Memory).unwrap_or(Enforcer::Rlimit),
+    );
+    let memory = match memory.enforcer {
+        Enforcer::Rlimit => {
+            memory.but("each process by itself: no cgroup is delegated to this user")
+        }
+        _ => memory,
+    };
+    let cpu = |enforcer| Enforcement::new(LimitKind::Cpu, limits.cpus.to_string(), enforcer);
+    let cpu = match group(Controller::Cpu) {
+        Some(enforcer) => cpu(enforcer),
+        None if limits.cpus.fract() == 0.0 || limits.cpus >= processors as f64 => {
+            cpu(Enforcer::Affinity)
+        }
+        None => cpu(Enforcer::Affinity).but(format!(
+            "whole processors only ({}): no cgroup is delegated to this user",
+            limits.cpus.ceil()
+        )),
+    };
+    // The kernel counts RLIMIT_NPROC for each user namespace, and the sandbox has one to itself.
+    let pids = group(Controller::Pids).unwrap_or(Enforcer::Rlimit);
+    let wall = match limits.wall {
+        Some(wall) => format!("{wall:?}"),
+        None => "none set".to_owned(),
+    };
+    let output = limits.output.map_or("none set".to_owned(), bytes);
+    vec![
+        memory,
+        cpu,
+        Enforcement::new(LimitKind::Pids, limits.pids.to_string(), pids),
+        Enforcement::new(LimitKind::Disk, bytes(limits.disk), Enforcer::Guest),
+        Enforcement::new(
+            LimitKind::OpenFiles,
+            limits.open_files.to_string(),
+            Enforcer::Rlimit,
+        ),
+        Enforcement::new(LimitKind::WallTime, wall, Enforcer::GuestAndSupervisor),
+        Enforcement::new(LimitKind::Output, output, Enforcer::Guest),
+    ]
+}
+
+/// What holds without any walls: only what the guest itself does.
+pub(crate) fn enforce_without_walls(limits: &Limits) -> Vec<Enforcement> {
+    enforce(limits, &Available::default(), 0)
+        .into_iter()
+        .map(|enforcement| match enforcement.limit {
+            LimitKind::WallTime | LimitKind::Output => Enforcement {
+                enforcer: Enforcer::Guest,
+                ..enforcement
+            },
+            _ => Enforcement {
+                enforcer: Enforcer::Nothing,
+                caveat: None,
+                ..enforcement
+            },
+        })
+        .collect()
+}
+
+/// A size as a person would write it.
+pub fn bytes(size: u64) -> String {
+    for (unit, name) in [
+        (1 << 40, "T"),
+        (1 << 30, "G"),
+        (1 << 20, "M"),
+        (1 << 10, "K"),
+    ] {
+        if size >= unit && size.is_multiple_of(unit) {
+            return format!("{}{name}", size / unit);
+        }
+    }
+    size.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_as_they_are_written() {
+        let check = |size, expect: &str| assert_eq!(bytes(size), expect);
+        check(0, "0");
+        check(1023, "1023");
+        check(512 << 20, "512M");
+        check(1 << 30, "1G");
+        check((1 << 30) + 1, "1073741825");
+    }
+
+    #[test]
+    fn without_cgroups_every_limit_still_has_an_enforcer_and_says_where_it_is_weak() {
+        let limits = Limits {
+            cpus: 1.5,
+            ..Limits::default()
+        };
+        let all = enforce(&limits, &Available::default(), 4);
+        assert!(all.iter().all(|one| one.enforcer != Enforcer::Nothing));
+        let weak: Vec<_> = all
+            .iter()
+            .filter(|one| !one.is_full())
+            .map(|one| one.limit)
+            .collect();
+        assert_eq!(weak, [LimitKind::Memory, LimitKind::Cpu]);
+    }
+}

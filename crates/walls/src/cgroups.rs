@@ -1,0 +1,473 @@
+//! Control groups: which controllers this process may use, making groups, removing them.
+//!
+//! Version 2 where it is delegated, version 1 where that is what the machine has. Entry points:
+//! [`Available::detect`] on the host, [`Groups`] in the supervisor, [`sweep`] for what a crash left.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{AccessFlags, Pid, access};
+
+use crate::plan::{Group, GroupVersion, Stage};
+use crate::supervisor::{At, Step};
+
+/// The controllers that limits need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Controller {
+    Memory,
+    Cpu,
+    Pids,
+}
+
+impl Controller {
+    const ALL: [Self; 3] = [Self::Memory, Self::Cpu, Self::Pids];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Cpu => "cpu",
+            Self::Pids => "pids",
+        }
+    }
+}
+
+/// A folder below which this process may make groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    pub folder: PathBuf,
+    pub version: GroupVersion,
+}
+
+/// Where each controller can be used.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Available {
+    homes: HashMap<Controller, Home>,
+}
+
+impl Available {
+    /// Looks at this process's groups and what it may do with them.
+    pub fn detect() -> Self {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        let memberships = read("/proc/self/cgroup");
+        let mounts = read("/proc/self/mountinfo");
+        let mut available = Self::default();
+        for place in places(&memberships, &mounts) {
+            match place.version {
+                GroupVersion::V1 => available.offer_v1(&place),
+                GroupVersion::V2 => available.offer_v2(&place),
+            }
+        }
+        available
+    }
+
+    pub fn home(&self, controller: Controller) -> Option<&Home> {
+        self.homes.get(&controller)
+    }
+
+    fn offer_v1(&mut self, place: &Place) {
+        for controller in Controller::ALL {
+            if place
+                .controllers
+                .iter()
+                .any(|name| name == controller.name())
+                && is_usable(&place.folder, "tasks")
+            {
+                let home = Home {
+                    folder: place.folder.clone(),
+                    version: GroupVersion::V1,
+                };
+                self.homes.insert(controller, home);
+            }
+        }
+    }
+
+    /// Goes up from the own group: a group with processes of its own may not hand controllers
+    /// down, the folder above it usually does.
+    fn offer_v2(&mut self, place: &Place) {
+        for folder in place
+            .folder
+            .ancestors()
+            .take_while(|f| f.starts_with(&place.mount))
+        {
+            if !is_usable(folder, "cgroup.procs") {
+                continue;
+            }
+            let handed_down = fs::read_to_string(folder.join("cgroup.subtree_control"));
+            let handed_down = handed_down.unwrap_or_default();
+            for controller in Controller::ALL {
+                if handed_down
+                    .split_whitespace()
+                    .any(|name| name == controller.name())
+                {
+                    self.homes.entry(controller).or_insert_with(|| Home {
+                        folder: folder.to_owned(),
+                        version: GroupVersion::V2,
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn is_usable(folder: &Path, entry: &str) -> bool {
+    access(folder, AccessFlags::W_OK).is_ok()
+        && access(&folder.join(entry), AccessFlags::W_OK).is_ok()
+}
+
+/// A hierarchy that this process is in.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    version: GroupVersion,
+    controllers: Vec<String>,
+    mount: PathBuf,
+    folder: PathBuf,
+}
+
+/// Joins `/proc/self/cgroup` with `/proc/self/mountinfo`.
+fn places(memberships: &str, mounts: &str) -> Vec<Place> {
+    let mut found = Vec::new();
+    for line in memberships.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(number), Some(names), Some(path)) = (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let version = if number == "0" {
+            GroupVersion::V2
+        } else {
+            GroupVersion::V1
+        };
+        let controllers: Vec<String> = names.split(',').map(str::to_owned).collect();
+        for mount in mounts.lines() {
+            let Some((root, point)) = mounted(mount, version, &controllers) else {
+                continue;
+            };
+            let Ok(below) = Path::new(path).strip_prefix(root) else {
+                continue;
+            };
+            found.push(Place {
+                version,
+                controllers: controllers.clone(),
+                mount: PathBuf::from(point),
+                folder: Path::new(point).join(below),
+            });
+            break;
+        }
+    }
+    found
+}
+
+/// Root and mount point of a line of mountinfo, if it is the hierarchy asked for.
+fn mounted<'a>(
+    line: &'a str,
+    version: GroupVersion,
+    controllers: &[String],
+) -> Option<(&'a str, &'a str)> {
+    let (before, after) = line.split_once(" - ")?;
+    let mut before = before.split(' ').skip(3);
+    let (root, point) = (before.next()?, before.next()?);
+    let mut after = after.split(' ');
+    let (kind, options) = (after.next()?, after.nth(1)?);
+    let is_it = match version {
+        GroupVersion::V2 => kind == "cgroup2",
+        GroupVersion::V1 => {
+            kind == "cgroup"
+                && controllers
+                    .iter()
+                    .all(|name| options.split(',').any(|option| option == name))
+        }
+    };
+    is_it.then_some((root, point))
+}
+
+/// The name of a sandbox's groups: whose they are, so that a sweep can tell the dead.
+pub fn group_name(number: u64) -> Option<String> {
+    let owner = Owner::current()?;
+    Some(format!(
+        "{PREFIX}{}-{}-{}-{number}",
+        owner.namespace, owner.pid, owner.started
+    ))
+}
+
+const PREFIX: &str = "hotcell-";
+
+/// The host process that made a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Owner {
+    /// Process ids mean nothing in another namespace.
+    namespace: u64,
+    pid: i32,
+    /// In clock ticks since boot: a later process may have the same id.
+    started: u64,
+}
+
+impl Owner {
+    fn current() -> Option<Self> {
+        let pid = std::process::id() as i32;
+        Some(Self {
+            namespace: pid_namespace()?,
+            pid,
+            started: started(pid)?,
+        })
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        let mut parts = name.strip_prefix(PREFIX)?.split('-');
+        Some(Self {
+            namespace: parts.next()?.parse().ok()?,
+            pid: parts.next()?.parse().ok()?,
+            started: parts.next()?.parse().ok()?,
+        })
+    }
+
+    fn is_dead(self) -> bool {
+        pid_namespace() == Some(self.namespace) && started(self.pid) != Some(self.started)
+    }
+}
+
+fn pid_namespace() -> Option<u64> {
+    fs::metadata("/proc/self/ns/pid").ok().map(|ns| ns.ino())
+}
+
+/// Field 22 of `/proc/PID/stat`; the name in field 2 may hold anything, so count from its end.
+fn started(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// The groups of one sandbox.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    made: Vec<Group>,
+    unified: Option<OwnedFd>,
+}
+
+impl Groups {
+    pub(crate) fn make(&mut self, groups: &[Group]) -> Step<()> {
+        for group in groups {
+            let name = group.folder.display();
+            let step = |what: &str| format!("{what} `{name}`");
+            fs::create_dir(&group.folder).at(Stage::Cgroups, step("make control group"))?;
+            self.made.push(group.clone());
+            for (file, value, required) in &group.settings {
+                let written = fs::write(group.folder.join(file), value);
+                if *required {
+                    written.at(
+                        Stage::Cgroups,
+                        step(&format!("set {file} of control group")),
+                    )?;
+                }
+            }
+            if group.version == GroupVersion::V2 {
+                let open =
+                    File::open(&group.folder).at(Stage::Cgroups, step("open control group"))?;
+                self.unified = Some(open.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Files through which a process puts itself into the version 1 groups. Writing `0` to
+    /// `tasks` moves the calling thread alone and so spares the kernel the wait for all
+    /// processors that a move of another process costs.
+    pub(crate) fn entries(&self) -> Step<Vec<File>> {
+        self.made
+            .iter()
+            .filter(|group| group.version == GroupVersion::V1)
+            .map(|group| {
+                File::options()
+                    .write(true)
+                    .open(group.folder.join("tasks"))
+                    .at(Stage::Cgroups, "open the control group")
+            })
+            .collect()
+    }
+
+    /// The version 2 group, for a clone straight into it.
+    pub(crate) fn unified(&self) -> Option<&OwnedFd> {
+        self.unified.as_ref()
+    }
+
+    pub(crate) fn out_of_memory_kills(&self) -> u64 {
+        let counters = self.made.iter().filter_map(|group| {
+            let file = group.kill_counter.as_ref()?;
+            let text = fs::read_to_string(group.folder.join(file)).ok()?;
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix("oom_kill "))?;
+            line.trim().parse::<u64>().ok()
+        });
+        counters.sum()
+    }
+
+    pub(crate) fn remove(&mut self) {
+        for group in self.made.drain(..) {
+            remove(&group.folder);
+        }
+    }
+}
+
+/// Reads `memory.oom_control` or `memory.events`: processes killed for want of memory.
+pub fn count_memory_kills(counters: &str) -> Option<u64> {
+    let count = counters
+        .lines()
+        .find_map(|line| line.strip_prefix("oom_kill "))?;
+    count.trim().parse().ok()
+}
+
+/// Removes a group whose processes are dead or dying. The kernel takes a moment to let go of
+/// the last one and has no event for that in version 1, hence the bounded retry.
+fn remove(folder: &Path) {
+    let give_up = Instant::now() + Duration::from_secs(2);
+    while let Err(error) = fs::remove_dir(folder) {
+        if error.kind() == io::ErrorKind::NotFound || Instant::now() > give_up {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Ends and removes the groups of host processes that no longer live.
+pub fn sweep() {
+    let mut verdicts: HashMap<Owner, bool> = HashMap::new();
+    let mut homes: Vec<PathBuf> = Available::detect()
+        .homes
+        .into_values()
+        .map(|home| home.folder)
+        .collect();
+    homes.sort();
+    homes.dedup();
+    for home in homes {
+        for entry in fs::read_dir(home).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some(owner) = name.to_str().and_then(Owner::of) else {
+                continue;
+            };
+            if *verdicts.entry(owner).or_insert_with(|| owner.is_dead()) {
+                end(&entry.path());
+                remove(&entry.path());
+            }
+        }
+    }
+}
+
+fn end(folder: &Path) {
+    if fs::write(folder.join("cgroup.kill"), "1").is_ok() {
+        return;
+    }
+    for line in fs::read_to_string(folder.join("cgroup.procs"))
+        .unwrap_or_default()
+        .lines()
+    {
+        if let Ok(pid) = line.parse() {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1_MOUNTS: &str = "\
+33 32 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
+34 32 0:30 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+40 32 0:36 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw";
+
+    #[test]
+    fn memberships_and_mounts_give_folders() {
+        let check = |memberships: &str, mounts: &str, expect: &[&str]| {
+            let folders: Vec<_> = places(memberships, mounts)
+                .into_iter()
+                .map(|place| place.folder)
+                .collect();
+            assert_eq!(
+                folders,
+                expect.iter().map(PathBuf::from).collect::<Vec<_>>()
+            );
+        };
+        check(
+            "4:memory:/a/b\n2:cpu,cpuacct:/\n0::/c",
+            V1_MOUNTS,
+            &[
+                "/sys/fs/cgroup/memory/a/b",
+                "/sys/fs/cgroup/cpu,cpuacct/",
+                "/sys/fs/cgroup/unified/c",
+            ],
+        );
+        check(
+            "0::/user.slice/app.scope",
+            "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate",
+            &["/sys/fs/cgroup/user.slice/app.scope"],
+        );
+        // A bind of a part of the hierarchy, as containers have it.
+        check(
+            "4:memory:/docker/x/y",
+            "34 32 0:30 /docker/x /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory",
+            &["/sys/fs/cgroup/memory/y"],
+        );
+        check(
+            "4:memory:/other",
+            "34 32 0:30 /docker /m rw - cgroup cgroup rw,memory",
+            &[],
+        );
+    }
+
+    #[test]
+    fn version_2_is_used_where_a_folder_hands_controllers_down() {
+        let root = tempfile::tempdir().unwrap();
+        let own = root.path().join("app.slice/run.scope");
+        fs::create_dir_all(&own).unwrap();
+        for folder in [root.path(), own.parent().unwrap(), &own] {
+            fs::write(folder.join("cgroup.procs"), "").unwrap();
+        }
+        fs::write(own.join("cgroup.subtree_control"), "").unwrap();
+        fs::write(
+            own.parent().unwrap().join("cgroup.subtree_control"),
+            "memory pids",
+        )
+        .unwrap();
+        fs::write(
+            root.path().join("cgroup.subtree_control"),
+            "cpu memory pids",
+        )
+        .unwrap();
+        let mut available = Available::default();
+        available.offer_v2(&Place {
+            version: GroupVersion::V2,
+            controllers: vec![String::new()],
+            mount: root.path().into(),
+            folder: own.clone(),
+        });
+        let folder = |controller| available.home(controller).unwrap().folder.clone();
+        assert_eq!(folder(Controller::Memory), own.parent().unwrap());
+        assert_eq!(folder(Controller::Pids), own.parent().unwrap());
+        assert_eq!(folder(Controller::Cpu), root.path());
+    }
+
+    #[test]
+    fn a_group_tells_whose_it_is() {
+        let name = group_name(7).unwrap();
+        let owner = Owner::of(&name).unwrap();
+        assert_eq!(Some(owner), Owner::current());
+        assert!(!owner.is_dead());
+        let past = Owner {
+            started: owner.started.wrapping_add(1),
+            ..owner
+        };
+        assert!(past.is_dead());
+        let elsewhere = Owner {
+            namespace: owner.namespace.wrapping_add(1),
+            ..past
+        };
+        assert!(!elsewhere.is_dead());
+        assert_eq!(Owner::of("hotcell-x"), None);
+    }
+}

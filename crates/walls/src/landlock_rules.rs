@@ -1,0 +1,45 @@
+//! Landlock: a second wall behind the mounts. Reading and executing anywhere in the root,
+//! changing only what the plan says; signals and abstract sockets stay inside.
+
+use std::io;
+use std::path::PathBuf;
+
+use landlock::{
+    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope,
+};
+
+use crate::plan::Landlocked;
+
+/// The newest rules this program knows; an older kernel applies what it has.
+const RULES: ABI = ABI::V6;
+
+/// Restricts this process and its descendants; `None` where the kernel has no Landlock.
+pub(crate) fn restrict(writable: &[PathBuf]) -> io::Result<Option<Landlocked>> {
+    let status = || -> Result<RulesetStatus, landlock::RulesetError> {
+        let mut rules = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(RULES))?
+            .scope(Scope::from_all(RULES))?
+            .create()?;
+        if let Ok(root) = PathFd::new("/") {
+            rules = rules.add_rule(PathBeneath::new(root, AccessFs::from_read(RULES)))?;
+        }
+        for path in writable {
+            // Absent in this root: nothing to allow.
+            if let Ok(open) = PathFd::new(path) {
+                let access = match path.is_dir() {
+                    true => AccessFs::from_all(RULES),
+                    false => AccessFs::from_file(RULES),
+                };
+                rules = rules.add_rule(PathBeneath::new(open, access))?;
+            }
+        }
+        Ok(rules.restrict_self()?.ruleset)
+    };
+    Ok(match status().map_err(io::Error::other)? {
+        RulesetStatus::FullyEnforced => Some(Landlocked::Fully),
+        RulesetStatus::PartiallyEnforced => Some(Landlocked::Partially),
+        RulesetStatus::NotEnforced => None,
+    })
+}

@@ -1,0 +1,249 @@
+//! The root that commands see: built from nothing, so that nothing of the host is in it but
+//! what the plan names.
+//!
+//! Every host path is opened first, as a detached mount, while the host's tree is in sight.
+//! Then the host's tree is let go for good, and the new root is furnished by paths that can
+//! only lead inside. Entry points: [`open_mapped`] outside, [`Sources::open`] and [`build`] in
+//! process 1.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use libc::{MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::unistd::pivot_root;
+
+use crate::plan::{Access, Fitting, IdMap, Plan, Root, Stage};
+use crate::supervisor::{At, Step};
+use crate::sys;
+
+/// Detached mounts, by the path inside at which they will stand.
+pub(crate) type Trees = HashMap<PathBuf, OwnedFd>;
+
+/// Where an image's own folder stands before the overlay covers it.
+const LOWER: &str = "/lower";
+
+/// Opens the sources that need the host's own rights: those with a mapping of owners.
+/// Called by the supervisor; `userns_for` makes a user namespace with the wanted mapping.
+pub(crate) fn open_mapped(
+    plan: &Plan,
+    mut userns_for: impl FnMut(IdMap) -> Step<OwnedFd>,
+) -> Step<Trees> {
+    let mut trees = Trees::new();
+    for (source, target, access, idmap) in sources(plan) {
+        if let Some(idmap) = idmap {
+            let userns = userns_for(idmap)?;
+            let tree =
+                sys::open_tree(source).at(Stage::Mounts, format!("open `{}`", source.display()))?;
+            sys::mount_setattr(&tree, attributes(access), Some(&userns)).at(
+                Stage::Mounts,
+                format!("map the owner of `{}`", source.display()),
+            )?;
+            trees.insert(target.to_owned(), tree);
+        }
+    }
+    Ok(trees)
+}
+
+fn sources(plan: &Plan) -> impl Iterator<Item = (&Path, &Path, Access, Option<IdMap>)> {
+    let image = match &plan.root {
+        Root::Image { folder, idmap, .. } => {
+            Some((folder.as_path(), Path::new(LOWER), Access::ReadOnly, *idmap))
+        }
+        Root::Empty => None,
+    };
+    let binds = plan.fittings.iter().filter_map(|fitting| match fitting {
+        Fitting::Bind {
+            source,
+            target,
+            access,
+            idmap,
+        } => Some((source.as_path(), target.as_path(), *access, *idmap)),
+        _ => None,
+    });
+    image.into_iter().chain(binds)
+}
+
+fn attributes(access: Access) -> u64 {
+    match access {
+        Access::ReadOnly => MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        Access::ReadWrite => MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        Access::Device => MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+    }
+}
+
+/// Builds the root and moves this process into it. Runs in the new mount namespace.
+pub(crate) fn build(plan: &Plan, mut trees: Trees) -> Step<()> {
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
+        .at(Stage::Mounts, "make mounts private")?;
+    for (source, target, access, idmap) in sources(plan) {
+        if idmap.is_none() {
+            let tree = sys::open_tree(source)
+                .and_then(|tree| sys::mount_setattr(&tree, attributes(access), None).map(|()| tree))
+                .at(Stage::Mounts, format!("open `{}`", source.display()))?;
+            trees.insert(target.to_owned(), tree);
+        }
+    }
+    for fitting in &plan.fittings {
+        if let Fitting::Proc { target } = fitting {
+            // While the host's own /proc is in sight: the kernel asks for that.
+            trees.insert(target.clone(), new_proc()?);
+        }
+    }
+    enter_tmpfs(16 * 1024 * 1024)?;
+    if let Root::Image { overlay_bytes, .. } = &plan.root {
+        enter_overlay(&mut trees, *overlay_bytes)?;
+    }
+    for fitting in &plan.fittings {
+        furnish(fitting, &trees)?;
+    }
+    if plan.root == Root::Empty {
+        let flags = MsFlags::MS_BIND
+            | MsFlags::MS_REMOUNT
+            | MsFlags::MS_RDONLY
+            | MsFlags::MS_NOSUID
+            | MsFlags::MS_NODEV;
+        mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
+            .at(Stage::Mounts, "make the root read-only")?;
+    }
+    Ok(())
+}
+
+fn new_proc() -> Step<OwnedFd> {
+    let attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+    sys::new_mount(c"proc", &[(c"hidepid", c"invisible")], attributes)
+        .at(Stage::Mounts, "mount /proc")
+}
+
+/// Makes a fresh tmpfs the root and lets the host's tree go.
+fn enter_tmpfs(bytes: u64) -> Step<()> {
+    mount_tmpfs(Path::new("/tmp"), bytes, 4096, 0o755)?;
+    change_root(Path::new("/tmp"))
+}
+
+fn change_root(folder: &Path) -> Step<()> {
+    let change = || {
+        std::env::set_current_dir(folder)?;
+        pivot_root(".", ".")?;
+        // The old root now lies under the new one, at the same place.
+        umount2(".", MntFlags::MNT_DETACH)?;
+        std::env::set_current_dir("/")
+    };
+    change().at(Stage::Mounts, "change the root")
+}
+
+fn enter_overlay(trees: &mut Trees, bytes: u64) -> Step<()> {
+    let lower = Path::new(LOWER);
+    for folder in [LOWER, "/rw", "/root"] {
+        make_folder(Path::new(folder), 0o755)?;
+    }
+    let tree = trees
+        .remove(lower)
+        .ok_or(io::Error::from_raw_os_error(libc::ENOENT))
+        .at(Stage::Mounts, "find the image")?;
+    sys::move_mount(&tree, lower).at(Stage::Mounts, "attach the image")?;
+    mount_tmpfs(Path::new("/rw"), bytes, bytes / 4096, 0o755)?;
+    make_folder(Path::new("/rw/upper"), 0o755)?;
+    make_folder(Path::new("/rw/work"), 0o755)?;
+    mount(
+        Some("overlay"),
+        "/root",
+        Some("overlay"),
+        MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
+        Some("lowerdir=/lower,upperdir=/rw/upper,workdir=/rw/work,userxattr"),
+    )
+    .at(Stage::Mounts, "lay the overlay over the image")?;
+    change_root(Path::new("/root"))
+}
+
+fn furnish(fitting: &Fitting, trees: &Trees) -> Step<()> {
+    match fitting {
+        Fitting::Folder { target, mode } => make_folder(target, *mode),
+        Fitting::Link { target, points_to } => match symlink(points_to, target) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(error).at(Stage::Mounts, format!("link `{}`", target.display()))
+            }
+            _ => Ok(()),
+        },
+        Fitting::File { target, content } => {
+            replace_file(target, content).at(Stage::Mounts, format!("write `{}`", target.display()))
+        }
+        Fitting::Bind { target, .. } | Fitting::Proc { target } => attach(target, trees),
+        Fitting::Tmpfs {
+            target,
+            bytes,
+            inodes,
+            mode,
+        } => {
+            make_folder(target, 0o755)?;
+            mount_tmpfs(target, *bytes, *inodes, *mode)
+        }
+        Fitting::Terminals { target } => {
+            make_folder(target, 0o755)?;
+            let options = "newinstance,ptmxmode=0666,mode=0620";
+            let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+            mount(Some("devpts"), target, Some("devpts"), flags, Some(options))
+                .at(Stage::Mounts, "mount terminals")
+        }
+    }
+}
+
+/// Writes a file of the plan's own, in an image instead of what the image had.
+fn replace_file(target: &Path, content: &str) -> io::Result<()> {
+    use io::Write;
+    match fs::remove_file(target) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o644)
+        .open(target)?
+        .write_all(content.as_bytes())
+}
+
+fn attach(target: &Path, trees: &Trees) -> Step<()> {
+    let step = || format!("attach `{}`", target.display());
+    let tree = trees
+        .get(target)
+        .ok_or(io::Error::from_raw_os_error(libc::ENOENT))
+        .at(Stage::Mounts, step())?;
+    let is_folder = fs::File::from(tree.try_clone().at(Stage::Mounts, step())?)
+        .metadata()
+        .at(Stage::Mounts, step())?
+        .is_dir();
+    if is_folder {
+        make_folder(target, 0o755)?;
+    } else if fs::symlink_metadata(target).is_err() {
+        fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o444)
+            .open(target)
+            .at(Stage::Mounts, step())?;
+    }
+    sys::move_mount(tree, target).at(Stage::Mounts, step())
+}
+
+fn make_folder(target: &Path, mode: u32) -> Step<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(target)
+        .at(Stage::Mounts, format!("make `{}`", target.display()))
+}
+
+fn mount_tmpfs(target: &Path, bytes: u64, inodes: u64, mode: u32) -> Step<()> {
+    let options = format!("size={bytes},nr_inodes={},mode={mode:o}", inodes.max(16));
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    mount(Some("tmpfs"), target, Some("tmpfs"), flags, Some(&*options)).at(
+        Stage::Mounts,
+        format!("mount a tmpfs at `{}`", target.display()),
+    )
+}

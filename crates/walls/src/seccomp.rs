@@ -1,0 +1,288 @@
+//! The system call filter: what programs need, by name; everything else is refused.
+//!
+//! Refused with `EPERM`, so that a program can say so, but for `clone3`, which answers `ENOSYS`
+//! so that the C library falls back to `clone`, whose flags a filter can read. System calls of
+//! another architecture (i386) kill the process; those of x32 are numbers that are not on the
+//! list. Entry point: [`install`].
+
+use std::collections::BTreeMap;
+use std::io;
+
+use libc::c_long;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Op, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch, apply_filter,
+};
+
+#[cfg(target_arch = "x86_64")]
+const ARCH: TargetArch = TargetArch::x86_64;
+#[cfg(target_arch = "aarch64")]
+const ARCH: TargetArch = TargetArch::aarch64;
+
+/// What depends on the other walls.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// No cgroup counts System V shared memory, so there must be none.
+    pub refuse_shared_memory: bool,
+    /// Affinity is what limits the processors, so it must stay.
+    pub refuse_affinity: bool,
+}
+
+/// Confines this process and all its descendants.
+pub(crate) fn install(options: &Options) -> io::Result<()> {
+    for program in programs(options).map_err(io::Error::other)? {
+        apply_filter(&program).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+fn programs(options: &Options) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
+    let not_there = SeccompFilter::new(
+        BTreeMap::from([(libc::SYS_clone3, vec![])]),
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::ENOSYS as u32),
+        ARCH,
+    )?;
+    let allowed = SeccompFilter::new(
+        rules(options)?,
+        SeccompAction::Errno(libc::EPERM as u32),
+        SeccompAction::Allow,
+        ARCH,
+    )?;
+    // The one installed last answers first among equals: `clone3` must say ENOSYS.
+    Ok([allowed.try_into()?, not_there.try_into()?])
+}
+
+type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
+
+fn rules(options: &Options) -> Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = ALLOWED
+        .iter()
+        .chain(ALLOWED_HERE)
+        .map(|call| (*call, vec![]))
+        .collect();
+    // The first filter lets it pass to the second, which answers.
+    rules.insert(libc::SYS_clone3, vec![]);
+    let is = |argument, length, operation, value| {
+        SeccompCondition::new(argument, length, operation, value)
+    };
+
+    // No new namespaces, whatever else the flags say.
+    const NEW_NAMESPACES: u64 = (libc::CLONE_NEWCGROUP
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWNET
+        | libc::CLONE_NEWNS
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWUSER
+        | libc::CLONE_NEWUTS) as u64
+        | 0x80;
+    let no_namespace = is(0, Length::Qword, Op::MaskedEq(NEW_NAMESPACES), 0)?;
+    rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![no_namespace])?]);
+
+    // Sockets: local ones, internet ones, and the routing questions that libraries ask.
+    let mut sockets = Vec::new();
+    for family in [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6] {
+        let family = is(0, Length::Dword, Op::Eq, family as u64)?;
+        let stream_or_datagram = [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET];
+        for kind in stream_or_datagram {
+            let kind = is(1, Length::Dword, Op::MaskedEq(0xf), kind as u64)?;
+            sockets.push(SeccompRule::new(vec![family.clone(), kind])?);
+        }
+    }
+    sockets.push(SeccompRule::new(vec![
+        is(0, Length::Dword, Op::Eq, libc::AF_NETLINK as u64)?,
+        is(2, Length::Dword, Op::Eq, libc::NETLINK_ROUTE as u64)?,
+    ])?);
+    rules.insert(libc::SYS_socket, sockets);
+
+    // No typing into a terminal on somebody's behalf.
+    rules.insert(
+        libc::SYS_ioctl,
+        vec![SeccompRule::new(vec![
+            is(1, Length::Dword, Op::Ne, libc::TIOCSTI)?,
+            is(1, Length::Dword, Op::Ne, 0x541c)?, // TIOCLINUX
+            is(1, Length::Dword, Op::Ne, 0x5423)?, // TIOCSETD
+        ])?],
+    );
+
+    // The execution domains that change nothing of security.
+    let mut personalities = Vec::new();
+    for domain in [0, 0x0008, 0x20000, 0x20008, 0x0040000, 0xffff_ffff] {
+        personalities.push(SeccompRule::new(vec![is(
+            0,
+            Length::Dword,
+            Op::Eq,
+            domain,
+        )?])?);
+    }
+    rules.insert(libc::SYS_personality, personalities);
+
+    if options.refuse_shared_memory {
+        rules.remove(&libc::SYS_shmget);
+    }
+    if options.refuse_affinity {
+        rules.remove(&libc::SYS_sched_setaffinity);
+    }
+    Ok(rules)
+}
+
+/// On every architecture.
+#[rustfmt::skip]
+const ALLOWED: &[c_long] = &[
+    // Files.
+    libc::SYS_openat, libc::SYS_openat2, libc::SYS_close, libc::SYS_close_range,
+    libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev,
+    libc::SYS_pread64, libc::SYS_pwrite64, libc::SYS_preadv, libc::SYS_pwritev,
+    libc::SYS_preadv2, libc::SYS_pwritev2, libc::SYS_lseek, libc::SYS_sendfile,
+    libc::SYS_splice, libc::SYS_tee, libc::SYS_vmsplice, libc::SYS_copy_file_range,
+    libc::SYS_fstat, libc::SYS_newfstatat, libc::SYS_statx, libc::SYS_statfs, libc::SYS_fstatfs,
+    libc::SYS_faccessat, libc::SYS_faccessat2, libc::SYS_readlinkat, libc::SYS_getdents64,
+    libc::SYS_mkdirat, libc::SYS_mknodat, libc::SYS_unlinkat, libc::SYS_linkat,
+    libc::SYS_symlinkat, libc::SYS_renameat, libc::SYS_renameat2,
+    libc::SYS_fchmod, libc::SYS_fchmodat, 452 /* fchmodat2 */, libc::SYS_fchown, libc::SYS_fchownat,
+    libc::SYS_utimensat, libc::SYS_truncate, libc::SYS_ftruncate, libc::SYS_fallocate,
+    libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_sync, libc::SYS_syncfs,
+    libc::SYS_sync_file_range, libc::SYS_fadvise64, libc::SYS_readahead,
+    libc::SYS_flock, libc::SYS_fcntl, libc::SYS_dup, libc::SYS_dup3, libc::SYS_pipe2,
+    libc::SYS_chdir, libc::SYS_fchdir, libc::SYS_getcwd, libc::SYS_umask,
+    libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr,
+    libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_fgetxattr,
+    libc::SYS_listxattr, libc::SYS_llistxattr, libc::SYS_flistxattr,
+    libc::SYS_removexattr, libc::SYS_lremovexattr, libc::SYS_fremovexattr,
+    libc::SYS_inotify_init1, libc::SYS_inotify_add_watch, libc::SYS_inotify_rm_watch,
+    libc::SYS_io_setup, libc::SYS_io_destroy, libc::SYS_io_submit, libc::SYS_io_cancel,
+    libc::SYS_io_getevents,
+    // Waiting.
+    libc::SYS_pselect6, libc::SYS_ppoll, libc::SYS_epoll_create1, libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2, libc::SYS_eventfd2, libc::SYS_signalfd4,
+    libc::SYS_timerfd_create, libc::SYS_timerfd_settime, libc::SYS_timerfd_gettime,
+    // Memory.
+    libc::SYS_brk, libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_mprotect,
+    libc::SYS_madvise, libc::SYS_mincore, libc::SYS_msync, libc::SYS_mlock, libc::SYS_mlock2,
+    libc::SYS_mlockall, libc::SYS_munlock, libc::SYS_munlockall, libc::SYS_memfd_create,
+    libc::SYS_remap_file_pages, libc::SYS_membarrier, libc::SYS_get_mempolicy,
+    libc::SYS_set_mempolicy, libc::SYS_mbind, libc::SYS_pkey_alloc, libc::SYS_pkey_free,
+    libc::SYS_pkey_mprotect, libc::SYS_process_madvise,
+    // Processes and threads.
+    libc::SYS_execve, libc::SYS_execveat, libc::SYS_exit, libc::SYS_exit_group,
+    libc::SYS_wait4, libc::SYS_waitid, libc::SYS_set_tid_address, libc::SYS_gettid,
+    libc::SYS_getpid, libc::SYS_getppid, libc::SYS_getpgid, libc::SYS_setpgid,
+    libc::SYS_getsid, libc::SYS_setsid, libc::SYS_getuid, libc::SYS_geteuid, libc::SYS_getgid,
+    libc::SYS_getegid, libc::SYS_getresuid, libc::SYS_getresgid, libc::SYS_getgroups,
+    libc::SYS_setuid, libc::SYS_setgid, libc::SYS_setreuid, libc::SYS_setregid,
+    libc::SYS_setresuid, libc::SYS_setresgid, libc::SYS_setgroups, libc::SYS_setfsuid,
+    libc::SYS_setfsgid, libc::SYS_capget, libc::SYS_capset, libc::SYS_prctl,
+    libc::SYS_prlimit64, libc::SYS_getrlimit, libc::SYS_setrlimit, libc::SYS_getrusage,
+    libc::SYS_times, libc::SYS_getpriority, libc::SYS_setpriority, libc::SYS_ioprio_get,
+    libc::SYS_ioprio_set, libc::SYS_sched_yield, libc::SYS_sched_getaffinity,
+    libc::SYS_sched_setaffinity, libc::SYS_sched_getparam, libc::SYS_sched_setparam,
+    libc::SYS_sched_getscheduler, libc::SYS_sched_setscheduler, libc::SYS_sched_getattr,
+    libc::SYS_sched_setattr, libc::SYS_sched_get_priority_max, libc::SYS_sched_get_priority_min,
+    libc::SYS_sched_rr_get_interval, libc::SYS_getcpu, libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal, libc::SYS_rseq, libc::SYS_set_robust_list,
+    libc::SYS_get_robust_list, libc::SYS_futex, 449 /* futex_waitv */, 454 /* futex_wake */,
+    455 /* futex_wait */, 456 /* futex_requeue */, libc::SYS_restart_syscall,
+    libc::SYS_seccomp, libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule,
+    libc::SYS_landlock_restrict_self,
+    // Signals.
+    libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill, libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask, libc::SYS_rt_sigpending, libc::SYS_rt_sigtimedwait,
+    libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo, libc::SYS_rt_sigsuspend,
+    libc::SYS_rt_sigreturn, libc::SYS_sigaltstack,
+    // Time.
+    libc::SYS_clock_gettime, libc::SYS_clock_getres, libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep, libc::SYS_gettimeofday, libc::SYS_getitimer, libc::SYS_setitimer,
+    libc::SYS_timer_create, libc::SYS_timer_delete, libc::SYS_timer_gettime,
+    libc::SYS_timer_settime, libc::SYS_timer_getoverrun,
+    // Sockets; `socket` itself has conditions.
+    libc::SYS_socketpair, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4,
+    libc::SYS_connect, libc::SYS_shutdown, libc::SYS_getsockname, libc::SYS_getpeername,
+    libc::SYS_getsockopt, libc::SYS_setsockopt, libc::SYS_sendto, libc::SYS_recvfrom,
+    libc::SYS_sendmsg, libc::SYS_recvmsg, libc::SYS_sendmmsg, libc::SYS_recvmmsg,
+    // Communication between processes.
+    libc::SYS_shmget, libc::SYS_shmat, libc::SYS_shmdt, libc::SYS_shmctl,
+    libc::SYS_semget, libc::SYS_semop, libc::SYS_semtimedop, libc::SYS_semctl,
+    libc::SYS_msgget, libc::SYS_msgsnd, libc::SYS_msgrcv, libc::SYS_msgctl,
+    libc::SYS_mq_open, libc::SYS_mq_unlink, libc::SYS_mq_timedsend, libc::SYS_mq_timedreceive,
+    libc::SYS_mq_notify, libc::SYS_mq_getsetattr,
+    // The machine.
+    libc::SYS_uname, libc::SYS_sysinfo, libc::SYS_getrandom,
+];
+
+/// Older forms of the same, which only this architecture has.
+#[cfg(target_arch = "x86_64")]
+#[rustfmt::skip]
+const ALLOWED_HERE: &[c_long] = &[
+    libc::SYS_open, libc::SYS_creat, libc::SYS_stat, libc::SYS_lstat, libc::SYS_access,
+    libc::SYS_readlink, libc::SYS_getdents, libc::SYS_mkdir, libc::SYS_rmdir, libc::SYS_mknod,
+    libc::SYS_unlink, libc::SYS_link, libc::SYS_symlink, libc::SYS_rename, libc::SYS_chmod,
+    libc::SYS_chown, libc::SYS_lchown, libc::SYS_utime, libc::SYS_utimes, libc::SYS_futimesat,
+    libc::SYS_dup2, libc::SYS_pipe, libc::SYS_select, libc::SYS_poll, libc::SYS_epoll_create,
+    libc::SYS_epoll_wait, libc::SYS_eventfd, libc::SYS_signalfd, libc::SYS_inotify_init,
+    libc::SYS_fork, libc::SYS_vfork, libc::SYS_getpgrp, libc::SYS_arch_prctl, libc::SYS_time,
+    libc::SYS_alarm, libc::SYS_pause,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const ALLOWED_HERE: &[c_long] = &[];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_filters_compile_and_fit_the_kernel() {
+        for refuse in [false, true] {
+            let options = Options {
+                refuse_shared_memory: refuse,
+                refuse_affinity: refuse,
+            };
+            for program in programs(&options).unwrap() {
+                assert!(program.len() < 4096, "{} instructions", program.len());
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_walls_stand_on_is_never_allowed() {
+        let rules = rules(&Options::default()).unwrap();
+        for call in [
+            libc::SYS_ptrace,
+            libc::SYS_process_vm_readv,
+            libc::SYS_process_vm_writev,
+            libc::SYS_pidfd_getfd,
+            libc::SYS_unshare,
+            libc::SYS_setns,
+            libc::SYS_mount,
+            libc::SYS_umount2,
+            libc::SYS_pivot_root,
+            libc::SYS_chroot,
+            libc::SYS_fsopen,
+            libc::SYS_open_tree,
+            libc::SYS_move_mount,
+            libc::SYS_mount_setattr,
+            libc::SYS_bpf,
+            libc::SYS_userfaultfd,
+            libc::SYS_io_uring_setup,
+            libc::SYS_perf_event_open,
+            libc::SYS_keyctl,
+            libc::SYS_add_key,
+            libc::SYS_request_key,
+            libc::SYS_init_module,
+            libc::SYS_finit_module,
+            libc::SYS_kexec_load,
+            libc::SYS_clock_settime,
+            libc::SYS_settimeofday,
+            libc::SYS_open_by_handle_at,
+            libc::SYS_syslog,
+            libc::SYS_reboot,
+            libc::SYS_swapon,
+            libc::SYS_acct,
+            libc::SYS_fanotify_init,
+            libc::SYS_kcmp,
+            libc::SYS_sethostname,
+            libc::SYS_quotactl,
+        ] {
+            assert!(!rules.contains_key(&call), "system call {call}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The system calls that no crate here wraps: the file-descriptor mount API, `clone3` into a
+//! cgroup, capabilities, `execveat`. The only `unsafe` code of the native walls.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use libc::{c_int, c_long};
+
+pub(crate) const NAMESPACES: c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS;
+
+/// The C library's constant overflows its type.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+pub(crate) fn path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+fn check(result: c_long) -> io::Result<c_long> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+fn owned(result: c_long) -> io::Result<OwnedFd> {
+    let fd = check(result)? as RawFd;
+    // SAFETY: the kernel just returned this descriptor to us and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// What `clone` returns to each side.
+pub(crate) enum Cloned {
+    Parent(libc::pid_t),
+    Child,
+}
+
+/// Forks into new namespaces, if asked straight into a version 2 cgroup.
+///
+/// # Safety
+/// The caller has a single thread: the child gets a copy of memory in which no other thread
+/// can hold a lock. The child must end with `exec` or `_exit`.
+pub(crate) unsafe fn clone(flags: c_int, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Cloned> {
+    // SAFETY: all-zero is a valid value of this plain structure.
+    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    arguments.flags = flags as u64;
+    arguments.exit_signal = libc::SIGCHLD as u64;
+    if let Some(cgroup) = cgroup {
+        arguments.flags |= CLONE_INTO_CGROUP;
+        arguments.cgroup = cgroup.as_raw_fd() as u64;
+    }
+    // SAFETY: without CLONE_VM and with no stack given this behaves like fork; the structure
+    // outlives the call and its size is the one passed.
+    let pid = check(unsafe {
+        libc::syscall(
+            libc::SYS_clone3,
+            &raw const arguments,
+            size_of::<libc::clone_args>(),
+        )
+    })?;
+    Ok(match pid {
+        0 => Cloned::Child,
+        pid => Cloned::Parent(pid as libc::pid_t),
+    })
+}
+
+/// A copy of the mount tree at a path, attached nowhere yet.
+pub(crate) fn open_tree(source: &Path) -> io::Result<OwnedFd> {
+    let source = path(source)?;
+    let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as u32;
+    // SAFETY: the path is NUL-terminated and lives across the call.
+    owned(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, source.as_ptr(), flags) })
+}
+
+/// Attaches a detached tree at a path.
+pub(crate) fn move_mount(tree: &OwnedFd, target: &Path) -> io::Result<()> {
+    let target = path(target)?;
+    // SAFETY: both strings are NUL-terminated and live across the call.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_move_mount,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_FDCWD,
+            target.as_ptr(),
+            libc::MOVE_MOUNT_F_EMPTY_PATH,
+        )
+    })?;
+    Ok(())
+}
+
+/// Adds attributes to a whole tree; with a user namespace also its ownership mapping.
+pub(crate) fn mount_setattr(
+    tree: &OwnedFd,
+    attributes: u64,
+    userns: Option<&OwnedFd>,
+) -> io::Result<()> {
+    let mut request = libc::mount_attr {
+        attr_set: attributes,
+        attr_clr: 0,
+        propagation: libc::MS_PRIVATE,
+        userns_fd: 0,
+    };
+    if let Some(userns) = userns {
+        request.attr_set |= libc::MOUNT_ATTR_IDMAP;
+        request.userns_fd = userns.as_raw_fd() as u64;
+    }
+    // SAFETY: the structure outlives the call and its size is the one passed.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            &raw const request,
+            size_of::<libc::mount_attr>(),
+        )
+    })?;
+    Ok(())
+}
+
+/// A new instance of a file system, attached nowhere yet.
+pub(crate) fn new_mount(
+    kind: &CStr,
+    options: &[(&CStr, &CStr)],
+    attributes: u64,
+) -> io::Result<OwnedFd> {
+    const FSOPEN_CLOEXEC: c_int = 1;
+    const FSMOUNT_CLOEXEC: c_int = 1;
+    const FSCONFIG_SET_STRING: c_int = 1;
+    const FSCONFIG_CMD_CREATE: c_int = 6;
+    // SAFETY: the name is NUL-terminated.
+    let context = owned(unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC) })?;
+    for (key, value) in options {
+        // SAFETY: both strings are NUL-terminated and live across the call.
+        check(unsafe {
+            libc::syscall(
+                libc::SYS_fsconfig,
+                context.as_raw_fd(),
+                FSCONFIG_SET_STRING,
+                key.as_ptr(),
+                value.as_ptr(),
+                0,
+            )
+        })?;
+    }
+    // SAFETY: this command takes neither key nor value.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_fsconfig,
+            context.as_raw_fd(),
+            FSCONFIG_CMD_CREATE,
+            std::ptr::null::<u8>(),
+            std::ptr::null::<u8>(),
+            0,
+        )
+    })?;
+    // SAFETY: only descriptors and numbers are passed.
+    owned(unsafe {
+        libc::syscall(
+            libc::SYS_fsmount,
+            context.as_raw_fd(),
+            FSMOUNT_CLOEXEC,
+            attributes,
+        )
+    })
+}
+
+/// Replaces this process by the program behind a descriptor.
+pub(crate) fn exec(program: &OwnedFd, arguments: &[&CStr]) -> io::Error {
+    let mut pointers: Vec<*const libc::c_char> =
+        arguments.iter().map(|argument| argument.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    let environment: [*const libc::c_char; 1] = [std::ptr::null()];
+    // SAFETY: both arrays end with a null pointer and all strings live across the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            program.as_raw_fd(),
+            c"".as_ptr(),
+            pointers.as_ptr(),
+            environment.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    io::Error::last_os_error()
+}
+
+/// Closes every descriptor from `first` on when the next program starts.
+pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
+    // SAFETY: no descriptor is closed now; the flag only takes effect at exec.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            first,
+            c_int::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    })?;
+    Ok(())
+}
+
+/// Makes `number` another name of an open file, one that stays open at exec.
+pub(crate) fn duplicate(file: &impl AsRawFd, number: RawFd) -> io::Result<()> {
+    // SAFETY: the file is open; what `number` was before is closed, as the caller means it.
+    check(c_long::from(unsafe {
+        libc::dup2(file.as_raw_fd(), number)
+    }))?;
+    Ok(())
+}
+
+/// A descriptor that becomes readable when the process ends.
+pub(crate) fn pidfd(pid: libc::pid_t) -> io::Result<OwnedFd> {
+    // SAFETY: only numbers are passed.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
+}
+
+/// Takes every capability from this process and from all that follow it, for good.
+pub(crate) fn drop_capabilities() -> io::Result<()> {
+    for capability in 0..64 {
+        // SAFETY: prctl with numbers only.
+        if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } != 0 {
+            let error = io::Error::last_os_error();
+            // Past the last capability that this kernel knows.
+            if error.raw_os_error() == Some(libc::EINVAL) {
+                break;
+            }
+            return Err(error);
+        }
+    }
+    prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as u64)?;
+    // No-root and its kin, all locked: user 0 of the namespace would be nobody special.
+    prctl(libc::PR_SET_SECUREBITS, 0b1110_1111)?;
+    let header: [u32; 2] = [0x2008_0522, 0];
+    let none = [0u32; 6];
+    // SAFETY: version 3 takes this header and two sets of three words, which outlive the call.
+    check(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) })?;
+    Ok(())
+}
+
+pub(crate) fn prctl(option: c_int, value: u64) -> io::Result<()> {
+    // SAFETY: prctl with numbers only.
+    check(c_long::from(unsafe { libc::prctl(option, value, 0, 0, 0) }))?;
+    Ok(())
+}
+
+/// Switches the loopback interface of this network namespace on.
+pub(crate) fn loopback_up() -> io::Result<()> {
+    // SAFETY: only numbers are passed.
+    let socket = owned(c_long::from(unsafe {
+        libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)
+    }))?;
+    // SAFETY: all-zero is a valid value of this plain structure.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = *from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: the request names an interface and outlives the call.
+    check(c_long::from(unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)
+    }))?;
+    Ok(())
+}
