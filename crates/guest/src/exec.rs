@@ -207,7 +207,7 @@ pub(crate) fn nonblocking(fd: OwnedFd) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Standard input, until the stream ends. A stream that breaks off takes the command with it.
+/// Standard input, until it ends. A host that no longer reads takes the command with it.
 async fn feed(
     mut receiver: Receiver,
     mut stdin: Option<pipe::Sender>,
@@ -231,7 +231,7 @@ async fn feed(
         // End of input, as a person types it.
         let _ = terminal.write_all(&[4]).await;
     }
-    receiver.broken().await;
+    receiver.peer_stops().await;
     let _ = signal_group(group, libc::SIGKILL);
 }
 

@@ -77,7 +77,7 @@ pub(crate) async fn read(guest: &Rc<Guest>, request: ReadFile, mut stream: Strea
             return;
         };
         if chunk.is_empty() {
-            return;
+            break;
         }
         offset += chunk.len() as u64;
         left -= chunk.len() as u64;
@@ -85,6 +85,7 @@ pub(crate) async fn read(guest: &Rc<Guest>, request: ReadFile, mut stream: Strea
             return;
         }
     }
+    sender.end();
 }
 
 fn open_for_reading(path: &Path) -> Answer<(File, Metadata)> {

@@ -121,7 +121,7 @@ pub(crate) async fn batches<T: Serialize + Send + 'static>(
                 Some(batch) if sender.send(&batch).await.is_ok() => {}
                 _ => return,
             },
-            () = receiver.broken() => return,
+            () = receiver.peer_stops() => return,
         }
     }
 }

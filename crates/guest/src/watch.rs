@@ -47,7 +47,7 @@ pub(crate) async fn watch(guest: &Rc<Guest>, path: Raw, mut stream: Stream) {
                 Ok(changes) => changes,
                 Err(_) => break,
             },
-            () = receiver.broken() => return,
+            () = receiver.peer_stops() => return,
         };
     }
     let _ = sender

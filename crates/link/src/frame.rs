@@ -31,10 +31,12 @@ pub enum Kind {
     Errors = 6,
     /// The receiver has consumed this many charged bytes (u32).
     Credit = 7,
-    /// Nothing more will come from the sender on this stream.
+    /// All was sent.
     End = 8,
-    /// The sender forgets the stream in both directions.
-    Reset = 9,
+    /// Nothing more will be sent, though not all was.
+    Abort = 9,
+    /// Nothing more will be read.
+    Stop = 10,
 }
 
 impl Kind {
@@ -48,7 +50,8 @@ impl Kind {
             6 => Self::Errors,
             7 => Self::Credit,
             8 => Self::End,
-            9 => Self::Reset,
+            9 => Self::Abort,
+            10 => Self::Stop,
             _ => return None,
         })
     }
@@ -60,7 +63,7 @@ impl Kind {
 
     fn max_payload(self) -> usize {
         match self {
-            Self::Open | Self::End | Self::Reset => 0,
+            Self::Open | Self::End | Self::Abort | Self::Stop => 0,
             Self::Credit => 4,
             _ => MAX_PAYLOAD,
         }
@@ -145,7 +148,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn kinds() -> impl Strategy<Value = Kind> {
-        (1u8..=9).prop_map(|byte| Kind::from_byte(byte).unwrap())
+        (1u8..=10).prop_map(|byte| Kind::from_byte(byte).unwrap())
     }
 
     fn frames() -> impl Strategy<Value = Frame> {

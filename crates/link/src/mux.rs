@@ -81,17 +81,20 @@ struct Slot {
     outbox: VecDeque<Frame>,
     credit: u32,
     in_turn: bool,
+    /// Ended or aborted by this side.
     ended_here: bool,
+    /// The peer reads no more.
+    stopped: bool,
     sender: Option<Waker>,
     // Receiving.
     inbox: VecDeque<Frame>,
     parts: BytesMut,
     unreturned: u32,
     consumed: u32,
-    ended_there: bool,
+    /// How the peer's direction ended: whole or not.
+    ended_there: Option<bool>,
     receiver: Option<Waker>,
-    // Both.
-    reset: bool,
+    /// Handles of this side that are alive.
     handles: u8,
 }
 
@@ -106,7 +109,7 @@ impl Slot {
     }
 
     fn is_over(&self) -> bool {
-        self.handles == 0 && (self.reset || (self.ended_here && self.outbox.is_empty()))
+        self.handles == 0 && self.ended_here && self.outbox.is_empty()
     }
 }
 
@@ -121,7 +124,7 @@ pub(crate) struct Mux {
     streams: HashMap<u32, Slot>,
     /// Streams with something in their outbox, in the order in which they are served.
     turns: VecDeque<u32>,
-    /// Opens, credits and resets: small, bounded by the protocol, and ahead of all data.
+    /// Opens, credits and stops: small, bounded by the protocol, and ahead of all data.
     urgent: VecDeque<Frame>,
     arrivals: VecDeque<u32>,
     writer: Option<Waker>,
@@ -181,10 +184,10 @@ impl Mux {
         payload: &Bytes,
         context: &Context<'_>,
     ) -> Poll<Result<(), ()>> {
-        let Some(slot) = self.streams.get_mut(&id).filter(|slot| !slot.reset) else {
+        let Some(slot) = self.streams.get_mut(&id) else {
             return Poll::Ready(Err(()));
         };
-        if self.closed || slot.ended_here {
+        if self.closed || slot.stopped || slot.ended_here {
             return Poll::Ready(Err(()));
         }
         let cost = charge(payload);
@@ -198,14 +201,13 @@ impl Mux {
         Poll::Ready(Ok(()))
     }
 
-    /// Says that nothing more will be sent. Idempotent.
-    pub(crate) fn end(&mut self, id: u32) {
+    /// Says that nothing more will be sent, and whether that was all. The first word counts.
+    pub(crate) fn end(&mut self, id: u32, whole: bool) {
         if let Some(slot) = self.streams.get_mut(&id)
-            && !slot.ended_here
-            && !slot.reset
+            && !std::mem::replace(&mut slot.ended_here, true)
         {
-            slot.ended_here = true;
-            slot.outbox.push_back(frame(id, Kind::End, Bytes::new()));
+            let kind = if whole { Kind::End } else { Kind::Abort };
+            slot.outbox.push_back(frame(id, kind, Bytes::new()));
             self.queue(id);
         }
     }
@@ -223,7 +225,8 @@ impl Mux {
         while let Some(frame) = slot.inbox.pop_front() {
             let cost = charge(&frame.payload);
             slot.consumed += cost;
-            if slot.consumed >= self.limits.window / 2 && !slot.ended_there && !self.closed {
+            let more_may_come = slot.ended_there.is_none() && !self.closed;
+            if slot.consumed >= self.limits.window / 2 && more_may_come {
                 let mut amount = BytesMut::with_capacity(4);
                 amount.put_u32_le(slot.consumed);
                 slot.unreturned -= slot.consumed;
@@ -246,27 +249,23 @@ impl Mux {
                 _ => return Poll::Ready(Ok(Some(Item::Data(frame.payload)))),
             }
             if slot.parts.len() > self.limits.message {
-                self.reset(id);
                 return Poll::Ready(Err(()));
             }
         }
-        if slot.reset {
-            return Poll::Ready(Err(()));
-        }
-        if slot.ended_there {
-            return Poll::Ready(Ok(None));
-        }
-        if self.closed {
-            return Poll::Ready(Err(()));
+        match slot.ended_there {
+            Some(true) => return Poll::Ready(Ok(None)),
+            Some(false) => return Poll::Ready(Err(())),
+            None if self.closed => return Poll::Ready(Err(())),
+            None => {}
         }
         slot.receiver = Some(context.waker().clone());
         Poll::Pending
     }
 
-    /// Ready once the stream or the link broke off.
-    pub(crate) fn poll_broken(&mut self, id: u32, context: &Context<'_>) -> Poll<()> {
+    /// Ready once the peer reads no more or the link has ended.
+    pub(crate) fn poll_stopped(&mut self, id: u32, context: &Context<'_>) -> Poll<()> {
         match self.streams.get_mut(&id) {
-            Some(slot) if !slot.reset && !self.closed => {
+            Some(slot) if !slot.stopped && !self.closed => {
                 slot.receiver = Some(context.waker().clone());
                 Poll::Pending
             }
@@ -283,26 +282,14 @@ impl Mux {
         if receiving {
             slot.inbox.clear();
             // Nobody will read what still comes: let the peer know instead of letting it wait.
-            if !slot.ended_there {
-                self.reset(id);
+            if slot.ended_there.is_none() {
+                self.urgent.push_back(frame(id, Kind::Stop, Bytes::new()));
+                wake(&mut self.writer);
             }
         } else {
-            self.end(id);
+            self.end(id, false);
         }
         self.forget_if_over(id);
-    }
-
-    /// Breaks a stream off in both directions.
-    pub(crate) fn reset(&mut self, id: u32) {
-        if let Some(slot) = self.streams.get_mut(&id)
-            && !slot.reset
-        {
-            slot.reset = true;
-            slot.outbox.clear();
-            slot.wake();
-            self.urgent.push_back(frame(id, Kind::Reset, Bytes::new()));
-            wake(&mut self.writer);
-        }
     }
 
     /// The next frame for the wire: urgent ones first, then one from each stream in turn.
@@ -348,20 +335,21 @@ impl Mux {
             Kind::Hello => Err(Violation::Greeting),
             Kind::Open => self.peer_opens(id),
             Kind::Credit => self.peer_credits(id, &frame.payload),
-            Kind::Reset => {
+            Kind::Stop => {
                 if let Some(slot) = self.streams.get_mut(&id) {
-                    slot.reset = true;
+                    slot.stopped = true;
                     slot.outbox.clear();
                     slot.wake();
                     self.forget_if_over(id);
                 }
                 Ok(())
             }
-            Kind::End => {
+            Kind::End | Kind::Abort => {
                 if let Some(slot) = self.streams.get_mut(&id) {
-                    if std::mem::replace(&mut slot.ended_there, true) {
+                    if slot.ended_there.is_some() {
                         return Err(Violation::AfterEnd(id));
                     }
+                    slot.ended_there = Some(frame.kind == Kind::End);
                     wake(&mut slot.receiver);
                 }
                 Ok(())
@@ -417,7 +405,7 @@ impl Mux {
         let Some(slot) = self.streams.get_mut(&id) else {
             return Ok(());
         };
-        if slot.ended_there {
+        if slot.ended_there.is_some() {
             return Err(Violation::AfterEnd(id));
         }
         slot.unreturned = slot.unreturned.saturating_add(charge(&frame.payload));
@@ -427,10 +415,8 @@ impl Mux {
         if slot.parts.len() > self.limits.message {
             return Err(Violation::Message(id));
         }
-        if !slot.reset {
-            slot.inbox.push_back(frame);
-            wake(&mut slot.receiver);
-        }
+        slot.inbox.push_back(frame);
+        wake(&mut slot.receiver);
         Ok(())
     }
 

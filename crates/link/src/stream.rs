@@ -1,7 +1,8 @@
 //! One logical stream: an ordered, flow-controlled sequence of items in each direction.
 //!
-//! Dropping a [`Sender`] ends its direction; dropping a [`Receiver`] before the peer's end
-//! resets the stream, so that nobody keeps sending to a reader that is gone.
+//! The directions are independent. [`Sender::end`] says that all was sent; a sender that is
+//! dropped without it aborts its direction, so that the other end never takes a part for the
+//! whole. Dropping a [`Receiver`] stops the peer's sender.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -142,9 +143,9 @@ impl Sender {
             .map_err(|()| StreamError::Broken)
     }
 
-    /// Says that nothing more will come. Dropping does the same.
+    /// Says that all was sent.
     pub fn end(&mut self) {
-        lock(&self.shared).end(self.id);
+        lock(&self.shared).end(self.id, true);
     }
 }
 
@@ -169,9 +170,9 @@ impl Receiver {
             .map_err(|()| StreamError::Broken)
     }
 
-    /// Waits until the stream breaks off, also after the peer's end.
-    pub async fn broken(&mut self) {
-        poll_fn(|context| lock(&self.shared).poll_broken(self.id, context)).await;
+    /// Waits until the peer reads no more, whatever it still sends.
+    pub async fn peer_stops(&mut self) {
+        poll_fn(|context| lock(&self.shared).poll_stopped(self.id, context)).await;
     }
 
     /// The next item, which must be a message of this type.

@@ -111,6 +111,12 @@ impl Input {
     }
 }
 
+impl Drop for Input {
+    fn drop(&mut self) {
+        self.sender.end();
+    }
+}
+
 /// The way to tell a running command something, whatever its standard input does.
 #[derive(Debug, Clone)]
 pub struct Remote {

@@ -182,7 +182,7 @@ fn egress(network: &Network, recorder: &Recorder) -> Option<Arc<Egress>> {
 }
 
 /// Serves the connections that the guest passes on. With the network off there are none: a
-/// stream that is opened all the same is dropped, which resets it.
+/// stream that is opened all the same is dropped, which ends it.
 async fn serve_proxy(mut incoming: Incoming, egress: Option<Arc<Egress>>) {
     let mut serving = tokio::task::JoinSet::new();
     loop {

@@ -1,0 +1,40 @@
+//! The link end to end, over an in-memory byte stream with any chunking.
+
+mod hostile;
+mod streams;
+
+use link::{Driver, Ended, Incoming, Limits, Link, Role, connect};
+use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
+
+type End = Driver<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
+
+/// One end of a link, its driver running.
+struct Side {
+    link: Link,
+    incoming: Incoming,
+    driver: tokio::task::JoinHandle<Ended>,
+}
+
+/// Two ends that have greeted each other; `buffer` is how much the wire holds.
+async fn pair(buffer: usize, limits: Limits) -> (Side, Side) {
+    let (near, far) = tokio::io::duplex(buffer);
+    let (host, guest) = tokio::join!(
+        side(near, Role::Host, limits),
+        side(far, Role::Guest, limits)
+    );
+    (host, guest)
+}
+
+async fn side(io: DuplexStream, role: Role, limits: Limits) -> Side {
+    let (reader, writer) = tokio::io::split(io);
+    let (theirs, link, incoming, driver): (String, _, _, End) =
+        connect(reader, writer, role, limits, &format!("{role:?}"))
+            .await
+            .unwrap();
+    assert_ne!(theirs, format!("{role:?}"));
+    Side {
+        link,
+        incoming,
+        driver: tokio::spawn(driver.run()),
+    }
+}
