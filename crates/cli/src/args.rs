@@ -23,7 +23,7 @@ pub(crate) enum Subcommand {
     /// Standard input, output and errors pass through byte for byte; the exit code is the
     /// command's own, 124 when its time is over, 137 when a limit killed it, 125 when the
     /// sandbox could not be started, 126 and 127 when the command could not.
-    Exec(Exec),
+    Exec(Box<Exec>),
     /// Says what protects a sandbox on this machine, proved by starting one.
     Doctor(Doctor),
     /// Works on audit logs.

@@ -6,6 +6,7 @@ mod args;
 mod commands;
 mod complaint;
 mod settings;
+mod standard;
 mod terminal;
 mod values;
 
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<u8, Complaint> {
     match arguments.subcommand {
-        Subcommand::Exec(exec) => commands::exec::run(exec),
+        Subcommand::Exec(exec) => commands::exec::run(&exec),
         Subcommand::Doctor(doctor) => commands::doctor::run(&doctor),
         Subcommand::Audit(AuditCommand::Verify { file }) => commands::audit::verify(&file),
         Subcommand::Completions { shell } => commands::pages::completions(shell),

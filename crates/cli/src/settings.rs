@@ -191,6 +191,12 @@ fn audit_log(flags: &SandboxFlags) -> Result<Option<Arc<AuditLog>>, Complaint> {
     Ok(Some(Arc::new(log)))
 }
 
+/// For things that can be made again.
+pub(crate) fn cache_folder() -> Option<PathBuf> {
+    let strategy = etcetera::base_strategy::choose_base_strategy().ok()?;
+    Some(strategy.cache_dir().join("hotcell"))
+}
+
 fn state_folder() -> Result<PathBuf, Complaint> {
     let strategy = etcetera::base_strategy::choose_base_strategy().map_err(|error| {
         Complaint::new(FAILED, format!("cannot find the user's folders: {error}"))

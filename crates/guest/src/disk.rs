@@ -35,6 +35,16 @@ impl Usage {
     }
 }
 
+impl Usage {
+    /// Counts a file, once however many names it has.
+    fn add(&mut self, file: &fs::Metadata, seen: &mut HashSet<u64>) {
+        if file.is_dir() || file.nlink() == 1 || seen.insert(file.ino()) {
+            self.bytes += file.blocks() * 512;
+            self.inodes += 1;
+        }
+    }
+}
+
 /// Watches for as long as the guest lives.
 pub(crate) async fn watch(guest: Rc<Guest>) {
     let Some(mut limit) = guest.settings.disk else {
@@ -45,7 +55,10 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
         return;
     };
     let folder = root.clone();
-    let used_before = guest.workers.run(move || used(&folder)).await;
+    let used_before = guest
+        .workers
+        .run(move || in_folder(&folder, &mut HashSet::new()))
+        .await;
     let mut tick = tokio::time::interval(EVERY);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -91,27 +104,15 @@ fn filled(root: &Path) -> Option<Usage> {
 
 /// What the folder holds, and what processes hold of files that are no longer in any folder.
 fn used(root: &Path) -> Usage {
-    let mut usage = Usage::default();
     let mut seen = HashSet::new();
+    let mut usage = in_folder(root, &mut seen);
     let Ok(top) = fs::symlink_metadata(root) else {
         return usage;
     };
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            let Ok(metadata) = entry.metadata() else {
-                continue;
-            };
-            if metadata.is_dir() {
-                folders.push(entry.path());
-            } else if metadata.nlink() > 1 && !seen.insert(metadata.ino()) {
-                continue;
-            }
-            usage.bytes += metadata.blocks() * 512;
-            usage.inodes += 1;
-        }
-    }
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        if !process.file_name().as_encoded_bytes()[0].is_ascii_digit() {
+            continue;
+        }
         for open in ["fd", "map_files"] {
             for entry in fs::read_dir(process.path().join(open))
                 .into_iter()
@@ -121,14 +122,27 @@ fn used(root: &Path) -> Usage {
                 let Ok(metadata) = fs::metadata(entry.path()) else {
                     continue;
                 };
-                if metadata.nlink() == 0
-                    && metadata.dev() == top.dev()
-                    && seen.insert(metadata.ino())
-                {
-                    usage.bytes += metadata.blocks() * 512;
-                    usage.inodes += 1;
+                if metadata.nlink() == 0 && metadata.dev() == top.dev() {
+                    usage.add(&metadata, &mut seen);
                 }
             }
+        }
+    }
+    usage
+}
+
+fn in_folder(root: &Path, seen: &mut HashSet<u64>) -> Usage {
+    let mut usage = Usage::default();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            }
+            usage.add(&metadata, seen);
         }
     }
     usage

@@ -32,13 +32,12 @@ fn main() -> ExitCode {
     // uses them.
     let (link, control) = unsafe { (OwnedFd::from_raw_fd(0), OwnedFd::from_raw_fd(1)) };
     match role.as_deref() {
-        Some("walls") => walls::supervise(link, UnixStream::from(control)),
+        Some("walls") => walls::supervise(link, UnixStream::from(control), session::serve),
         Some("serve") => {
             // Standard output stays open, so that no later file takes its number.
             std::mem::forget(control);
-            return session::serve(link);
+            session::serve(link)
         }
-        _ => return ExitCode::from(2),
+        _ => ExitCode::from(2),
     }
-    ExitCode::SUCCESS
 }

@@ -46,12 +46,11 @@ pub(crate) fn serve(link: OwnedFd) -> ExitCode {
     let _ = SigSet::all().thread_unblock();
     let _ = nix::sys::prctl::set_dumpable(false);
     let outcome = || -> io::Result<()> {
-        let workers = Workers::start()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let local = tokio::task::LocalSet::new();
-        local.block_on(&runtime, run(link, workers))
+        local.block_on(&runtime, run(link))
     };
     match outcome() {
         Ok(()) => ExitCode::SUCCESS,
@@ -59,7 +58,7 @@ pub(crate) fn serve(link: OwnedFd) -> ExitCode {
     }
 }
 
-async fn run(link: OwnedFd, workers: Workers) -> io::Result<()> {
+async fn run(link: OwnedFd) -> io::Result<()> {
     let socket = std::os::unix::net::UnixStream::from(link);
     socket.set_nonblocking(true)?;
     let (reader, writer) = UnixStream::from_std(socket)?.into_split();
@@ -77,7 +76,8 @@ async fn run(link: OwnedFd, workers: Workers) -> io::Result<()> {
     let guest = Rc::new(Guest {
         settings,
         processes: Processes::default(),
-        workers,
+        // Before any command can use the processes up.
+        workers: Workers::start()?,
         execs: exec::Execs::default(),
         jobs: Jobs::default(),
         shells: shell::Sessions::default(),

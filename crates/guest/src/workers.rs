@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-const THREADS: usize = 3;
+const THREADS: usize = 2;
 
 /// Each thread needs little: no recursion goes deep here.
 const STACK: usize = 256 * 1024;

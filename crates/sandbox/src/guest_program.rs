@@ -1,10 +1,14 @@
 //! The guest, as bytes in this program and as something that can be executed.
 //!
-//! It is put into a sealed memory file, once per process: nothing on disk, nothing that
-//! anybody can change, and one copy in memory however many sandboxes run.
+//! Executing needs a file. A copy that only this user can have written is kept in a cache
+//! folder, if the edge names one: then a start copies nothing. Otherwise, and whenever that copy
+//! is not exactly as it should be, the bytes go into a sealed memory file, once per process.
 
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -14,20 +18,65 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 /// The statically linked guest.
 pub static GUEST: &[u8] = include_bytes!(env!("HOTCELL_GUEST"));
 
-static PROGRAM: OnceLock<OwnedFd> = OnceLock::new();
+/// Names this very guest among others in the cache.
+const FINGERPRINT: &str = env!("HOTCELL_GUEST_FINGERPRINT");
+
+static PROGRAM: OnceLock<Result<OwnedFd, io::ErrorKind>> = OnceLock::new();
+
+/// Does what the first start of a sandbox needs, ahead of it: worth a thread of its own while
+/// a program is still reading its settings. `cache` is a folder of this user's.
+pub fn prepare(cache: Option<&Path>) {
+    let _ = prepared(cache);
+}
+
+fn prepared(cache: Option<&Path>) -> &'static Result<OwnedFd, io::ErrorKind> {
+    PROGRAM.get_or_init(|| {
+        let cached = cache.and_then(|folder| cached(folder).ok());
+        cached.map_or_else(|| seal().map_err(|error| error.kind()), Ok)
+    })
+}
 
 /// A command that starts the guest program in one of its roles, with an empty environment.
 pub(crate) fn command(role: &str) -> io::Result<Command> {
-    let program = match PROGRAM.get() {
-        Some(program) => program,
-        None => {
-            let sealed = seal()?;
-            PROGRAM.get_or_init(|| sealed)
-        }
-    };
+    let program = prepared(None).as_ref().map_err(|kind| io::Error::from(*kind))?;
     let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
     command.arg(role).env_clear();
     Ok(command)
+}
+
+/// The copy in the cache, made if there is none.
+fn cached(folder: &Path) -> io::Result<OwnedFd> {
+    let path = folder.join(format!("guest-{FINGERPRINT}"));
+    if let Ok(found) = open_trusted(&path) {
+        return Ok(found);
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let aside = folder.join(format!(".guest-{FINGERPRINT}-{}", std::process::id()));
+    let written = write_program(&aside).and_then(|()| fs::rename(&aside, &path));
+    if written.is_err() {
+        let _ = fs::remove_file(&aside);
+    }
+    written?;
+    open_trusted(&path)
+}
+
+fn write_program(path: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o700).open(path)?;
+    file.write_all(GUEST)?;
+    file.set_permissions(Permissions::from_mode(0o500))?;
+    file.sync_all()
+}
+
+/// Opens the copy if nobody but this user can have written it and it is whole.
+fn open_trusted(path: &Path) -> io::Result<OwnedFd> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    let metadata = file.metadata()?;
+    let ours = metadata.uid() == nix::unistd::geteuid().as_raw();
+    let untouchable = metadata.mode() & 0o7777 == 0o500 && metadata.nlink() == 1;
+    match metadata.is_file() && ours && untouchable && metadata.len() == GUEST.len() as u64 {
+        true => Ok(file.into()),
+        false => Err(io::ErrorKind::InvalidData.into()),
+    }
 }
 
 fn seal() -> io::Result<OwnedFd> {
@@ -36,7 +85,7 @@ fn seal() -> io::Result<OwnedFd> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let file = memfd_create("hotcell-guest", flags | MFD_EXEC)
         .or_else(|_| memfd_create("hotcell-guest", flags))?;
-    let mut file = std::fs::File::from(file);
+    let mut file = File::from(file);
     file.write_all(GUEST)?;
     let seals = SealFlag::F_SEAL_SEAL
         | SealFlag::F_SEAL_SHRINK

@@ -19,7 +19,7 @@ pub use backends::Description;
 pub use client::{Batches, Port};
 pub use error::SandboxError;
 pub use exec::{Captured, Command, Input, Output, Remote, Running, Verdict};
-pub use guest_program::GUEST;
+pub use guest_program::{GUEST, prepare};
 pub use handle::{Ending, Sandbox};
 pub use limits::{Enforcement, Enforcer, LimitKind, Limits};
 pub use spec::{Backend, Network, RootSpec, SandboxSpec, WORKSPACE};

@@ -250,8 +250,9 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    pub(crate) fn make(&mut self, groups: &[Group]) -> Step<()> {
-        for group in groups {
+    /// Makes those of one version.
+    pub(crate) fn make(&mut self, groups: &[Group], version: GroupVersion) -> Step<()> {
+        for group in groups.iter().filter(|group| group.version == version) {
             let name = group.folder.display();
             let step = |what: &str| format!("{what} `{name}`");
             fs::create_dir(&group.folder).at(Stage::Cgroups, step("make control group"))?;

@@ -6,7 +6,7 @@
 //! deadline ends. It reads nothing that comes from inside.
 //!
 //! ```text
-//! host ──control socket──▶ supervisor ──clone──▶ process 1: walls, then exec of the guest
+//! host ──control socket──▶ supervisor ──clone──▶ process 1: walls, then the guest
 //!   └──────────link socket─────────────────────────────────────────────▶ guest
 //! ```
 //!
@@ -17,12 +17,14 @@
 
 pub mod cgroups;
 mod enter;
+mod filter;
 mod landlock_rules;
 pub mod plan;
 mod privileges;
 mod root;
-pub mod seccomp;
+mod seccomp;
 mod supervisor;
+mod supplies;
 mod sys;
 
 pub use plan::{Plan, Report};

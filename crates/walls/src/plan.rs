@@ -75,6 +75,11 @@ pub enum Fitting {
         target: PathBuf,
         content: String,
     },
+    /// A small host file, read now: a copy is cheaper than a mount, to make and to take down.
+    Copy {
+        source: PathBuf,
+        target: PathBuf,
+    },
     /// A host path, never with setuid; without devices unless it is one.
     Bind {
         source: PathBuf,

@@ -3,18 +3,18 @@
 //!
 //! Every host path is opened first, as a detached mount, while the host's tree is in sight.
 //! Then the host's tree is let go for good, and the new root is furnished by paths that can
-//! only lead inside. Entry points: [`open_mapped`] outside, [`Sources::open`] and [`build`] in
-//! process 1.
+//! only lead inside. Entry points: [`open_mapped`] outside, [`Unfinished`] in process 1.
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use libc::{MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::stat::fstat;
 use nix::unistd::pivot_root;
 
 use crate::plan::{Access, Fitting, IdMap, Plan, Root, Stage};
@@ -76,42 +76,106 @@ fn attributes(access: Access) -> u64 {
     }
 }
 
-/// Builds the root and moves this process into it. Runs in the new mount namespace.
-pub(crate) fn build(plan: &Plan, mut trees: Trees) -> Step<()> {
-    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-    mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
-        .at(Stage::Mounts, "make mounts private")?;
-    for (source, target, access, idmap) in sources(plan) {
-        if idmap.is_none() {
-            let tree = sys::open_tree(source)
-                .and_then(|tree| sys::mount_setattr(&tree, attributes(access), None).map(|()| tree))
-                .at(Stage::Mounts, format!("open `{}`", source.display()))?;
-            trees.insert(target.to_owned(), tree);
+/// Places inside of what [`open_mapped`] opens, in the same order.
+pub(crate) fn mapped_targets(plan: &Plan) -> impl Iterator<Item = &Path> {
+    let mapped = sources(plan).filter(|(.., idmap)| idmap.is_some());
+    mapped.map(|(_, target, ..)| target)
+}
+
+/// A root that lacks only what the supervisor supplies.
+pub(crate) struct Unfinished {
+    trees: Trees,
+    copies: Copies,
+}
+
+impl Unfinished {
+    /// Opens what the root is made of, lets the host's tree go, and furnishes what it can.
+    /// Runs in the new mount namespace.
+    pub(crate) fn build(plan: &Plan) -> Step<Self> {
+        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+        mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
+            .at(Stage::Mounts, "make mounts private")?;
+        let mut trees = Trees::new();
+        for (source, target, access, idmap) in sources(plan) {
+            if idmap.is_none() {
+                let tree = sys::open_tree(source)
+                    .and_then(|tree| {
+                        sys::mount_setattr(&tree, attributes(access), None).map(|()| tree)
+                    })
+                    .at(Stage::Mounts, format!("open `{}`", source.display()))?;
+                trees.insert(target.to_owned(), tree);
+            }
+        }
+        for fitting in &plan.fittings {
+            if let Fitting::Proc { target } = fitting {
+                // While the host's own /proc is in sight: the kernel asks for that.
+                trees.insert(target.clone(), new_proc()?);
+            }
+        }
+        let copies = read_copies(plan)?;
+        enter_tmpfs(16 * 1024 * 1024)?;
+        let unfinished = Self { trees, copies };
+        if plan.root == Root::Empty {
+            unfinished.furnish(plan, |fitting| !is_mapped(fitting))?;
+        }
+        Ok(unfinished)
+    }
+
+    /// Adds what was supplied, and closes the root.
+    pub(crate) fn finish(mut self, plan: &Plan, supplied: Trees) -> Step<()> {
+        self.trees.extend(supplied);
+        match &plan.root {
+            Root::Image { overlay_bytes, .. } => {
+                enter_overlay(&mut self.trees, *overlay_bytes)?;
+                self.furnish(plan, |_| true)
+            }
+            Root::Empty => {
+                self.furnish(plan, is_mapped)?;
+                let flags = MsFlags::MS_BIND
+                    | MsFlags::MS_REMOUNT
+                    | MsFlags::MS_RDONLY
+                    | MsFlags::MS_NOSUID
+                    | MsFlags::MS_NODEV;
+                mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
+                    .at(Stage::Mounts, "make the root read-only")
+            }
         }
     }
+
+    fn furnish(&self, plan: &Plan, which: impl Fn(&Fitting) -> bool) -> Step<()> {
+        for fitting in plan.fittings.iter().filter(|fitting| which(fitting)) {
+            furnish(fitting, &self.trees, &self.copies)?;
+        }
+        Ok(())
+    }
+}
+
+fn is_mapped(fitting: &Fitting) -> bool {
+    matches!(fitting, Fitting::Bind { idmap: Some(_), .. })
+}
+
+/// Contents of host files, by the path inside at which they will stand.
+type Copies = HashMap<PathBuf, Vec<u8>>;
+
+/// No file that is copied is longer.
+const LONGEST_COPY: u64 = 256 * 1024;
+
+/// Reads the files to copy with the rights of the sandbox's user: what that user may not read
+/// is left out.
+fn read_copies(plan: &Plan) -> Step<Copies> {
+    let mut copies = Copies::new();
     for fitting in &plan.fittings {
-        if let Fitting::Proc { target } = fitting {
-            // While the host's own /proc is in sight: the kernel asks for that.
-            trees.insert(target.clone(), new_proc()?);
+        if let Fitting::Copy { source, target } = fitting
+            && let Ok(file) = fs::File::open(source)
+        {
+            let mut content = Vec::new();
+            file.take(LONGEST_COPY)
+                .read_to_end(&mut content)
+                .at(Stage::Mounts, format!("read `{}`", source.display()))?;
+            copies.insert(target.clone(), content);
         }
     }
-    enter_tmpfs(16 * 1024 * 1024)?;
-    if let Root::Image { overlay_bytes, .. } = &plan.root {
-        enter_overlay(&mut trees, *overlay_bytes)?;
-    }
-    for fitting in &plan.fittings {
-        furnish(fitting, &trees)?;
-    }
-    if plan.root == Root::Empty {
-        let flags = MsFlags::MS_BIND
-            | MsFlags::MS_REMOUNT
-            | MsFlags::MS_RDONLY
-            | MsFlags::MS_NOSUID
-            | MsFlags::MS_NODEV;
-        mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
-            .at(Stage::Mounts, "make the root read-only")?;
-    }
-    Ok(())
+    Ok(copies)
 }
 
 fn new_proc() -> Step<OwnedFd> {
@@ -161,7 +225,7 @@ fn enter_overlay(trees: &mut Trees, bytes: u64) -> Step<()> {
     change_root(Path::new("/root"))
 }
 
-fn furnish(fitting: &Fitting, trees: &Trees) -> Step<()> {
+fn furnish(fitting: &Fitting, trees: &Trees, copies: &Copies) -> Step<()> {
     match fitting {
         Fitting::Folder { target, mode } => make_folder(target, *mode),
         Fitting::Link { target, points_to } => match symlink(points_to, target) {
@@ -170,9 +234,13 @@ fn furnish(fitting: &Fitting, trees: &Trees) -> Step<()> {
             }
             _ => Ok(()),
         },
-        Fitting::File { target, content } => {
-            replace_file(target, content).at(Stage::Mounts, format!("write `{}`", target.display()))
-        }
+        Fitting::File { target, content } => replace_file(target, content.as_bytes())
+            .at(Stage::Mounts, format!("write `{}`", target.display())),
+        Fitting::Copy { target, .. } => match copies.get(target) {
+            Some(content) => replace_file(target, content)
+                .at(Stage::Mounts, format!("write `{}`", target.display())),
+            None => Ok(()),
+        },
         Fitting::Bind { target, .. } | Fitting::Proc { target } => attach(target, trees),
         Fitting::Tmpfs {
             target,
@@ -194,7 +262,7 @@ fn furnish(fitting: &Fitting, trees: &Trees) -> Step<()> {
 }
 
 /// Writes a file of the plan's own, in an image instead of what the image had.
-fn replace_file(target: &Path, content: &str) -> io::Result<()> {
+fn replace_file(target: &Path, content: &[u8]) -> io::Result<()> {
     use io::Write;
     match fs::remove_file(target) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -205,7 +273,7 @@ fn replace_file(target: &Path, content: &str) -> io::Result<()> {
         .create_new(true)
         .mode(0o644)
         .open(target)?
-        .write_all(content.as_bytes())
+        .write_all(content)
 }
 
 fn attach(target: &Path, trees: &Trees) -> Step<()> {
@@ -214,10 +282,8 @@ fn attach(target: &Path, trees: &Trees) -> Step<()> {
         .get(target)
         .ok_or(io::Error::from_raw_os_error(libc::ENOENT))
         .at(Stage::Mounts, step())?;
-    let is_folder = fs::File::from(tree.try_clone().at(Stage::Mounts, step())?)
-        .metadata()
-        .at(Stage::Mounts, step())?
-        .is_dir();
+    let kind = fstat(tree).at(Stage::Mounts, step())?.st_mode & libc::S_IFMT;
+    let is_folder = kind == libc::S_IFDIR;
     if is_folder {
         make_folder(target, 0o755)?;
     } else if fs::symlink_metadata(target).is_err() {

@@ -3,21 +3,26 @@
 //! It is outside the sandbox and has one thread. The control socket is its lifeline: when the
 //! host goes, however it goes, the socket closes and the sandbox with it. Entry: [`supervise`].
 
+use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::waitpid;
-use nix::unistd::{Pid, pipe2, setsid};
+use nix::unistd::{Pid, execve, pipe2, setsid};
 
 use crate::cgroups::Groups;
-use crate::enter::{Birth, enter};
-use crate::plan::{Failure, IdMap, Identity, Landlocked, Plan, Report, Stage, receive, send};
+use crate::enter::{enter, let_go_of_descriptors};
+use crate::plan::{
+    Failure, GroupVersion, IdMap, Identity, Landlocked, Plan, Report, Stage, receive, send,
+};
 use crate::root;
+use crate::supplies::Supplies;
 use crate::sys::{self, Cloned};
 
 pub(crate) type Step<T> = Result<T, Failure>;
@@ -40,20 +45,27 @@ impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
     }
 }
 
-/// Serves one sandbox from plan to clean-up. `link` becomes the guest's standard input.
+/// Serves one sandbox from plan to clean-up. `guest` is what process 1 does behind the walls,
+/// with the link as its standard input and its only descriptor of the host's.
 ///
-/// Must be called in a process with a single thread, with the control socket as `control`.
-pub fn supervise(link: OwnedFd, control: UnixStream) {
+/// Must be called in a process with a single thread, with the link as descriptor 0 and the
+/// control socket as descriptor 1.
+pub fn supervise(link: OwnedFd, control: UnixStream, guest: fn(OwnedFd) -> ExitCode) -> ExitCode {
     // A terminal's interrupt is for the host to judge; the supervisor must outlive it.
     let _ = setsid();
     let _ = SigSet::all().thread_block();
     let Ok(plan) = receive::<Plan>(&control) else {
-        return;
+        return ExitCode::FAILURE;
     };
     let mut groups = Groups::default();
     let report = match start(&plan, link, &mut groups) {
         Err(failure) => Report::Failed(failure),
-        Ok((process, landlock)) => {
+        Ok(Started::Inside(link)) => {
+            // These belong to the supervisor, which this process no longer is.
+            std::mem::forget((groups, control));
+            return guest(link);
+        }
+        Ok(Started::Outside(process, landlock)) => {
             let said = send(&control, &Report::Ready { landlock });
             if said.is_ok() {
                 wait(&control, &process, plan.deadline);
@@ -67,6 +79,13 @@ pub fn supervise(link: OwnedFd, control: UnixStream) {
     groups.remove();
     // The host may be gone; then there is nobody to tell.
     let _ = send(&control, &report);
+    ExitCode::SUCCESS
+}
+
+/// In which process a start returned.
+enum Started {
+    Outside(Process, Option<Landlocked>),
+    Inside(OwnedFd),
 }
 
 /// Process 1 of the sandbox, seen from outside. Its end is the end of all in there.
@@ -105,52 +124,29 @@ fn wait(control: &UnixStream, process: &Process, deadline: Option<Duration>) {
     }
 }
 
-fn start(plan: &Plan, link: OwnedFd, groups: &mut Groups) -> Step<(Process, Option<Landlocked>)> {
-    groups.make(&plan.groups)?;
-    let entries = groups.entries()?;
-    let trees = root::open_mapped(plan, |idmap| mapped_namespace(plan.identity, idmap))?;
-    let (go_reader, go) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).at(Stage::Start, "make a pipe")?;
-    let (outcome, outcome_writer) =
-        pipe2(nix::fcntl::OFlag::O_CLOEXEC).at(Stage::Start, "make a pipe")?;
-
-    // SAFETY: the supervisor has one thread; the child ends in `enter` or `_exit`.
+fn start(plan: &Plan, link: OwnedFd, groups: &mut Groups) -> Step<Started> {
+    // A version 2 group must be there for the clone; the others can wait.
+    groups.make(&plan.groups, GroupVersion::V2)?;
+    let (line, far_line) = UnixStream::pair().at(Stage::Start, "make a socket")?;
+    // SAFETY: the supervisor has one thread; the child leaves this function only as the guest.
     let cloned = unsafe { sys::clone(sys::NAMESPACES, groups.unified().map(AsFd::as_fd)) };
     let pid = match cloned.at(Stage::Namespaces, "make namespaces")? {
         Cloned::Child => {
-            drop(go);
-            drop(outcome);
-            let mut report = File::from(outcome_writer);
-            let birth = Birth {
-                plan,
-                trees,
-                groups: entries,
-                go: go_reader.into(),
-                outcome: match report.try_clone() {
-                    Ok(copy) => copy,
-                    Err(_) => exit_now(),
-                },
-            };
-            let failure = enter(birth);
-            let _ = send(&mut report, &Err::<Option<Landlocked>, _>(failure));
-            exit_now()
+            drop(line);
+            become_process_1(plan, far_line);
+            return Ok(Started::Inside(link));
         }
         Cloned::Parent(pid) => pid,
     };
-    drop((go_reader, outcome_writer, trees, entries));
+    drop(far_line);
     // The guest's end of the link must live in the guest alone, or its death goes unseen.
     drop(link);
     let process = Process {
         pid: Pid::from_raw(pid),
         ended: sys::pidfd(pid).at(Stage::Start, "watch the sandbox")?,
     };
-    let raised = map_identity(pid, plan.identity).and_then(|()| {
-        File::from(go)
-            .write_all(&[1])
-            .at(Stage::Start, "release the sandbox")?;
-        heard(File::from(outcome))
-    });
-    match raised {
-        Ok(landlock) => Ok((process, landlock)),
+    match raise(plan, &line, pid, groups) {
+        Ok(landlock) => Ok(Started::Outside(process, landlock)),
         Err(failure) => {
             process.kill();
             Err(failure)
@@ -158,20 +154,45 @@ fn start(plan: &Plan, link: OwnedFd, groups: &mut Groups) -> Step<(Process, Opti
     }
 }
 
-/// Process 1 says how its preparation went, then execs, which closes the pipe; a failed exec
-/// says so in a second message.
-fn heard(mut outcome: File) -> Step<Option<Landlocked>> {
-    const STEP: &str = "hear from the sandbox";
-    let prepared: Step<Option<Landlocked>> = receive(&mut outcome).at(Stage::Start, STEP)?;
-    let landlock = prepared?;
-    let mut rest = Vec::new();
-    outcome.read_to_end(&mut rest).at(Stage::Start, STEP)?;
-    match rest.is_empty() {
-        true => Ok(landlock),
-        false => {
-            let failed: Step<Option<Landlocked>> = receive(&rest[..]).at(Stage::Start, STEP)?;
-            failed
-        }
+/// The supervisor's part of the work, while process 1 does its own.
+fn raise(
+    plan: &Plan,
+    mut line: &UnixStream,
+    pid: libc::pid_t,
+    groups: &mut Groups,
+) -> Step<Option<Landlocked>> {
+    map_identity(pid, plan.identity)?;
+    line.write_all(&[1])
+        .at(Stage::Start, "release the sandbox")?;
+    groups.make(&plan.groups, GroupVersion::V1)?;
+    let supplies = Supplies {
+        trees: root::open_mapped(plan, |idmap| mapped_namespace(plan.identity, idmap))?,
+        groups: groups.entries()?,
+    };
+    // If process 1 has failed meanwhile, it has said why.
+    let sent = supplies.send(line, plan);
+    let outcome = receive::<Step<Option<Landlocked>>>(line);
+    match (outcome, sent) {
+        (Ok(outcome), _) => outcome,
+        (Err(_), Err(failure)) => Err(failure),
+        (Err(error), Ok(())) => Err(error).at(Stage::Start, "hear from the sandbox"),
+    }
+}
+
+/// Returns behind the walls, or not at all.
+fn become_process_1(plan: &Plan, line: UnixStream) {
+    let outcome = enter(plan, &line);
+    let said = send(&line, &outcome);
+    drop(line);
+    if outcome.is_err() || said.is_err() || let_go_of_descriptors().is_err() {
+        exit_now();
+    }
+    // Where the C library's record of the thread could not be made right, the program begins
+    // anew instead of going on.
+    if sys::thread_id_record().is_none() {
+        let arguments = [c"hotcell-guest", c"serve"];
+        let _ = execve::<_, &CStr>(c"/proc/self/exe", &arguments, &[]);
+        exit_now();
     }
 }
 

@@ -47,12 +47,18 @@ pub(crate) enum Cloned {
 ///
 /// # Safety
 /// The caller has a single thread: the child gets a copy of memory in which no other thread
-/// can hold a lock. The child must end with `exec` or `_exit`.
+/// can hold a lock. The child must not return from the function that called this.
 pub(crate) unsafe fn clone(flags: c_int, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Cloned> {
     // SAFETY: all-zero is a valid value of this plain structure.
     let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
     arguments.flags = flags as u64;
     arguments.exit_signal = libc::SIGCHLD as u64;
+    // As the C library's own `fork` does: its record of the thread's id is made right in the
+    // child, so that the child can be a whole program of its own, with threads.
+    if let Some(record) = thread_id_record() {
+        arguments.flags |= (libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID) as u64;
+        arguments.child_tid = record;
+    }
     if let Some(cgroup) = cgroup {
         arguments.flags |= CLONE_INTO_CGROUP;
         arguments.cgroup = cgroup.as_raw_fd() as u64;
@@ -70,6 +76,14 @@ pub(crate) unsafe fn clone(flags: c_int, cgroup: Option<BorrowedFd<'_>>) -> io::
         0 => Cloned::Child,
         pid => Cloned::Parent(pid as libc::pid_t),
     })
+}
+
+/// Where the C library keeps the id of this thread; some kernels do not tell.
+pub(crate) fn thread_id_record() -> Option<u64> {
+    let mut record = 0u64;
+    // SAFETY: the kernel writes one address into the place that is passed.
+    let told = unsafe { libc::prctl(libc::PR_GET_TID_ADDRESS, &raw mut record, 0, 0, 0) } == 0;
+    (told && record != 0).then_some(record)
 }
 
 /// A copy of the mount tree at a path, attached nowhere yet.
@@ -174,37 +188,10 @@ pub(crate) fn new_mount(
     })
 }
 
-/// Replaces this process by the program behind a descriptor.
-pub(crate) fn exec(program: &OwnedFd, arguments: &[&CStr]) -> io::Error {
-    let mut pointers: Vec<*const libc::c_char> =
-        arguments.iter().map(|argument| argument.as_ptr()).collect();
-    pointers.push(std::ptr::null());
-    let environment: [*const libc::c_char; 1] = [std::ptr::null()];
-    // SAFETY: both arrays end with a null pointer and all strings live across the call.
-    unsafe {
-        libc::syscall(
-            libc::SYS_execveat,
-            program.as_raw_fd(),
-            c"".as_ptr(),
-            pointers.as_ptr(),
-            environment.as_ptr(),
-            libc::AT_EMPTY_PATH,
-        )
-    };
-    io::Error::last_os_error()
-}
-
-/// Closes every descriptor from `first` on when the next program starts.
-pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
-    // SAFETY: no descriptor is closed now; the flag only takes effect at exec.
-    check(unsafe {
-        libc::syscall(
-            libc::SYS_close_range,
-            first,
-            c_int::MAX,
-            libc::CLOSE_RANGE_CLOEXEC,
-        )
-    })?;
+/// Closes every descriptor from `first` on.
+pub(crate) fn close_from(first: RawFd) -> io::Result<()> {
+    // SAFETY: the caller has given up whatever owned them.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, c_int::MAX, 0) })?;
     Ok(())
 }
 

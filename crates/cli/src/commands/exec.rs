@@ -1,24 +1,17 @@
 //! `hotcell exec`: one command in a fresh sandbox, its streams passed through byte for byte.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::mem::ManuallyDrop;
-use std::os::fd::FromRawFd;
-
-use bytes::Bytes;
 use sandbox::request::Status;
 use sandbox::{
     Command, Input, LimitKind, Output, Remote, Running, Sandbox, SandboxError, SandboxSpec,
     Verdict, limits,
 };
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
 
 use super::runtime;
 use crate::args::Exec;
 use crate::complaint::{Complaint, warn};
-use crate::settings::sandbox_spec;
-use crate::terminal;
+use crate::settings::{cache_folder, sandbox_spec};
+use crate::{standard, terminal};
 
 /// Exit code of a command whose time was over.
 const TIMED_OUT: u8 = 124;
@@ -27,9 +20,7 @@ const KILLED: u8 = 137;
 /// Exit code of a command whose reader went away.
 const BROKEN_PIPE: u8 = 141;
 
-const CHUNK: usize = 64 * 1024;
-
-pub(crate) fn run(exec: Exec) -> Result<u8, Complaint> {
+pub(crate) fn run(exec: &Exec) -> Result<u8, Complaint> {
     if exec
         .command
         .first()
@@ -39,13 +30,14 @@ pub(crate) fn run(exec: Exec) -> Result<u8, Complaint> {
             .hint("write it after `--`, such as `hotcell exec -- ls`".to_owned()));
     }
     let mut spec = sandbox_spec(&exec.sandbox)?;
+    sandbox::prepare(cache_folder().as_deref());
     spec.limits.wall = exec.timeout;
     spec.env.extend(
         exec.env
             .iter()
             .map(|pair| (pair.name.clone(), pair.value.clone())),
     );
-    let code = runtime()?.block_on(execute(spec, &exec))?;
+    let code = runtime()?.block_on(execute(spec, exec))?;
     // A thread may still wait for standard input; it must not keep this process.
     std::process::exit(code.into())
 }
@@ -97,16 +89,15 @@ impl From<SandboxError> for Stopped {
 async fn pass_through(mut running: Running<'_>, is_terminal: bool) -> Result<Verdict, Stopped> {
     let feeder = running.take_input().map(|input| tokio::spawn(feed(input)));
     let relay = tokio::spawn(relay(running.remote(), is_terminal));
-    let (mut stdout, mut stderr) = (standard(1), standard(2));
     let outcome = loop {
         match running.next().await {
             Ok(Output::Stdout(bytes)) => {
-                if stdout.write_all(&bytes).is_err() {
+                if standard::OUTPUT.write(bytes).await.is_err() {
                     break Err(Stopped::OutputClosed);
                 }
             }
             // Nobody may read errors; that stops no command.
-            Ok(Output::Stderr(bytes)) => drop(stderr.write_all(&bytes)),
+            Ok(Output::Stderr(bytes)) => drop(standard::ERRORS.write(bytes).await),
             Ok(Output::Ended(verdict)) => break Ok(verdict),
             Err(error) => break Err(error.into()),
         }
@@ -118,16 +109,13 @@ async fn pass_through(mut running: Running<'_>, is_terminal: bool) -> Result<Ver
     outcome
 }
 
-/// A standard stream without the line buffering of the library's own.
-fn standard(number: i32) -> ManuallyDrop<File> {
-    // SAFETY: the descriptor belongs to the process for its whole life and is never closed here.
-    ManuallyDrop::new(unsafe { File::from_raw_fd(number) })
-}
-
 /// Standard input to its end.
 async fn feed(mut input: Input) -> Result<(), SandboxError> {
-    let mut stdin = read_stdin();
-    while let Some(bytes) = stdin.recv().await {
+    // Input that cannot be read ends here, as an empty one does.
+    while let Ok(bytes) = standard::INPUT.read().await {
+        if bytes.is_empty() {
+            break;
+        }
         input.write(bytes).await?;
     }
     Ok(())
@@ -156,29 +144,6 @@ async fn relay(remote: Remote, is_terminal: bool) -> Result<(), SandboxError> {
             _ = resized.recv(), if is_terminal => remote.resize(terminal::size()).await?,
         }
     }
-}
-
-/// Reads standard input on a thread: it may be a file or a terminal, which cannot be waited for
-/// in any other way without changing it for everybody who shares it.
-fn read_stdin() -> mpsc::Receiver<Bytes> {
-    let (chunks, receiver) = mpsc::channel(2);
-    std::thread::spawn(move || {
-        let mut stdin = standard(0);
-        let mut buffer = vec![0; CHUNK];
-        loop {
-            match stdin.read(&mut buffer) {
-                Ok(length @ 1..) => {
-                    let bytes = Bytes::copy_from_slice(&buffer[..length]);
-                    if chunks.blocking_send(bytes).is_err() {
-                        return;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                _ => return,
-            }
-        }
-    });
-    receiver
 }
 
 fn conclude(verdict: &Verdict, limits: &limits::Limits) -> u8 {

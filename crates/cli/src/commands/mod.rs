@@ -7,10 +7,9 @@ pub(crate) mod pages;
 
 use crate::complaint::{Complaint, FAILED};
 
-/// The runtime of a command: one worker beside the thread that waits.
+/// The runtime of a command: one thread, and others only for what blocks.
 fn runtime() -> Result<tokio::runtime::Runtime, Complaint> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Complaint::new(FAILED, format!("cannot start the runtime: {error}")))

@@ -20,109 +20,82 @@ const PROGRAMS: &[&str] = &[
     "/gnu/store",
 ];
 
-/// What programs need of `/etc` and what holds no secret.
-const ETC: &[&str] = &[
+/// Folders of `/etc` that programs need and that hold no secret.
+const ETC_FOLDERS: &[&str] = &[
     "alternatives",
-    "bash.bashrc",
-    "bash_completion.d",
-    "ca-certificates",
-    "ca-certificates.conf",
     "crypto-policies",
-    "debian_version",
-    "default/locale",
-    "dictionaries-common",
     "fonts",
-    "gai.conf",
-    "gss",
-    "host.conf",
-    "inputrc",
     "java-11-openjdk",
     "java-17-openjdk",
     "java-21-openjdk",
     "java-25-openjdk",
-    "ld.so.cache",
-    "ld.so.conf",
     "ld.so.conf.d",
-    "locale.alias",
-    "locale.conf",
-    "localtime",
-    "lsb-release",
-    "magic",
-    "mime.types",
-    "os-release",
-    "perl",
     "pki/ca-trust",
     "pki/tls/certs",
-    "profile",
     "profile.d",
+    "ssl/certs",
+];
+
+/// Small files of `/etc` of the same kind.
+const ETC_FILES: &[&str] = &[
+    "bash.bashrc",
+    "debian_version",
+    "inputrc",
+    "ld.so.cache",
+    "ld.so.conf",
+    "localtime",
+    "lsb-release",
+    "mime.types",
+    "os-release",
+    "profile",
     "protocols",
-    "python3",
-    "python3.11",
-    "python3.12",
-    "python3.13",
     "redhat-release",
-    "rpc",
-    "selinux/config",
     "services",
     "shells",
-    "skel",
-    "ssl/certs",
     "ssl/openssl.cnf",
-    "terminfo",
     "timezone",
-    "vim",
-    "X11",
-    "xdg",
 ];
 
 /// What `/` holds when it is made of the host's.
 pub(super) fn fittings() -> Vec<Fitting> {
     let mut fittings: Vec<Fitting> = PROGRAMS
         .iter()
-        .filter_map(|path| shown(Path::new(path)))
+        .filter_map(|path| shown(path.into()))
         .collect();
-    fittings.push(folder("/etc"));
-    for name in ETC {
-        let path = Path::new("/etc").join(name);
-        if let Some(fitting) = shown(&path) {
-            if let Some(parent) = path.parent().filter(|parent| *parent != Path::new("/etc")) {
-                fittings.push(folder(parent));
-            }
-            fittings.push(fitting);
+    for folder in ["/etc", "/etc/ssl", "/etc/pki/tls", "/var"] {
+        if Path::new(folder).exists() {
+            fittings.push(self::folder(folder));
         }
     }
-    for (target, content) in [
-        (
-            "/etc/nsswitch.conf",
-            "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
-        ),
-        ("/etc/host.conf", "multi on\n"),
-    ] {
-        fittings.retain(|fitting| !matches!(fitting, Fitting::Bind { target: other, .. } if other == Path::new(target)));
-        fittings.push(file(target, content));
-    }
-    for (target, points_to) in [
-        ("/var/tmp", "/tmp"),
-        ("/var/run", "/run"),
-        ("/var/lock", "/run"),
-    ] {
-        fittings.push(folder("/var"));
-        fittings.push(link(target, points_to));
-    }
+    let etc = ETC_FOLDERS.iter().chain(ETC_FILES);
+    fittings.extend(etc.filter_map(|name| shown(Path::new("/etc").join(name))));
+    let lookups = "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n";
+    fittings.push(file("/etc/nsswitch.conf", lookups));
+    fittings.extend([
+        link("/var/tmp", "/tmp"),
+        link("/var/run", "/run"),
+        link("/var/lock", "/run"),
+    ]);
     fittings
 }
 
-/// A host path as it is: a symlink as the same symlink, anything else read-only.
-fn shown(path: &Path) -> Option<Fitting> {
-    let metadata = fs::symlink_metadata(path).ok()?;
+/// A host path as it is: a symlink as the same symlink, a folder read-only, a file as a copy.
+fn shown(path: PathBuf) -> Option<Fitting> {
+    let metadata = fs::symlink_metadata(&path).ok()?;
     if metadata.is_symlink() {
-        let points_to = fs::read_link(path).ok()?;
-        return Some(Fitting::Link {
-            target: path.to_owned(),
+        let points_to = fs::read_link(&path).ok()?;
+        Some(Fitting::Link {
+            target: path,
             points_to,
-        });
+        })
+    } else if metadata.is_dir() {
+        Some(bind(path, Access::ReadOnly))
+    } else {
+        metadata.is_file().then(|| Fitting::Copy {
+            source: path.clone(),
+            target: path,
+        })
     }
-    (metadata.is_dir() || metadata.is_file()).then(|| bind(path, Access::ReadOnly))
 }
 
 pub(super) fn bind(path: impl Into<PathBuf>, access: Access) -> Fitting {

@@ -36,8 +36,6 @@ pub(crate) struct Standing {
 }
 
 pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
-    static SWEPT: Once = Once::new();
-    SWEPT.call_once(cgroups::sweep);
     let facts = gather(spec)?;
     let limits = enforce(&spec.limits, &facts.groups, facts.processors.len());
     if spec.strict_limits {
@@ -186,6 +184,9 @@ async fn start(plan: &Plan) -> Result<(Standing, UnixStream, Option<Landlocked>)
         .stderr(Stdio::null())
         .spawn()?;
     plan::send(&control, plan)?;
+    // While the supervisor works there is time for what a crash left.
+    static SWEPT: Once = Once::new();
+    SWEPT.call_once(cgroups::sweep);
     control.set_nonblocking(true)?;
     link.set_nonblocking(true)?;
     let counter = plan.groups.iter().find_map(|group| {

@@ -1,0 +1,71 @@
+//! What the supervisor gets ready with the host's rights while process 1 builds its root, and
+//! hands over as descriptors: mounts with mapped owners, and the way into the cgroups.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
+
+use crate::plan::{Plan, Stage};
+use crate::root::{self, Trees};
+use crate::supervisor::{At, Step};
+
+/// More than any plan needs.
+const MOST: usize = 32;
+
+pub(crate) struct Supplies {
+    /// Mounts with mapped owners, by their place inside.
+    pub(crate) trees: Trees,
+    /// Files into which writing `0` puts a process into its cgroups.
+    pub(crate) groups: Vec<File>,
+}
+
+impl Supplies {
+    /// In the order of the plan, first the mounts.
+    pub(crate) fn send(&self, line: &UnixStream, plan: &Plan) -> Step<()> {
+        let trees = root::mapped_targets(plan).filter_map(|target| self.trees.get(target));
+        let groups = self.groups.iter().map(AsRawFd::as_raw_fd);
+        let all: Vec<RawFd> = trees.map(AsRawFd::as_raw_fd).chain(groups).collect();
+        let rights = [ControlMessage::ScmRights(&all)];
+        let control: &[ControlMessage<'_>] = if all.is_empty() { &[] } else { &rights };
+        let byte = [IoSlice::new(&[1])];
+        sendmsg::<UnixAddr>(line.as_raw_fd(), &byte, control, MsgFlags::empty(), None)
+            .at(Stage::Start, "hand over descriptors")?;
+        Ok(())
+    }
+
+    pub(crate) fn receive(line: &UnixStream, plan: &Plan) -> Step<Self> {
+        const STEP: &str = "take over descriptors";
+        let mut byte = [0];
+        let mut slices = [IoSliceMut::new(&mut byte)];
+        let mut space = nix::cmsg_space!([RawFd; MOST]);
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let message = recvmsg::<UnixAddr>(line.as_raw_fd(), &mut slices, Some(&mut space), flags)
+            .at(Stage::Start, STEP)?;
+        let mut descriptors: Vec<OwnedFd> = Vec::new();
+        for control in message.cmsgs().at(Stage::Start, STEP)? {
+            if let ControlMessageOwned::ScmRights(numbers) = control {
+                // SAFETY: the kernel just made these descriptors for this process alone.
+                descriptors.extend(
+                    numbers
+                        .into_iter()
+                        .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }),
+                );
+            }
+        }
+        if message.bytes == 0 {
+            return Err(io::Error::from_raw_os_error(libc::EPIPE)).at(Stage::Start, STEP);
+        }
+        let mut descriptors = descriptors.into_iter();
+        let trees = root::mapped_targets(plan)
+            .map(|target| target.to_owned())
+            .zip(&mut descriptors)
+            .collect();
+        Ok(Self {
+            trees,
+            groups: descriptors.map(File::from).collect(),
+        })
+    }
+}
