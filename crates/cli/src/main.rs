@@ -18,6 +18,12 @@ use crate::args::{Arguments, AuditCommand, Subcommand};
 use crate::complaint::{Complaint, explain_usage};
 
 fn main() -> ExitCode {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|command| command == "exec")
+    {
+        std::thread::spawn(|| sandbox::prepare(settings::cache_folder().as_deref()));
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return explain_usage(&error),

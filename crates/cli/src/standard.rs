@@ -10,12 +10,16 @@ use std::os::fd::{AsFd, FromRawFd};
 
 use bytes::Bytes;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tokio::sync::{mpsc, oneshot};
 
-/// Read or written at once.
+/// Read at once.
 const CHUNK: usize = 64 * 1024;
 
 /// A pipe that is ready takes this much without blocking.
 const CERTAIN: usize = libc::PIPE_BUF;
+
+/// Chunks that may wait for the writing thread.
+const QUEUE: usize = 8;
 
 /// One of the three.
 #[derive(Clone, Copy)]
@@ -56,11 +60,58 @@ impl Standard {
         buffer.truncate(length);
         Ok(buffer.into())
     }
+}
 
-    pub(crate) async fn write(self, bytes: Bytes) -> io::Result<()> {
-        if bytes.len() <= CERTAIN && self.is_ready(PollFlags::POLLOUT) {
-            return self.file().write_all(&bytes);
+/// Writes to standard output and standard errors, in one order for both: they may be the same.
+#[derive(Default)]
+pub(crate) struct Outlet {
+    writer: Option<Writer>,
+}
+
+/// A thread that writes, once something would have blocked.
+struct Writer {
+    queue: mpsc::Sender<(Standard, Bytes)>,
+    done: oneshot::Receiver<()>,
+}
+
+impl Outlet {
+    /// Fails once nobody reads standard output any more. Nobody may read errors; that stops
+    /// no command.
+    pub(crate) async fn write(&mut self, to: Standard, bytes: Bytes) -> io::Result<()> {
+        if self.writer.is_none() && bytes.len() <= CERTAIN && to.is_ready(PollFlags::POLLOUT) {
+            return write_now(to, &bytes);
         }
-        tokio::task::spawn_blocking(move || self.file().write_all(&bytes)).await?
+        let writer = self.writer.get_or_insert_with(Writer::start);
+        let sent = writer.queue.send((to, bytes)).await;
+        sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
+
+    /// Waits until everything is written.
+    pub(crate) async fn finish(self) {
+        if let Some(writer) = self.writer {
+            drop(writer.queue);
+            let _ = writer.done.await;
+        }
+    }
+}
+
+impl Writer {
+    fn start() -> Self {
+        let (queue, mut chunks) = mpsc::channel::<(Standard, Bytes)>(QUEUE);
+        let (all_written, done) = oneshot::channel();
+        std::thread::spawn(move || {
+            while let Some((to, bytes)) = chunks.blocking_recv() {
+                if write_now(to, &bytes).is_err() {
+                    break;
+                }
+            }
+            let _ = all_written.send(());
+        });
+        Self { queue, done }
+    }
+}
+
+fn write_now(to: Standard, bytes: &[u8]) -> io::Result<()> {
+    let written = to.file().write_all(bytes);
+    if to.0 == ERRORS.0 { Ok(()) } else { written }
 }

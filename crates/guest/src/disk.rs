@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -54,11 +54,7 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
     let Some(mut filled_before) = filled(&root) else {
         return;
     };
-    let folder = root.clone();
-    let used_before = guest
-        .workers
-        .run(move || in_folder(&folder, &mut HashSet::new()))
-        .await;
+    let used_before = used_at_start(&guest, &root).await;
     let mut tick = tokio::time::interval(EVERY);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -93,6 +89,25 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
     }
 }
 
+/// A few files are counted on the spot; many are a worker's work.
+async fn used_at_start(guest: &Guest, root: &Path) -> Usage {
+    const FEW: usize = 64;
+    let mut walk = Walk::new(root);
+    let mut usage = Usage::default();
+    match walk.count(&mut usage, FEW) {
+        true => usage,
+        false => {
+            guest
+                .workers
+                .run(move || {
+                    walk.count(&mut usage, usize::MAX);
+                    usage
+                })
+                .await
+        }
+    }
+}
+
 /// How full the file system is.
 fn filled(root: &Path) -> Option<Usage> {
     let state = statvfs(root).ok()?;
@@ -104,8 +119,10 @@ fn filled(root: &Path) -> Option<Usage> {
 
 /// What the folder holds, and what processes hold of files that are no longer in any folder.
 fn used(root: &Path) -> Usage {
-    let mut seen = HashSet::new();
-    let mut usage = in_folder(root, &mut seen);
+    let mut usage = Usage::default();
+    let mut walk = Walk::new(root);
+    walk.count(&mut usage, usize::MAX);
+    let seen = &mut walk.seen;
     let Ok(top) = fs::symlink_metadata(root) else {
         return usage;
     };
@@ -123,7 +140,7 @@ fn used(root: &Path) -> Usage {
                     continue;
                 };
                 if metadata.nlink() == 0 && metadata.dev() == top.dev() {
-                    usage.add(&metadata, &mut seen);
+                    usage.add(&metadata, seen);
                 }
             }
         }
@@ -131,19 +148,52 @@ fn used(root: &Path) -> Usage {
     usage
 }
 
-fn in_folder(root: &Path, seen: &mut HashSet<u64>) -> Usage {
-    let mut usage = Usage::default();
-    let mut folders = vec![root.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+/// A walk through all that a folder holds, which can be interrupted.
+struct Walk {
+    folders: Vec<PathBuf>,
+    open: Option<fs::ReadDir>,
+    /// Files with several names that were counted.
+    seen: HashSet<u64>,
+}
+
+impl Walk {
+    fn new(root: &Path) -> Self {
+        Self {
+            folders: vec![root.to_owned()],
+            open: None,
+            seen: HashSet::new(),
+        }
+    }
+
+    /// Counts at most so many more; says whether that was all.
+    fn count(&mut self, usage: &mut Usage, most: usize) -> bool {
+        let mut left = most;
+        loop {
+            let Some(open) = &mut self.open else {
+                match self.folders.pop() {
+                    Some(folder) => self.open = fs::read_dir(folder).ok(),
+                    None => return true,
+                }
+                continue;
+            };
+            if left == 0 {
+                return false;
+            }
+            left -= 1;
+            let Some(entry) = open.next() else {
+                self.open = None;
+                continue;
+            };
+            let Ok(entry) = entry else {
+                continue;
+            };
             let Ok(metadata) = entry.metadata() else {
                 continue;
             };
             if metadata.is_dir() {
-                folders.push(entry.path());
+                self.folders.push(entry.path());
             }
-            usage.add(&metadata, seen);
+            usage.add(&metadata, &mut self.seen);
         }
     }
-    usage
 }

@@ -28,10 +28,10 @@ use crate::spawn::Start;
 use crate::terminal::Terminal;
 
 /// Read at once and so at most in one frame.
-const CHUNK: usize = 64 * 1024;
+const CHUNK: usize = link::frame::MAX_PAYLOAD;
 
 /// Asked of the kernel for each output pipe, so that a command can print while the guest sends.
-const PIPE: i32 = 256 * 1024;
+pub(crate) const PIPE: i32 = 1024 * 1024;
 
 pub(crate) async fn exec(guest: Rc<Guest>, request: Exec, stream: Stream) {
     let id = stream.id();
@@ -214,10 +214,12 @@ async fn feed(
     terminal: Option<Rc<Terminal>>,
     group: Pid,
 ) {
+    let mut line_is_begun = false;
     while let Ok(Some(item)) = receiver.receive().await {
         let Item::Data(bytes) = item else {
             break;
         };
+        line_is_begun = !bytes.ends_with(b"\n");
         if let Some(terminal) = &terminal {
             let _ = terminal.write_all(&bytes).await;
         } else if let Some(pipe) = &mut stdin
@@ -228,8 +230,10 @@ async fn feed(
     }
     drop(stdin);
     if let Some(terminal) = &terminal {
-        // End of input, as a person types it.
-        let _ = terminal.write_all(&[4]).await;
+        // End of input, as a person types it: once to hand over a line that was begun, once more
+        // for the end itself.
+        let keys: &[u8] = if line_is_begun { &[4, 4] } else { &[4] };
+        let _ = terminal.write_all(keys).await;
     }
     receiver.peer_stops().await;
     let _ = signal_group(group, libc::SIGKILL);
@@ -300,8 +304,7 @@ impl Output<'_> {
             while let Some(open) = pipe
                 && left > 0
             {
-                buffer.reserve(CHUNK);
-                match open.try_read_buf(buffer) {
+                match read_now(open, buffer) {
                     Ok(length @ 1..) => left = left.saturating_sub(length),
                     _ => *pipe = None,
                 }
@@ -366,6 +369,15 @@ pub(crate) async fn read(
         }
         None => std::future::pending().await,
     }
+}
+
+/// Reads what is in a pipe now; `WouldBlock` if nothing is. Asks the kernel itself: what the
+/// runtime last heard of the pipe may be older than the end of the process.
+pub(crate) fn read_now(pipe: &pipe::Receiver, buffer: &mut BytesMut) -> io::Result<usize> {
+    let mut space = [0; 16 * 1024];
+    let length = nix::unistd::read(pipe, &mut space)?;
+    buffer.extend_from_slice(&space[..length]);
+    Ok(length)
 }
 
 /// The environment of a command: what every command gets, then what this one asks for.

@@ -32,6 +32,11 @@ fn read_stats() -> Stats {
     let tick = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK);
     let tick = tick.ok().flatten().unwrap_or(100) as u64;
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        // `self` and `thread-self` are this process again.
+        let name = process.file_name();
+        if !name.as_encoded_bytes().iter().all(u8::is_ascii_digit) {
+            continue;
+        }
         let Ok(stat) = fs::read_to_string(process.path().join("stat")) else {
             continue;
         };

@@ -18,7 +18,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 
-use crate::exec::read;
+use crate::exec::{PIPE, read, read_now};
 use crate::processes::{Child, signal_group};
 use crate::refusal::{refuse, refuse_with};
 use crate::session::Guest;
@@ -160,14 +160,14 @@ async fn collect(
 }
 
 fn drain(job: &Job, pipe: &Option<pipe::Receiver>, is_error: bool) {
-    let mut buffer = [0; 64 * 1024];
-    let mut left = 16;
+    let mut buffer = BytesMut::new();
+    let mut left = PIPE as usize;
     while let Some(pipe) = pipe
         && left > 0
-        && let Ok(length @ 1..) = pipe.try_read(&mut buffer)
+        && let Ok(length @ 1..) = read_now(pipe, &mut buffer)
     {
-        left -= 1;
-        let bytes = Bytes::copy_from_slice(&buffer[..length]);
+        left = left.saturating_sub(length);
+        let bytes = buffer.split().freeze();
         job.change(|state| state.push(is_error, bytes));
     }
 }

@@ -12,7 +12,6 @@ use std::rc::Rc;
 use link::request::{Limit, Status};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -61,13 +60,18 @@ impl Processes {
 
     fn reap_ended(&self) {
         loop {
-            let (pid, status) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) => (pid, Status::Code(code)),
-                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid, Status::Signal(signal as i32)),
-                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return,
-                Ok(_) | Err(Errno::EINTR) => continue,
-                // A real-time signal, which the enumeration does not know, ended it.
-                Err(_) => continue,
+            let mut raw = 0;
+            // SAFETY: the status outlives the call. Not the wrapper, which does not know the
+            // real-time signals and would lose the process that one of them ended.
+            let pid = match unsafe { libc::waitpid(-1, &mut raw, libc::WNOHANG) } {
+                0 => return,
+                -1 if Errno::last() == Errno::EINTR => continue,
+                -1 => return,
+                pid => Pid::from_raw(pid),
+            };
+            let status = match libc::WIFSIGNALED(raw) {
+                true => Status::Signal(libc::WTERMSIG(raw)),
+                false => Status::Code(libc::WEXITSTATUS(raw)),
             };
             self.alive.borrow_mut().remove(&pid);
             if let Some(waiter) = self.waiters.borrow_mut().remove(&pid) {
@@ -96,6 +100,10 @@ impl Processes {
 
     /// The limit for which a process died, if that was why.
     pub(crate) fn limit_behind(&self, child: &Child, status: Status) -> Option<Limit> {
+        if status == Status::Signal(libc::SIGXFSZ) {
+            // One file alone was to be larger than all may be together.
+            return Some(Limit::Disk);
+        }
         let (purges, reason) = self.purges.get();
         let was_killed = status == Status::Signal(libc::SIGKILL) && purges > child.purges;
         reason.filter(|_| was_killed)

@@ -16,7 +16,7 @@ pub(crate) fn refuse(what: impl std::fmt::Display, error: impl Into<io::Error>) 
         Some(Errno::ENOTDIR | Errno::EISDIR | Errno::ELOOP) => RefusalKind::WrongType,
         Some(Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG) => RefusalKind::NoSpace,
         Some(Errno::EAGAIN | Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM) => RefusalKind::Limit,
-        Some(Errno::EINVAL | Errno::ENAMETOOLONG) => RefusalKind::Invalid,
+        Some(Errno::EINVAL | Errno::ENAMETOOLONG | Errno::E2BIG) => RefusalKind::Invalid,
         _ => RefusalKind::Other,
     };
     let why = match error.raw_os_error().map(Errno::from_raw) {

@@ -43,6 +43,7 @@ impl Guest {
 /// Serves the link until it ends.
 pub(crate) fn serve(link: OwnedFd) -> ExitCode {
     // The supervisor blocked signals; and no command may look into this process.
+    ignore_signals();
     let _ = SigSet::all().thread_unblock();
     let _ = nix::sys::prctl::set_dumpable(false);
     let outcome = || -> io::Result<()> {
@@ -55,6 +56,34 @@ pub(crate) fn serve(link: OwnedFd) -> ExitCode {
     match outcome() {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Ignores every signal that nobody handles. Process 1 is spared the default actions only while
+/// its signals are not blocked, and they are for a moment whenever a command is started: a
+/// command that sends one just then would end the sandbox.
+fn ignore_signals() {
+    /// As the kernel has it; the C library keeps two signals to itself.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Action {
+        handler: usize,
+        flags: libc::c_ulong,
+        restorer: usize,
+        mask: u64,
+    }
+    let size = size_of::<u64>();
+    for signal in (1..=64).filter(|signal| *signal != libc::SIGCHLD) {
+        let mut action = Action::default();
+        // SAFETY: both actions outlive the calls and have the kernel's layout.
+        unsafe {
+            let null = std::ptr::null_mut::<Action>();
+            libc::syscall(libc::SYS_rt_sigaction, signal, null, &mut action, size);
+            if action.handler == libc::SIG_DFL {
+                action.handler = libc::SIG_IGN;
+                libc::syscall(libc::SYS_rt_sigaction, signal, &action, null, size);
+            }
+        }
     }
 }
 
@@ -76,8 +105,7 @@ async fn run(link: OwnedFd) -> io::Result<()> {
     let guest = Rc::new(Guest {
         settings,
         processes: Processes::default(),
-        // Before any command can use the processes up.
-        workers: Workers::start()?,
+        workers: Workers::default(),
         execs: exec::Execs::default(),
         jobs: Jobs::default(),
         shells: shell::Sessions::default(),

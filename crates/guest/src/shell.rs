@@ -34,40 +34,41 @@ const OLD_STATE: i32 = 7;
 const SCRIPT: i32 = 8;
 const NEW_STATE: i32 = 9;
 
-/// Read-only variables of the shell itself refuse to be set again; that is not an error.
+/// Read-only variables of the shell itself refuse to be set again; that is not an error. The
+/// options come last, so that none of them (`set -e`) meets what is no error.
 const BASH: &str = r#"
-. /proc/self/fd/7 >/dev/null 2>&1
-exec 7<&-
 __hotcell_leave() {
     __hotcell_code=$?
     builtin trap - EXIT
     {
         builtin printf '%s\0' "$PWD"
-        builtin set +o
         builtin shopt -p
         builtin umask -p
         builtin alias -p
         builtin declare -f
         builtin declare -Fx
         builtin declare -p
+        builtin set +o
     } >&9 2>/dev/null
     builtin exit "$__hotcell_code"
 }
 trap __hotcell_leave EXIT
+. /proc/self/fd/7 >/dev/null 2>&1
+exec 7<&-
 . /proc/self/fd/8
 "#;
 
 /// For a root without bash: functions cannot be listed there and so do not live on.
 const SH: &str = r#"
-. /proc/self/fd/7 >/dev/null 2>&1
-exec 7<&-
 __hotcell_leave() {
     __hotcell_code=$?
     trap - EXIT
-    { printf '%s\0' "$PWD"; umask; export -p; } >&9 2>/dev/null
+    { printf '%s\0umask %s\n' "$PWD" "$(umask)"; export -p; } >&9 2>/dev/null
     exit "$__hotcell_code"
 }
 trap __hotcell_leave EXIT
+. /proc/self/fd/7 >/dev/null 2>&1
+exec 7<&-
 . /proc/self/fd/8
 "#;
 

@@ -1,46 +1,66 @@
 //! Threads for work that blocks: files, walks, searches.
 //!
-//! A fixed few, all started before the first command: a sandbox whose commands have used up
-//! the process limit can still be read and cleaned.
+//! Started when there is work for them, a few at most. A sandbox whose commands have used up the
+//! process limit can still be read and cleaned: where no thread can be had, the work is done
+//! on the guest's own.
 
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-const THREADS: usize = 2;
+const MOST: usize = 2;
 
 /// Each thread needs little: no recursion goes deep here.
 const STACK: usize = 256 * 1024;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-#[derive(Clone)]
+#[derive(Default)]
 pub(crate) struct Workers {
-    queue: mpsc::Sender<Work>,
+    threads: RefCell<usize>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Work>,
+    idle: usize,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self) {
+        loop {
+            let mut queue = self.lock();
+            let work = loop {
+                if let Some(work) = queue.waiting.pop_front() {
+                    break work;
+                }
+                queue.idle += 1;
+                queue = self
+                    .arrived
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
+                queue.idle -= 1;
+            };
+            drop(queue);
+            work();
+        }
+    }
 }
 
 impl Workers {
-    pub(crate) fn start() -> std::io::Result<Self> {
-        let (queue, work) = mpsc::channel::<Work>();
-        let work = Arc::new(Mutex::new(work));
-        for _ in 0..THREADS {
-            let work = work.clone();
-            std::thread::Builder::new()
-                .stack_size(STACK)
-                .spawn(move || {
-                    loop {
-                        let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                        match next {
-                            Ok(job) => job(),
-                            Err(_) => return,
-                        }
-                    }
-                })?;
-        }
-        Ok(Self { queue })
-    }
-
     /// Runs `work` on a thread and waits for its result.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
@@ -57,8 +77,25 @@ impl Workers {
 
     /// Runs `work` on a thread without waiting for it.
     pub(crate) fn start_work(&self, work: impl FnOnce() + Send + 'static) {
-        self.queue
-            .send(Box::new(work))
-            .expect("the workers live as long as the guest");
+        let work: Work = Box::new(work);
+        if !self.has_thread() {
+            work();
+            return;
+        }
+        self.shared.lock().waiting.push_back(work);
+        self.shared.arrived.notify_one();
+    }
+
+    /// Makes sure that somebody serves the queue, with one more thread if all are busy.
+    fn has_thread(&self) -> bool {
+        let mut threads = self.threads.borrow_mut();
+        if *threads < MOST && self.shared.lock().idle == 0 {
+            let shared = self.shared.clone();
+            let thread = std::thread::Builder::new().stack_size(STACK);
+            if thread.spawn(move || shared.serve()).is_ok() {
+                *threads += 1;
+            }
+        }
+        *threads > 0
     }
 }

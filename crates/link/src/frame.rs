@@ -8,7 +8,7 @@ use thiserror::Error;
 
 /// Largest payload of one frame. One pipe's worth: bigger frames would let one stream hold
 /// the wire longer without moving more bytes per second.
-pub const MAX_PAYLOAD: usize = 64 * 1024;
+pub const MAX_PAYLOAD: usize = 256 * 1024;
 
 /// Length of a frame's header.
 pub const HEADER: usize = 9;

@@ -36,7 +36,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            window: 512 * 1024,
+            window: 1024 * 1024,
             peer_streams: 256,
             message: 4 * 1024 * 1024,
         }

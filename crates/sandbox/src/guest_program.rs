@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -23,45 +23,50 @@ const FINGERPRINT: &str = env!("HOTCELL_GUEST_FINGERPRINT");
 
 static PROGRAM: OnceLock<Result<OwnedFd, io::ErrorKind>> = OnceLock::new();
 
-/// Does what the first start of a sandbox needs, ahead of it: worth a thread of its own while
-/// a program is still reading its settings. `cache` is a folder of this user's.
-pub fn prepare(cache: Option<&Path>) {
-    let _ = prepared(cache);
+/// Uses the copy in this folder of the user's from now on, if there is one and it is whole.
+pub(crate) fn use_cache(folder: &Path) {
+    if let Ok(program) = open_trusted(&copy_in(folder)) {
+        let _ = PROGRAM.set(Ok(program));
+    }
 }
 
-fn prepared(cache: Option<&Path>) -> &'static Result<OwnedFd, io::ErrorKind> {
-    PROGRAM.get_or_init(|| {
-        let cached = cache.and_then(|folder| cached(folder).ok());
-        cached.map_or_else(|| seal().map_err(|error| error.kind()), Ok)
-    })
+fn copy_in(folder: &Path) -> PathBuf {
+    folder.join(format!("guest-{FINGERPRINT}"))
 }
 
 /// A command that starts the guest program in one of its roles, with an empty environment.
 pub(crate) fn command(role: &str) -> io::Result<Command> {
-    let program = prepared(None).as_ref().map_err(|kind| io::Error::from(*kind))?;
+    let program = PROGRAM.get_or_init(|| seal().map_err(|error| error.kind()));
+    let program = program.as_ref().map_err(|kind| io::Error::from(*kind))?;
     let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
     command.arg(role).env_clear();
     Ok(command)
 }
 
-/// The copy in the cache, made if there is none.
-fn cached(folder: &Path) -> io::Result<OwnedFd> {
-    let path = folder.join(format!("guest-{FINGERPRINT}"));
-    if let Ok(found) = open_trusted(&path) {
-        return Ok(found);
+/// Leaves a copy for later processes, if there is none.
+pub fn fill_cache(folder: &Path) -> io::Result<()> {
+    let path = copy_in(folder);
+    if open_trusted(&path).is_ok() {
+        return Ok(());
     }
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
     let aside = folder.join(format!(".guest-{FINGERPRINT}-{}", std::process::id()));
     let written = write_program(&aside).and_then(|()| fs::rename(&aside, &path));
     if written.is_err() {
         let _ = fs::remove_file(&aside);
     }
-    written?;
-    open_trusted(&path)
+    written
 }
 
 fn write_program(path: &Path) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o700).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o700)
+        .open(path)?;
     file.write_all(GUEST)?;
     file.set_permissions(Permissions::from_mode(0o500))?;
     file.sync_all()
@@ -69,7 +74,10 @@ fn write_program(path: &Path) -> io::Result<()> {
 
 /// Opens the copy if nobody but this user can have written it and it is whole.
 fn open_trusted(path: &Path) -> io::Result<OwnedFd> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)?;
     let metadata = file.metadata()?;
     let ours = metadata.uid() == nix::unistd::geteuid().as_raw();
     let untouchable = metadata.mode() & 0o7777 == 0o500 && metadata.nlink() == 1;

@@ -30,7 +30,6 @@ pub(crate) fn run(exec: &Exec) -> Result<u8, Complaint> {
             .hint("write it after `--`, such as `hotcell exec -- ls`".to_owned()));
     }
     let mut spec = sandbox_spec(&exec.sandbox)?;
-    sandbox::prepare(cache_folder().as_deref());
     spec.limits.wall = exec.timeout;
     spec.env.extend(
         exec.env
@@ -45,6 +44,10 @@ pub(crate) fn run(exec: &Exec) -> Result<u8, Complaint> {
 async fn execute(spec: SandboxSpec, exec: &Exec) -> Result<u8, Complaint> {
     let limits = spec.limits;
     let sandbox = Sandbox::start(spec).await?;
+    if let Some(folder) = cache_folder() {
+        // Only the next start is slower without it.
+        let _ = sandbox::fill_cache(&folder);
+    }
     let mut command = Command::new(&exec.command).stdin();
     if exec.terminal {
         let term = std::env::var_os("TERM").unwrap_or_else(|| "xterm-256color".into());
@@ -89,19 +92,22 @@ impl From<SandboxError> for Stopped {
 async fn pass_through(mut running: Running<'_>, is_terminal: bool) -> Result<Verdict, Stopped> {
     let feeder = running.take_input().map(|input| tokio::spawn(feed(input)));
     let relay = tokio::spawn(relay(running.remote(), is_terminal));
+    let mut outlet = standard::Outlet::default();
     let outcome = loop {
         match running.next().await {
             Ok(Output::Stdout(bytes)) => {
-                if standard::OUTPUT.write(bytes).await.is_err() {
+                if outlet.write(standard::OUTPUT, bytes).await.is_err() {
                     break Err(Stopped::OutputClosed);
                 }
             }
-            // Nobody may read errors; that stops no command.
-            Ok(Output::Stderr(bytes)) => drop(standard::ERRORS.write(bytes).await),
+            Ok(Output::Stderr(bytes)) => {
+                let _ = outlet.write(standard::ERRORS, bytes).await;
+            }
             Ok(Output::Ended(verdict)) => break Ok(verdict),
             Err(error) => break Err(error.into()),
         }
     };
+    outlet.finish().await;
     relay.abort();
     if let Some(feeder) = feeder {
         feeder.abort();

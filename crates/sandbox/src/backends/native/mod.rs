@@ -10,8 +10,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
@@ -175,14 +175,49 @@ impl From<io::Error> for Start {
     }
 }
 
+/// A supervisor that waits for its plan.
+#[derive(Debug)]
+struct Waiting {
+    supervisor: Child,
+    control: std::os::unix::net::UnixStream,
+    link: std::os::unix::net::UnixStream,
+}
+
+impl Waiting {
+    fn spawn() -> io::Result<Self> {
+        let (link, guests_link) = std::os::unix::net::UnixStream::pair()?;
+        let (control, supervisors_control) = std::os::unix::net::UnixStream::pair()?;
+        let supervisor = guest_program::command("walls")?
+            .stdin(Stdio::from(OwnedFd::from(guests_link)))
+            .stdout(Stdio::from(OwnedFd::from(supervisors_control)))
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Self {
+            supervisor,
+            control,
+            link,
+        })
+    }
+}
+
+/// One that was started ahead of its use.
+static SPARE: Mutex<Option<Waiting>> = Mutex::new(None);
+
+/// Starts a supervisor ahead of its use, unless one waits already. It ends with this process.
+pub(crate) fn prepare() {
+    let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+    if spare.is_none() {
+        *spare = Waiting::spawn().ok();
+    }
+}
+
 async fn start(plan: &Plan) -> Result<(Standing, UnixStream, Option<Landlocked>), Start> {
-    let (link, guests_link) = std::os::unix::net::UnixStream::pair()?;
-    let (control, supervisors_control) = std::os::unix::net::UnixStream::pair()?;
-    let supervisor = guest_program::command("walls")?
-        .stdin(Stdio::from(OwnedFd::from(guests_link)))
-        .stdout(Stdio::from(OwnedFd::from(supervisors_control)))
-        .stderr(Stdio::null())
-        .spawn()?;
+    let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Waiting {
+        supervisor,
+        control,
+        link,
+    } = spare.map_or_else(Waiting::spawn, Ok)?;
     plan::send(&control, plan)?;
     // While the supervisor works there is time for what a crash left.
     static SWEPT: Once = Once::new();

@@ -1,0 +1,55 @@
+# `make help` lists what can be made.
+
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## build, say what protects a sandbox here, and run a command in one
+	@scripts/demo
+
+.PHONY: test
+test: ## install what tests need and is missing, build, run every test, also as an ordinary user
+	@scripts/setup
+	cargo test --workspace --locked --no-fail-fast
+	@scripts/test-as-user
+
+.PHONY: check
+check: ## formatting, lints, documentation, layers and headers
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+	@scripts/check-layers
+	@scripts/check-headers
+
+.PHONY: bench
+bench: ## measure against unshare, bwrap, runc and podman; writes bench.json
+	@scripts/setup bench
+	cargo build --release --locked --package cli --package bench
+	target/release/bench
+
+.PHONY: fuzz
+fuzz: ## fuzz what reads the guest's bytes, FUZZ_SECONDS (60) for each target
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+.PHONY: deny
+deny: ## licences, sources and advisories of all dependencies (needs cargo-deny)
+	cargo deny --workspace check
+
+.PHONY: install
+install: ## the program, its manual page and completions, to PREFIX (/usr/local)
+	cargo build --release --locked
+	install -D target/release/hotcell $(DESTDIR)$(PREFIX)/bin/hotcell
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 \
+	  $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+	  $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+	  $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	target/release/hotcell man > $(DESTDIR)$(PREFIX)/share/man/man1/hotcell.1
+	target/release/hotcell completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/hotcell
+	target/release/hotcell completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_hotcell
+	target/release/hotcell completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/hotcell.fish

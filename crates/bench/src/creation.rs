@@ -1,0 +1,105 @@
+//! From nothing to the end of a first command: a fresh sandbox for every one.
+
+use std::time::Instant;
+
+use anyhow::ensure;
+use sandbox::{Command, Sandbox};
+use tokio::runtime::Runtime;
+
+use crate::peers::{Bench, PROGRAM, Peer, peers};
+use crate::report::{Goal, Report, Row};
+use crate::samples::Samples;
+
+const SECTION: &str = "create + first command";
+
+/// The parts of a sandbox's life in process.
+#[derive(Default)]
+struct Life {
+    whole: Samples,
+    start: Samples,
+    first: Samples,
+    end: Samples,
+}
+
+pub(crate) fn measure(
+    bench: &Bench,
+    runtime: &Runtime,
+    rounds: usize,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    report.begin(SECTION);
+    let mut peers = peers(bench)?;
+    let mut life = Life::default();
+    runtime.block_on(live(bench, &mut Life::default()))?;
+    for _ in 0..rounds {
+        for peer in peers.iter_mut().filter(|peer| peer.missing.is_none()) {
+            let began = Instant::now();
+            peer.run()?;
+            peer.times.add_time(began.elapsed());
+        }
+        runtime.block_on(live(bench, &mut life))?;
+    }
+    let median = |name: &str| {
+        let peer = peers.iter().find(|peer| peer.name == name);
+        peer.map_or(f64::NAN, |peer| peer.times.median())
+    };
+    let goals = |own: f64| {
+        vec![
+            Goal::at_most("of bwrap", own / median("bwrap"), 1.0),
+            Goal::at_least("faster than podman", median("podman") / own, 10.0),
+        ]
+    };
+    for peer in &peers {
+        report.add(match &peer.missing {
+            Some(why) => Row::missing(peer.name, why),
+            None if peer.name == "hotcell exec" => {
+                Row::times(peer.name, &peer.times).goals(goals(peer.times.median()))
+            }
+            None => Row::times(peer.name, &peer.times),
+        });
+    }
+    report.add(Row::times("Sandbox, in process", &life.whole).goals(goals(life.whole.median())));
+    for (name, samples) in [
+        ("  of which start", &life.start),
+        ("  of which the command", &life.first),
+        ("  of which end", &life.end),
+    ] {
+        report.add(Row::times(name, samples));
+    }
+    tidy(&peers);
+    Ok(())
+}
+
+async fn live(bench: &Bench, life: &mut Life) -> anyhow::Result<()> {
+    let began = Instant::now();
+    let sandbox = Sandbox::start(bench.spec()).await?;
+    let started = Instant::now();
+    let ran = sandbox.run(Command::new([PROGRAM])).await?;
+    let finished = Instant::now();
+    sandbox.end().await;
+    life.whole.add_time(began.elapsed());
+    life.start.add_time(started - began);
+    life.first.add_time(finished - started);
+    life.end.add_time(finished.elapsed());
+    ensure!(ran.verdict.success(), "`{PROGRAM}` failed in the sandbox");
+    Ok(())
+}
+
+/// Podman leaves the cgroups that it makes for all of its containers; empty ones can go.
+fn tidy(peers: &[Peer]) {
+    if !peers
+        .iter()
+        .any(|peer| peer.name == "podman" && peer.missing.is_none())
+    {
+        return;
+    }
+    let Ok(folders) = std::fs::read_dir("/sys/fs/cgroup") else {
+        return;
+    };
+    for folder in folders.flatten() {
+        for left in ["libpod_parent/conmon", "libpod_parent"] {
+            // Fails, as it should, where somebody's container runs.
+            let _ = std::fs::remove_dir(folder.path().join(left));
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! A further command in a live sandbox, beside a bare start of the same program.
+
+use std::process::Stdio;
+use std::time::Instant;
+
+use anyhow::ensure;
+use sandbox::{Command, Sandbox};
+use tokio::runtime::Runtime;
+
+use crate::peers::{Bench, PROGRAM};
+use crate::report::{Goal, Report, Row};
+use crate::samples::Samples;
+
+const SECTION: &str = "a further command";
+
+pub(crate) fn measure(
+    bench: &Bench,
+    runtime: &Runtime,
+    rounds: usize,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    report.begin(SECTION);
+    let (mut bare, mut captured, mut inside) =
+        (Samples::default(), Samples::default(), Samples::default());
+    let sandbox = runtime.block_on(Sandbox::start(bench.spec()))?;
+    runtime.block_on(sandbox.run(Command::new([PROGRAM])))?;
+    for _ in 0..rounds {
+        let mut command = std::process::Command::new(PROGRAM);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let began = Instant::now();
+        let status = command.stderr(Stdio::null()).status()?;
+        bare.add_time(began.elapsed());
+        ensure!(status.success(), "`{PROGRAM}` failed");
+
+        let mut command = std::process::Command::new(PROGRAM);
+        let began = Instant::now();
+        let output = command.stdin(Stdio::null()).output()?;
+        captured.add_time(began.elapsed());
+        ensure!(output.status.success(), "`{PROGRAM}` failed");
+
+        let began = Instant::now();
+        let ran = runtime.block_on(sandbox.run(Command::new([PROGRAM])))?;
+        inside.add_time(began.elapsed());
+        ensure!(ran.verdict.success(), "`{PROGRAM}` failed in the sandbox");
+    }
+    runtime.block_on(sandbox.end());
+    let own = inside.median();
+    report.add(Row::times("bare fork + exec", &bare));
+    report.add(Row::times("bare, output captured", &captured));
+    report.add(Row::times("Sandbox::run", &inside).goals(vec![
+        Goal::at_most("of bare", own / bare.median(), 2.0),
+        Goal::at_most("ms median", own, 1.0),
+    ]));
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! `bench`: how fast and how small sandboxes are, beside what else is installed, in one run.
+//!
+//! Contenders take turns (A B C A B C …), so that whatever else the machine does hits all of
+//! them alike; what counts are ratios within one run. Prints a table, writes the same as JSON,
+//! judges the goals, and fails for none of them. Leaves nothing behind.
+
+mod creation;
+mod crowd;
+mod execution;
+mod footprint;
+mod machine;
+mod peers;
+mod processes;
+mod report;
+mod samples;
+mod streaming;
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Parser;
+
+use crate::machine::Machine;
+use crate::peers::Bench;
+use crate::report::Report;
+
+/// Measures sandboxes against bare processes, unshare, bwrap, runc and podman.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// What to measure; all of it unless said.
+    #[arg(value_enum)]
+    parts: Vec<Part>,
+
+    /// Rounds of the creation part; the others keep their proportion to it.
+    #[arg(long, default_value_t = 40)]
+    rounds: usize,
+
+    /// Sandboxes that are alive at once in the crowd part.
+    #[arg(long, default_value_t = 500)]
+    crowd: usize,
+
+    /// Where to write the numbers.
+    #[arg(long, default_value = "bench.json")]
+    json: PathBuf,
+
+    /// The `hotcell` to measure [default: the one beside this program].
+    #[arg(long, env = "HOTCELL_BIN")]
+    hotcell: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    Creation,
+    Execution,
+    Streaming,
+    Footprint,
+    Crowd,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let wanted = |part| arguments.parts.is_empty() || arguments.parts.contains(&part);
+    let rounds = arguments.rounds.max(3);
+    let bench = Bench::prepare(arguments.hotcell.clone())?;
+    // As the `hotcell` program does it: one worker beside the thread that waits.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let mut report = Report::new(Machine::look());
+    if wanted(Part::Creation) {
+        creation::measure(&bench, &runtime, rounds, &mut report)?;
+    }
+    if wanted(Part::Execution) {
+        execution::measure(&bench, &runtime, rounds * 25, &mut report)?;
+    }
+    if wanted(Part::Streaming) {
+        streaming::measure(&bench, &runtime, (rounds / 8).max(2), &mut report)?;
+    }
+    if wanted(Part::Footprint) {
+        footprint::measure(&bench, &runtime, &mut report)?;
+    }
+    if wanted(Part::Crowd) {
+        crowd::measure(&bench, &runtime, arguments.crowd, &mut report)?;
+    }
+    drop(runtime);
+    report.finish(&arguments.json)
+}

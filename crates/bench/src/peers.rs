@@ -1,0 +1,259 @@
+//! What sandboxes are compared with: the other programs, set up as nearly alike as they can be.
+//!
+//! Every one of them gives `/bin/true` namespaces of its own, the host's `/usr` read-only, a
+//! fresh `/proc`, `/dev` and `/tmp`, and a writable workspace.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, ensure};
+use sandbox::SandboxSpec;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::samples::Samples;
+
+/// What every command runs.
+pub(crate) const PROGRAM: &str = "/bin/true";
+
+/// Folders and programs that all parts use.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    scratch: TempDir,
+    hotcell: PathBuf,
+}
+
+impl Bench {
+    pub(crate) fn prepare(hotcell: Option<PathBuf>) -> anyhow::Result<Self> {
+        let beside = std::env::current_exe()?.with_file_name("hotcell");
+        let hotcell = hotcell.unwrap_or(beside);
+        ensure!(
+            hotcell.is_file(),
+            "cannot find `{}`\nhint: `make bench` builds it",
+            hotcell.display()
+        );
+        let scratch = TempDir::with_prefix("hotcell-bench-").context("cannot make a folder")?;
+        fs::create_dir(scratch.path().join("workspace"))?;
+        let root = scratch.path().join("rootfs");
+        for folder in [
+            "usr",
+            "proc",
+            "dev",
+            "sys",
+            "tmp",
+            "run",
+            "etc",
+            "workspace",
+        ] {
+            fs::create_dir_all(root.join(folder))?;
+        }
+        for (name, points_to) in host_links() {
+            symlink(points_to, root.join(name))?;
+        }
+        Ok(Self { scratch, hotcell })
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.scratch.path().join("workspace")
+    }
+
+    fn rootfs(&self) -> PathBuf {
+        self.scratch.path().join("rootfs")
+    }
+
+    /// The default sandbox, without an audit log.
+    pub(crate) fn spec(&self) -> SandboxSpec {
+        SandboxSpec::new(self.workspace())
+    }
+
+    /// `hotcell exec` of a command in the default sandbox.
+    pub(crate) fn hotcell(&self, command: &[&str]) -> Command {
+        let mut hotcell = Command::new(&self.hotcell);
+        hotcell
+            .args(["exec", "--no-audit", "--workspace"])
+            .arg(self.workspace())
+            .arg("--")
+            .args(command)
+            .current_dir(self.scratch.path());
+        hotcell
+    }
+}
+
+/// One program that can run a command behind walls.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) name: &'static str,
+    pub(crate) times: Samples,
+    /// Why it is not measured.
+    pub(crate) missing: Option<String>,
+    command: Command,
+}
+
+impl Peer {
+    fn new(name: &'static str, command: Command) -> Self {
+        Self {
+            name,
+            times: Samples::default(),
+            missing: None,
+            command,
+        }
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(&mut self) -> anyhow::Result<()> {
+        let output = self.command.stdin(Stdio::null()).stdout(Stdio::null());
+        let status = output.stderr(Stdio::null()).status()?;
+        ensure!(status.success(), "`{}` ended with {status}", self.name);
+        Ok(())
+    }
+
+    /// Runs it once with open ears, and remembers why it cannot be measured if it cannot.
+    fn prove(mut self) -> Self {
+        let needs_root = ["runc", "podman"].contains(&self.name);
+        if needs_root && !nix::unistd::geteuid().is_root() {
+            self.missing = Some("measured as root only".to_owned());
+            return self;
+        }
+        self.missing = match self.command.stdin(Stdio::null()).output() {
+            Ok(output) if output.status.success() => None,
+            Ok(output) => {
+                let text = String::from_utf8_lossy(&output.stderr);
+                Some(text.lines().last().unwrap_or("it failed").to_owned())
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        self
+    }
+}
+
+/// All that are to be measured, each tried once.
+pub(crate) fn peers(bench: &Bench) -> anyhow::Result<Vec<Peer>> {
+    let all = [
+        Peer::new("unshare", unshare()),
+        Peer::new("bwrap", bwrap(bench)),
+        Peer::new("runc", runc(bench)?),
+        Peer::new("podman", podman(bench)),
+        Peer::new("hotcell exec", bench.hotcell(&[PROGRAM])),
+    ];
+    Ok(all.into_iter().map(Peer::prove).collect())
+}
+
+fn unshare() -> Command {
+    let mut unshare = Command::new("unshare");
+    unshare
+        .args(["--user", "--map-root-user", "--mount", "--pid", "--net"])
+        .args(["--ipc", "--uts", "--cgroup", "--fork", "--mount-proc"])
+        .args(["--kill-child", PROGRAM]);
+    unshare
+}
+
+fn bwrap(bench: &Bench) -> Command {
+    let mut bwrap = Command::new("bwrap");
+    bwrap
+        .args(["--unshare-all", "--die-with-parent", "--new-session"])
+        .args(["--ro-bind", "/usr", "/usr"]);
+    for (name, points_to) in host_links() {
+        bwrap
+            .arg("--symlink")
+            .arg(points_to)
+            .arg(Path::new("/").join(name));
+    }
+    bwrap
+        .args([
+            "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind",
+        ])
+        .arg(bench.workspace())
+        .args(["/workspace", "--chdir", "/workspace", PROGRAM]);
+    bwrap
+}
+
+fn runc(bench: &Bench) -> anyhow::Result<Command> {
+    let bundle = bench.scratch.path();
+    let bind = |source: &Path, target: &str, access: &str| {
+        json!({
+            "destination": target, "type": "bind", "source": source, "options": ["rbind", access]
+        })
+    };
+    let namespaces = ["pid", "network", "ipc", "uts", "mount", "cgroup"];
+    let config = json!({
+        "ociVersion": "1.0.2",
+        "hostname": "bench",
+        "root": { "path": bench.rootfs(), "readonly": true },
+        "process": {
+            "args": [PROGRAM], "cwd": "/workspace", "env": ["PATH=/usr/bin:/bin"],
+            "user": { "uid": 0, "gid": 0 }, "noNewPrivileges": true,
+            "capabilities": { "bounding": [], "effective": [], "permitted": [] },
+        },
+        "mounts": [
+            { "destination": "/proc", "type": "proc", "source": "proc" },
+            { "destination": "/dev", "type": "tmpfs", "source": "tmpfs",
+              "options": ["nosuid", "mode=755", "size=64k"] },
+            { "destination": "/dev/pts", "type": "devpts", "source": "devpts",
+              "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"] },
+            { "destination": "/tmp", "type": "tmpfs", "source": "tmpfs",
+              "options": ["nosuid", "nodev"] },
+            bind(Path::new("/usr"), "/usr", "ro"),
+            bind(&bench.workspace(), "/workspace", "rw"),
+        ],
+        "linux": {
+            "namespaces": namespaces.map(|kind| json!({ "type": kind })),
+            "resources": { "memory": { "limit": 2u64 << 30 }, "pids": { "limit": 512 } },
+        },
+    });
+    fs::write(bundle.join("config.json"), config.to_string())?;
+    let mut runc = Command::new("runc");
+    runc.arg("--root")
+        .arg(bundle.join("runc"))
+        .args(["run", "--bundle"])
+        .arg(bundle)
+        .arg(format!("hotcell-bench-{}", std::process::id()));
+    Ok(runc)
+}
+
+fn podman(bench: &Bench) -> Command {
+    let folder = bench.scratch.path().join("podman");
+    let volume = |source: &Path, target: &str| {
+        let mut text = OsString::from(source);
+        text.push(":");
+        text.push(target);
+        text
+    };
+    let mut podman = Command::new("podman");
+    podman
+        .arg("--root")
+        .arg(folder.join("root"))
+        .arg("--runroot")
+        .arg(folder.join("run"))
+        .args(["--storage-driver", "vfs", "--cgroup-manager", "cgroupfs"])
+        .args(["--events-backend", "file", "--runtime", "runc"])
+        .args(["run", "--rm", "--read-only", "--network", "none"])
+        // Hosts without the right to raise limits cannot have podman's own defaults.
+        .args([
+            "--ulimit",
+            "nofile=1024:20000",
+            "--ulimit",
+            "nproc=4096:4096",
+        ])
+        .arg("--volume")
+        .arg(volume(Path::new("/usr"), "/usr:ro"))
+        .arg("--volume")
+        .arg(volume(&bench.workspace(), "/workspace"))
+        .arg("--rootfs")
+        .arg(bench.rootfs())
+        .arg(PROGRAM);
+    podman
+}
+
+/// `bin -> usr/bin` and its like, as on this host.
+fn host_links() -> Vec<(&'static str, PathBuf)> {
+    ["bin", "sbin", "lib", "lib32", "lib64", "libx32"]
+        .into_iter()
+        .filter_map(|name| {
+            let points_to = fs::read_link(Path::new("/").join(name)).ok()?;
+            Some((name, points_to))
+        })
+        .collect()
+}

@@ -1,0 +1,70 @@
+//! The processes below this one, and the memory that they hold.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Memory of some processes, in KiB.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Memory {
+    /// What they share counts for each of them.
+    pub(crate) resident: u64,
+    /// What they share is divided among all who share it.
+    pub(crate) proportional: u64,
+    /// What only they hold.
+    pub(crate) private: u64,
+}
+
+/// All descendants of this process, parents before children.
+pub(crate) fn descendants() -> Vec<u32> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        if let Some((pid, parent)) = pid.and_then(|pid| Some((pid, parent_of(pid)?))) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut waiting = vec![std::process::id()];
+    while let Some(pid) = waiting.pop() {
+        let below = children.remove(&pid).unwrap_or_default();
+        found.extend(&below);
+        waiting.extend(below);
+    }
+    found
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before it may hold anything, brackets too.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The memory of a process; `None` where the kernel does not tell us.
+pub(crate) fn memory(pid: u32) -> Option<Memory> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let field = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+        value.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    Some(Memory {
+        resident: field("Rss:")?,
+        proportional: field("Pss:")?,
+        private: field("Private_Clean:")? + field("Private_Dirty:")?,
+    })
+}
+
+/// The memory of many processes together; `None` if any cannot be seen.
+pub(crate) fn total(pids: &[u32]) -> Option<Memory> {
+    pids.iter().try_fold(Memory::default(), |sum, pid| {
+        let one = memory(*pid)?;
+        Some(Memory {
+            resident: sum.resident + one.resident,
+            proportional: sum.proportional + one.proportional,
+            private: sum.private + one.private,
+        })
+    })
+}

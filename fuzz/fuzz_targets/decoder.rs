@@ -1,0 +1,50 @@
+//! Any bytes, cut in any way: the decoder hands out bounded frames or an error, the same ones
+//! however they were cut, and never panics.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use link::frame::{Decoder, Frame, FrameError, HEADER, MAX_PAYLOAD};
+
+fuzz_target!(|input: (Vec<u8>, Vec<u16>)| {
+    let (wire, cuts) = input;
+    let whole = decode(&mut std::iter::once(&wire[..]));
+    let mut rest = &wire[..];
+    let mut cuts = cuts.iter().map(|cut| usize::from(*cut));
+    let mut pieces = std::iter::from_fn(|| {
+        let cut = cuts.next().unwrap_or(usize::MAX).min(rest.len());
+        let (piece, after) = rest.split_at(cut);
+        let is_done = rest.is_empty() && piece.is_empty();
+        rest = after;
+        (!is_done).then_some(piece)
+    });
+    assert_eq!(whole, decode(&mut pieces));
+
+    // What was decoded is what was sent.
+    let mut sent = Vec::new();
+    for frame in &whole.0 {
+        sent.extend_from_slice(&frame.header());
+        sent.extend_from_slice(&frame.payload);
+    }
+    assert!(wire.starts_with(&sent));
+});
+
+fn decode<'a>(pieces: &mut dyn Iterator<Item = &'a [u8]>) -> (Vec<Frame>, Option<FrameError>) {
+    let mut decoder = Decoder::default();
+    let mut frames = Vec::new();
+    for piece in pieces {
+        decoder.buffer().extend_from_slice(piece);
+        loop {
+            match decoder.next_frame() {
+                Ok(Some(frame)) => {
+                    assert!(frame.payload.len() <= MAX_PAYLOAD);
+                    frames.push(frame);
+                }
+                Ok(None) => break,
+                Err(error) => return (frames, Some(error)),
+            }
+        }
+        assert!(decoder.buffer().len() < MAX_PAYLOAD + HEADER);
+    }
+    (frames, None)
+}
