@@ -37,10 +37,21 @@ pub(crate) fn descendants() -> Vec<u32> {
 }
 
 fn parent_of(pid: u32) -> Option<u32> {
+    stat(pid, 1)?.try_into().ok()
+}
+
+/// A field of `/proc/PID/stat`, counted from the one after the name.
+fn stat(pid: u32, field: usize) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before it may hold anything, brackets too.
+    // The name may hold anything, brackets too.
     let (_, rest) = stat.rsplit_once(") ")?;
-    rest.split_whitespace().nth(1)?.parse().ok()
+    rest.split_whitespace().nth(field)?.parse().ok()
+}
+
+/// Processor time that these processes have used, in the kernel's ticks.
+pub(crate) fn ticks(pids: &[u32]) -> u64 {
+    let used = |pid: &u32| Some(stat(*pid, 11)? + stat(*pid, 12)?);
+    pids.iter().filter_map(used).sum()
 }
 
 /// The memory of a process; `None` where the kernel does not tell us.

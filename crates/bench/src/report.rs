@@ -135,6 +135,15 @@ impl Row {
         }
     }
 
+    /// A share of one processor, in percent.
+    pub(crate) fn load(name: impl Into<String>, percent: f64) -> Self {
+        Self {
+            median: Some(percent),
+            samples: 1,
+            ..Self::new(name, "%")
+        }
+    }
+
     pub(crate) fn missing(name: impl Into<String>, why: impl Into<String>) -> Self {
         Self {
             missing: Some(why.into()),

@@ -4,6 +4,7 @@
 //! decide how the next sandbox is built.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use etcetera::BaseStrategy;
 use sandbox::{Backend, Limits, Network, RootSpec, SandboxSpec};
 
 use crate::args::SandboxFlags;
-use crate::complaint::{Complaint, FAILED, warn};
+use crate::complaint::{Complaint, FAILED, USAGE, warn};
 
 /// Variables that hotcell understands.
 pub(crate) struct Settings {
@@ -52,27 +53,34 @@ fn read_dotenv(named_workspace: Option<&Path>) -> Result<HashMap<String, String>
     if !path.exists() {
         return Ok(HashMap::new());
     }
+    let here = fs::canonicalize(".").unwrap_or_default();
+    let is_inside = |workspace: Option<PathBuf>| {
+        let workspace = workspace.and_then(|folder| fs::canonicalize(folder).ok());
+        workspace.is_some_and(|workspace| here.starts_with(workspace))
+    };
+    let not_read = || {
+        warn("`.env` is not read: it lies inside the workspace, where a sandbox can write");
+        Ok(HashMap::new())
+    };
+    // Before a look at it: what stands there may be no `.env` at all.
+    let named = std::env::var_os("SAFEDIR").map(PathBuf::from);
+    if is_inside(named_workspace.map(Path::to_owned)) || is_inside(named) {
+        return not_read();
+    }
     let unreadable =
         |error: dotenvy::Error| Complaint::usage(format!("cannot read `.env`: {error}"));
     let pairs: HashMap<String, String> = dotenvy::from_path_iter(path)
         .map_err(unreadable)?
         .collect::<Result<_, _>>()
         .map_err(unreadable)?;
-    let named = std::env::var_os("SAFEDIR").map(PathBuf::from);
-    let from_file = pairs.get("SAFEDIR").map(PathBuf::from);
-    let candidates = [named_workspace.map(Path::to_owned), named, from_file];
-    let here = fs::canonicalize(".").unwrap_or_default();
-    let is_inside = candidates.into_iter().flatten().any(|workspace| {
-        fs::canonicalize(workspace).is_ok_and(|workspace| here.starts_with(workspace))
-    });
-    if is_inside {
-        warn("`.env` is not read: it lies inside the workspace, where a sandbox can write");
-        return Ok(HashMap::new());
+    match is_inside(pairs.get("SAFEDIR").map(PathBuf::from)) {
+        true => not_read(),
+        false => Ok(pairs),
     }
-    Ok(pairs)
 }
 
-/// Makes a spec of flags and settings. Creates the default workspace, and nothing else.
+/// Makes a spec of flags and settings. Everything is checked before anything is made: the audit
+/// log and the default workspace.
 pub(crate) fn sandbox_spec(flags: &SandboxFlags) -> Result<SandboxSpec, Complaint> {
     let settings = Settings::read(flags.workspace.as_deref())?;
     let network = network(&flags.allow_net)?;
@@ -87,18 +95,26 @@ pub(crate) fn sandbox_spec(flags: &SandboxFlags) -> Result<SandboxSpec, Complain
         None if settings.use_sandbox => Backend::Auto,
         None => Backend::None,
     };
-    let mut spec = SandboxSpec::new(workspace(flags, &settings)?);
+    if backend == Backend::None {
+        refuse_with_none(flags)?;
+    }
+    let workspace = workspace(flags, &settings)?;
+    let audit = audit_log(flags)?;
+    let mut spec = SandboxSpec::new(make_folder(workspace)?);
+    spec.audit = audit;
     spec.backend = backend;
     spec.root = root;
     spec.limits = limits(flags);
     spec.strict_limits = flags.strict_limits;
     spec.network = network;
     if backend == Backend::None {
-        refuse_with_none(flags)?;
         warn("WARNING: no sandbox: the command can read and change everything that you can");
-        spec.env = std::env::vars().collect();
+        // A variable that is no text cannot be passed on.
+        let text = |(name, value): (OsString, OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        spec.env = std::env::vars_os().filter_map(text).collect();
     }
-    spec.audit = audit_log(flags)?;
     Ok(spec)
 }
 
@@ -139,19 +155,12 @@ fn refuse_with_none(flags: &SandboxFlags) -> Result<(), Complaint> {
     }
 }
 
+/// Where the workspace is or, if it is the default one, is to be.
 fn workspace(flags: &SandboxFlags, settings: &Settings) -> Result<PathBuf, Complaint> {
     let folder = match (&flags.workspace, &settings.safedir) {
         (Some(named), _) => existing_folder(named, "--workspace")?,
-        (None, default) => {
-            let folder = default
-                .clone()
-                .unwrap_or_else(|| PathBuf::from("./workspace"));
-            fs::create_dir_all(&folder).map_err(|error| {
-                let text = format!("cannot make the workspace `{}`: {error}", folder.display());
-                Complaint::usage(text).hint("name another with `--workspace`".to_owned())
-            })?;
-            existing_folder(&folder, "SAFEDIR")?
-        }
+        (None, Some(named)) => folder_or_room(named, "SAFEDIR")?,
+        (None, None) => folder_or_room(Path::new("./workspace"), "the workspace")?,
     };
     if folder == Path::new("/") {
         let text = "the workspace is `/`: that would show the whole machine to the sandbox";
@@ -160,19 +169,43 @@ fn workspace(flags: &SandboxFlags, settings: &Settings) -> Result<PathBuf, Compl
     Ok(folder)
 }
 
-fn existing_folder(folder: &Path, flag: &str) -> Result<PathBuf, Complaint> {
+/// A folder that is there, or a path at which one can be made.
+fn folder_or_room(folder: &Path, role: &str) -> Result<PathBuf, Complaint> {
+    let mut above = folder.ancestors().skip_while(|path| !path.exists());
+    match above.next() {
+        Some(found) if found == folder => existing_folder(folder, role),
+        Some(found) if !found.is_dir() && found != Path::new("") => Err(not_made(
+            folder,
+            &format!("`{}` is not a folder", found.display()),
+        )),
+        _ => Ok(folder.to_owned()),
+    }
+}
+
+fn make_folder(folder: PathBuf) -> Result<PathBuf, Complaint> {
+    fs::create_dir_all(&folder)
+        .and_then(|()| fs::canonicalize(&folder))
+        .map_err(|error| not_made(&folder, &error))
+}
+
+fn not_made(folder: &Path, why: &dyn std::fmt::Display) -> Complaint {
+    let text = format!("cannot make the workspace `{}`: {why}", folder.display());
+    Complaint::usage(text).hint("name another with `--workspace`".to_owned())
+}
+
+fn existing_folder(folder: &Path, role: &str) -> Result<PathBuf, Complaint> {
+    let shown = folder.display();
     let complain = |why: &dyn std::fmt::Display| {
-        let shown = folder.display();
-        Complaint::usage(format!("cannot use `{shown}` for {flag}: {why}"))
-            .hint(format!("name an existing folder, or `mkdir -p {shown}`"))
+        Complaint::usage(format!("cannot use `{shown}` for {role}: {why}"))
     };
     match fs::canonicalize(folder) {
         Ok(path) if path.is_dir() => Ok(path),
-        Ok(_) => Err(complain(&"it is not a folder")),
+        Ok(_) => Err(complain(&"it is not a folder").hint("name a folder".to_owned())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(complain(&"there is no such folder"))
+            Err(complain(&"there is no such folder")
+                .hint(format!("name an existing folder, or `mkdir -p {shown}`")))
         }
-        Err(error) => Err(complain(&error)),
+        Err(error) => Err(complain(&error).hint("name another folder".to_owned())),
     }
 }
 
@@ -180,12 +213,12 @@ fn audit_log(flags: &SandboxFlags) -> Result<Option<Arc<AuditLog>>, Complaint> {
     if flags.no_audit {
         return Ok(None);
     }
-    let path = match &flags.audit {
-        Some(path) => path.clone(),
-        None => state_folder()?.join("audit.jsonl"),
+    let (path, code) = match &flags.audit {
+        Some(path) => (path.clone(), USAGE),
+        None => (state_folder()?.join("audit.jsonl"), FAILED),
     };
     let log = AuditLog::open(path).map_err(|error| {
-        Complaint::from_error(FAILED, &error)
+        Complaint::from_error(code, &error)
             .hint("choose a file with `--audit FILE`, or `--no-audit`".to_owned())
     })?;
     Ok(Some(Arc::new(log)))

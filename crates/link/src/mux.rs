@@ -150,6 +150,11 @@ impl Mux {
         }
     }
 
+    /// The same at both ends.
+    pub(crate) fn longest_message(&self) -> usize {
+        self.limits.message
+    }
+
     /// Starts a stream; `None` when the link has ended.
     pub(crate) fn open(&mut self) -> Option<u32> {
         if self.closed {

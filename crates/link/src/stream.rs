@@ -48,6 +48,9 @@ pub enum StreamError {
     Decode(#[source] postcard::Error),
     #[error("cannot write a message")]
     Encode(#[source] postcard::Error),
+    /// Longer than the peer takes; nothing was sent.
+    #[error("cannot write a message of {0} bytes: it is too long")]
+    TooLong(usize),
 }
 
 pub(crate) type Shared = Arc<Mutex<Mux>>;
@@ -111,6 +114,9 @@ impl Sender {
     /// Sends a typed message, in parts if it is longer than a frame.
     pub async fn send(&mut self, message: &impl Serialize) -> Result<(), StreamError> {
         let encoded = postcard::to_stdvec(message).map_err(StreamError::Encode)?;
+        if encoded.len() > lock(&self.shared).longest_message() {
+            return Err(StreamError::TooLong(encoded.len()));
+        }
         let mut rest = Bytes::from(encoded);
         while rest.len() > MAX_PAYLOAD {
             let part = rest.split_to(MAX_PAYLOAD);

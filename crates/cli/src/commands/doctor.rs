@@ -41,6 +41,10 @@ impl Scratch {
                 format!("cannot make `{}`: {error}", folder.display()),
             )
         })?;
+        // Of an ordinary user, as a workspace is: not every file system can map root's.
+        if nix::unistd::geteuid().is_root() {
+            let _ = std::os::unix::fs::chown(&folder, Some(65534), Some(65534));
+        }
         Ok(Self(folder))
     }
 }

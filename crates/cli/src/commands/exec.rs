@@ -36,9 +36,11 @@ pub(crate) fn run(exec: &Exec) -> Result<u8, Complaint> {
             .iter()
             .map(|pair| (pair.name.clone(), pair.value.clone())),
     );
-    let code = runtime()?.block_on(execute(spec, exec))?;
+    let runtime = runtime()?;
+    let code = runtime.block_on(execute(spec, exec));
     // A thread may still wait for standard input; it must not keep this process.
-    std::process::exit(code.into())
+    runtime.shutdown_background();
+    code
 }
 
 async fn execute(spec: SandboxSpec, exec: &Exec) -> Result<u8, Complaint> {

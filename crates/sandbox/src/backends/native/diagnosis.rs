@@ -54,9 +54,12 @@ pub(super) fn advise(failure: &Failure, signs: &Signs, facts: &Facts) -> Option<
     if failure.step.starts_with("map the owner") {
         return Some(
             "this file system cannot map owners and the workspace belongs to root: \
-             use a workspace that belongs to an ordinary user, or one on ext4, xfs, btrfs or tmpfs"
+             use a workspace that belongs to an ordinary user, or one on ext4, xfs or btrfs"
                 .into(),
         );
+    }
+    if errno == Errno::ENODEV && failure.step.starts_with("lay the overlay") {
+        return Some("this kernel has no overlay file system: `modprobe overlay` loads it".into());
     }
     if !forbidden {
         return None;

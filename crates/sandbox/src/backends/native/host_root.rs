@@ -62,9 +62,10 @@ pub(super) fn fittings() -> Vec<Fitting> {
         .iter()
         .filter_map(|path| shown(path.into()))
         .collect();
-    for folder in ["/etc", "/etc/ssl", "/etc/pki/tls", "/var"] {
-        if Path::new(folder).exists() {
-            fittings.push(self::folder(folder));
+    fittings.extend([folder("/etc"), folder("/var")]);
+    for parent in ["/etc/ssl", "/etc/pki/tls"] {
+        if Path::new(parent).exists() {
+            fittings.push(folder(parent));
         }
     }
     let etc = ETC_FOLDERS.iter().chain(ETC_FILES);
