@@ -8,8 +8,6 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use sha2::{Digest, Sha256};
-
 fn main() -> Result<(), Box<dyn Error>> {
     let crates = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("..");
     for part in ["guest", "link", "walls"] {
@@ -62,9 +60,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let guest = folder.join(&target).join("guest").join("hotcell-guest");
     println!("cargo::rustc-env=HOTCELL_GUEST={}", guest.display());
-    let fingerprint = Sha256::digest(std::fs::read(&guest)?);
-    let fingerprint: String = fingerprint.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    println!("cargo::rustc-env=HOTCELL_GUEST_FINGERPRINT={fingerprint}");
     Ok(())
 }
 

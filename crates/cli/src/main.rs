@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         .nth(1)
         .is_some_and(|command| command == "exec")
     {
-        std::thread::spawn(|| sandbox::prepare(settings::cache_folder().as_deref()));
+        std::thread::spawn(sandbox::prepare);
     }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

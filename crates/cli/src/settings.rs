@@ -85,7 +85,7 @@ pub(crate) fn sandbox_spec(flags: &SandboxFlags) -> Result<SandboxSpec, Complain
     let settings = Settings::read(flags.workspace.as_deref())?;
     let network = network(&flags.allow_net)?;
     let root = match &flags.rootfs {
-        Some(folder) => RootSpec::Image(existing_folder(folder, "--rootfs")?),
+        Some(folder) => RootSpec::Image(image(folder)?),
         None => RootSpec::Host,
     };
     let backend = match flags.backend.as_deref() {
@@ -99,7 +99,7 @@ pub(crate) fn sandbox_spec(flags: &SandboxFlags) -> Result<SandboxSpec, Complain
         refuse_with_none(flags)?;
     }
     let workspace = workspace(flags, &settings)?;
-    let audit = audit_log(flags)?;
+    let audit = audit_log(flags, &workspace)?;
     let mut spec = SandboxSpec::new(make_folder(workspace)?);
     spec.audit = audit;
     spec.backend = backend;
@@ -193,6 +193,16 @@ fn not_made(folder: &Path, why: &dyn std::fmt::Display) -> Complaint {
     Complaint::usage(text).hint("name another with `--workspace`".to_owned())
 }
 
+fn image(folder: &Path) -> Result<PathBuf, Complaint> {
+    let folder = existing_folder(folder, "--rootfs")?;
+    if folder == Path::new("/") {
+        let text = "the root file system is `/`: that would show the whole machine to the sandbox";
+        return Err(Complaint::usage(text)
+            .hint("leave `--rootfs` out to use the host's programs".to_owned()));
+    }
+    Ok(folder)
+}
+
 fn existing_folder(folder: &Path, role: &str) -> Result<PathBuf, Complaint> {
     let shown = folder.display();
     let complain = |why: &dyn std::fmt::Display| {
@@ -209,7 +219,7 @@ fn existing_folder(folder: &Path, role: &str) -> Result<PathBuf, Complaint> {
     }
 }
 
-fn audit_log(flags: &SandboxFlags) -> Result<Option<Arc<AuditLog>>, Complaint> {
+fn audit_log(flags: &SandboxFlags, workspace: &Path) -> Result<Option<Arc<AuditLog>>, Complaint> {
     if flags.no_audit {
         return Ok(None);
     }
@@ -217,6 +227,15 @@ fn audit_log(flags: &SandboxFlags) -> Result<Option<Arc<AuditLog>>, Complaint> {
         Some(path) => (path.clone(), USAGE),
         None => (state_folder()?.join("audit.jsonl"), FAILED),
     };
+    if destination(&path).starts_with(destination(workspace)) {
+        let text = format!(
+            "the audit log `{}` lies inside the workspace",
+            path.display()
+        );
+        return Err(Complaint::usage(text).hint(
+            "a sandbox could rewrite it: choose another file with `--audit FILE`".to_owned(),
+        ));
+    }
     let log = AuditLog::open(path).map_err(|error| {
         Complaint::from_error(code, &error)
             .hint("choose a file with `--audit FILE`, or `--no-audit`".to_owned())
@@ -224,10 +243,15 @@ fn audit_log(flags: &SandboxFlags) -> Result<Option<Arc<AuditLog>>, Complaint> {
     Ok(Some(Arc::new(log)))
 }
 
-/// For things that can be made again.
-pub(crate) fn cache_folder() -> Option<PathBuf> {
-    let strategy = etcetera::base_strategy::choose_base_strategy().ok()?;
-    Some(strategy.cache_dir().join("hotcell"))
+/// Where a path leads, though the end of it may not be there yet.
+fn destination(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for there in path.ancestors() {
+        if let Ok(real) = fs::canonicalize(there) {
+            return real.join(path.strip_prefix(there).unwrap_or(Path::new("")));
+        }
+    }
+    path
 }
 
 fn state_folder() -> Result<PathBuf, Complaint> {

@@ -58,6 +58,8 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
     let mut tick = tokio::time::interval(EVERY);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
+        // Where nothing runs, nothing grows.
+        guest.processes.any().await;
         tick.tick().await;
         let Some(filled) = filled(&root) else {
             continue;

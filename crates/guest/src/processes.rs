@@ -12,9 +12,10 @@ use std::rc::Rc;
 use link::request::{Limit, Status};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getpid};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::spawn::{Start, spawn};
 
@@ -23,6 +24,7 @@ pub(crate) struct Processes {
     waiters: Rc<RefCell<HashMap<Pid, oneshot::Sender<Status>>>>,
     /// Started and not yet reaped, whether or not anybody still waits.
     alive: Rc<RefCell<HashSet<Pid>>>,
+    started: Rc<Notify>,
     /// How often everything was killed, and for which limit the last time.
     purges: Rc<Cell<(u64, Option<Limit>)>>,
 }
@@ -41,12 +43,25 @@ impl Processes {
         let (status, ended) = oneshot::channel();
         self.waiters.borrow_mut().insert(group, status);
         self.alive.borrow_mut().insert(group);
+        self.started.notify_one();
         let purges = self.purges.get().0;
         Ok(Child {
             group,
             ended,
             purges,
         })
+    }
+
+    /// Waits until there is a process. All others in the sandbox descend from those that the
+    /// guest started or inherited, so without a child there is none.
+    pub(crate) async fn any(&self) {
+        loop {
+            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+            if waitid(Id::All, flags) != Err(Errno::ECHILD) {
+                return;
+            }
+            self.started.notified().await;
+        }
     }
 
     /// Reaps for as long as the guest lives.

@@ -19,7 +19,7 @@ pub use backends::Description;
 pub use client::{Batches, Port};
 pub use error::SandboxError;
 pub use exec::{Captured, Command, Input, Output, Remote, Running, Verdict};
-pub use guest_program::{GUEST, fill_cache};
+pub use guest_program::GUEST;
 pub use handle::{Ending, Sandbox};
 pub use limits::{Enforcement, Enforcer, LimitKind, Limits};
 pub use spec::{Backend, Network, RootSpec, SandboxSpec, WORKSPACE};
@@ -27,11 +27,7 @@ pub use spec::{Backend, Network, RootSpec, SandboxSpec, WORKSPACE};
 pub use link::request;
 
 /// Does what the next start of a native sandbox needs, ahead of it: worth a thread of its own
-/// while a program is still reading its settings. `cache` is a folder of this user's, which
-/// [`fill_cache`] may have filled.
-pub fn prepare(cache: Option<&std::path::Path>) {
-    if let Some(folder) = cache {
-        guest_program::use_cache(folder);
-    }
+/// while a program is still reading its settings.
+pub fn prepare() {
     backends::native::prepare();
 }

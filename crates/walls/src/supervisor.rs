@@ -51,6 +51,7 @@ impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
 /// Must be called in a process with a single thread, with the link as descriptor 0 and the
 /// control socket as descriptor 1.
 pub fn supervise(link: OwnedFd, control: UnixStream, guest: fn(OwnedFd) -> ExitCode) -> ExitCode {
+    let _ = nix::sys::prctl::set_name(c"hotcell-walls");
     // A terminal's interrupt is for the host to judge; the supervisor must outlive it.
     let _ = setsid();
     let _ = SigSet::all().thread_block();
@@ -63,6 +64,7 @@ pub fn supervise(link: OwnedFd, control: UnixStream, guest: fn(OwnedFd) -> ExitC
         Ok(Started::Inside(link)) => {
             // These belong to the supervisor, which this process no longer is.
             std::mem::forget((groups, control));
+            let _ = nix::sys::prctl::set_name(c"hotcell-guest");
             return guest(link);
         }
         Ok(Started::Outside(process, landlock)) => {

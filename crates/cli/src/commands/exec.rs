@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::runtime;
 use crate::args::Exec;
 use crate::complaint::{Complaint, warn};
-use crate::settings::{cache_folder, sandbox_spec};
+use crate::settings::sandbox_spec;
 use crate::{standard, terminal};
 
 /// Exit code of a command whose time was over.
@@ -46,10 +46,6 @@ pub(crate) fn run(exec: &Exec) -> Result<u8, Complaint> {
 async fn execute(spec: SandboxSpec, exec: &Exec) -> Result<u8, Complaint> {
     let limits = spec.limits;
     let sandbox = Sandbox::start(spec).await?;
-    if let Some(folder) = cache_folder() {
-        // Only the next start is slower without it.
-        let _ = sandbox::fill_cache(&folder);
-    }
     let mut command = Command::new(&exec.command).stdin();
     if exec.terminal {
         let term = std::env::var_os("TERM").unwrap_or_else(|| "xterm-256color".into());
