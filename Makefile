@@ -3,6 +3,9 @@
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 
+# The documentation is for those who work on the code: it shows private items and may link to them.
+DOC_LINTS := -D warnings -A rustdoc::private_intra_doc_links
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -23,7 +26,7 @@ test: ## install what tests need and is missing, build, run every test, also as 
 check: ## formatting, lints, documentation, layers and headers
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+	RUSTDOCFLAGS="$(DOC_LINTS)" cargo doc --workspace --no-deps --document-private-items --locked --quiet
 	@scripts/check-layers
 	@scripts/check-headers
 
