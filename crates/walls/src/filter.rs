@@ -18,6 +18,9 @@ const AUDIT_ARCH: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const AUDIT_ARCH: u32 = 0xc000_00b7;
 
+/// After `mseal`. On every architecture new calls have the same numbers from 424 on.
+const FIRST_UNKNOWN: u32 = 463;
+
 // Places in the structure that the kernel shows to a filter.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
@@ -74,8 +77,9 @@ impl Filter {
         self.allowed.retain(|allowed| *allowed != call as u32);
     }
 
-    /// Instructions for the kernel. Everything that was not named is refused with `EPERM`;
-    /// another architecture's calls end the process.
+    /// Instructions for the kernel. Everything that was not named is refused with `EPERM`, calls
+    /// that are newer than this filter with `ENOSYS`, so that libraries fall back to older
+    /// ones; another architecture's calls end the process.
     pub(crate) fn assemble(&self) -> Vec<sock_filter> {
         let mut program = vec![
             load(ARCHITECTURE),
@@ -94,6 +98,8 @@ impl Filter {
             program.push(skip(body.len() as u32));
             program.extend(body);
         }
+        program.push(jump(BPF_JGE, FIRST_UNKNOWN, 0, 1));
+        program.push(give(SECCOMP_RET_ERRNO | Errno::ENOSYS as u32));
         program.extend(search(&ranges(&self.allowed)));
         program
     }
@@ -310,10 +316,10 @@ mod tests {
             if [16, 41, 435].contains(&number) {
                 continue;
             }
-            let expect = if allowed.contains(&i64::from(number)) {
-                SECCOMP_RET_ALLOW
-            } else {
-                denied
+            let expect = match number {
+                _ if allowed.contains(&i64::from(number)) => SECCOMP_RET_ALLOW,
+                FIRST_UNKNOWN.. => SECCOMP_RET_ERRNO | Errno::ENOSYS as u32,
+                _ => denied,
             };
             check(number, [0; 6], expect);
         }
