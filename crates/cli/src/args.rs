@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 
-use crate::values::{Variable, parse_cpus, parse_duration, parse_pids, parse_size};
+use crate::values::{
+    Variable, parse_cpus, parse_duration, parse_open_files, parse_pids, parse_size,
+};
 
 /// A coding agent's workshop: every command it runs is sealed in a sandbox.
 #[derive(Debug, Parser)]
@@ -89,7 +91,7 @@ pub(crate) struct SandboxFlags {
     pub(crate) disk: Option<u64>,
 
     /// Open files of one process.
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(16..))]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_open_files)]
     pub(crate) open_files: Option<u64>,
 
     /// How much one command may print.
@@ -124,5 +126,8 @@ pub(crate) struct Doctor {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum AuditCommand {
     /// Finds every changed, removed or reordered line.
-    Verify { file: PathBuf },
+    Verify {
+        /// The log, such as `audit.jsonl`.
+        file: PathBuf,
+    },
 }

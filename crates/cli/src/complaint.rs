@@ -128,8 +128,16 @@ fn usage_hint(error: &clap::Error) -> String {
     {
         return format!("did you mean `{}`?", joined(suggestion));
     }
-    if let Some(valid) = error.get(ContextKind::ValidValue) {
-        return format!("one of {}", joined(valid));
+    if let Some(valid) = error.get(ContextKind::ValidValue).map(joined)
+        && !valid.is_empty()
+    {
+        return format!("one of {valid}");
+    }
+    // A command without `--` before it, or none at all.
+    let about = error.get(ContextKind::InvalidArg).map(joined);
+    let usage = error.render().to_string();
+    if about.is_some_and(|word| !word.starts_with('-')) && usage.contains("Usage: hotcell exec") {
+        return "write the command after `--`, such as `hotcell exec -- ls`".to_owned();
     }
     "`hotcell --help` and `hotcell help COMMAND` say what can be asked for".to_owned()
 }

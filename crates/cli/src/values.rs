@@ -57,6 +57,13 @@ pub(crate) fn parse_pids(text: &str) -> Result<u32, String> {
     }
 }
 
+pub(crate) fn parse_open_files(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(files @ 16..=1_000_000) => Ok(files),
+        _ => Err("open files are a number from 16 to 1000000".into()),
+    }
+}
+
 /// `NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Variable {

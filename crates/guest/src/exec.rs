@@ -96,10 +96,10 @@ async fn run(
     };
     let pump = async {
         match &terminal {
-            Some(terminal) => output.from_terminal(terminal, is_over).await,
+            Some(terminal) => output.send_terminal(terminal, is_over).await,
             None => {
                 output
-                    .from_pipes(streams.stdout, streams.stderr, is_over)
+                    .send_pipes(streams.stdout, streams.stderr, is_over)
                     .await
             }
         }
@@ -239,10 +239,13 @@ async fn feed(
     let _ = signal_group(group, libc::SIGKILL);
 }
 
+/// A command's processes, and the terminal they have.
+type Group = (Pid, Option<Rc<Terminal>>);
+
 /// Commands that run, by the stream on which they were started.
 #[derive(Default)]
 pub(crate) struct Execs {
-    running: RefCell<HashMap<u32, (Pid, Option<Rc<Terminal>>)>>,
+    running: RefCell<HashMap<u32, Group>>,
 }
 
 pub(crate) async fn control(guest: &Rc<Guest>, exec: u32, control: Control, mut stream: Stream) {
@@ -270,7 +273,7 @@ struct Output<'a> {
 }
 
 impl Output<'_> {
-    async fn from_pipes(
+    async fn send_pipes(
         mut self,
         stdout: Option<pipe::Receiver>,
         stderr: Option<pipe::Receiver>,
@@ -315,7 +318,7 @@ impl Output<'_> {
         Ok(())
     }
 
-    async fn from_terminal(
+    async fn send_terminal(
         mut self,
         terminal: &Terminal,
         mut is_over: watch::Receiver<bool>,

@@ -35,12 +35,12 @@ const SCRIPT: i32 = 8;
 const NEW_STATE: i32 = 9;
 
 /// Read-only variables of the shell itself refuse to be set again; that is not an error. The
-/// options come last, so that none of them (`set -e`) meets what is no error.
+/// options come last, so that none of them (`set -e`) meets what is no error. The trap is for a
+/// script that leaves by itself; one that sets its own trap keeps it.
 const BASH: &str = r#"
-__hotcell_leave() {
-    __hotcell_code=$?
-    builtin trap - EXIT
-    {
+__hotcell_save() {
+    if [ -z "${__hotcell_saved-}" ]; then
+        __hotcell_saved=1
         builtin printf '%s\0' "$PWD"
         builtin shopt -p
         builtin umask -p
@@ -49,27 +49,47 @@ __hotcell_leave() {
         builtin declare -Fx
         builtin declare -p
         builtin set +o
-    } >&9 2>/dev/null
+    fi >&9 2>/dev/null
+}
+__hotcell_leave() {
+    __hotcell_code=$?
+    builtin trap - EXIT
+    __hotcell_save
     builtin exit "$__hotcell_code"
 }
 trap __hotcell_leave EXIT
 . /proc/self/fd/7 >/dev/null 2>&1
+unset __hotcell_saved
 exec 7<&-
 . /proc/self/fd/8
+__hotcell_code=$?
+__hotcell_save
+exit "$__hotcell_code"
 "#;
 
 /// For a root without bash: functions cannot be listed there and so do not live on.
 const SH: &str = r#"
+__hotcell_save() {
+    if [ -z "${__hotcell_saved-}" ]; then
+        __hotcell_saved=1
+        printf '%s\0umask %s\n' "$PWD" "$(umask)"
+        export -p
+    fi >&9 2>/dev/null
+}
 __hotcell_leave() {
     __hotcell_code=$?
     trap - EXIT
-    { printf '%s\0umask %s\n' "$PWD" "$(umask)"; export -p; } >&9 2>/dev/null
+    __hotcell_save
     exit "$__hotcell_code"
 }
 trap __hotcell_leave EXIT
 . /proc/self/fd/7 >/dev/null 2>&1
+unset __hotcell_saved
 exec 7<&-
 . /proc/self/fd/8
+__hotcell_code=$?
+__hotcell_save
+exit "$__hotcell_code"
 "#;
 
 #[derive(Default)]

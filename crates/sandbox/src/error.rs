@@ -23,7 +23,7 @@ pub enum SandboxError {
         source: walls::plan::Failure,
         advice: Option<String>,
     },
-    #[error("nothing on this machine enforces the limit on {}: {reason}", .limit.name())]
+    #[error("nothing on this machine enforces the limit on {} in full: {reason}", .limit.name())]
     Unenforced { limit: LimitKind, reason: String },
     #[error("cannot greet the guest")]
     Greeting(#[source] link::ConnectError),

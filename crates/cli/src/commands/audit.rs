@@ -13,8 +13,9 @@ pub(crate) fn verify(file: &Path) -> Result<u8, Complaint> {
     for finding in &report.findings {
         println!("{finding}");
     }
-    match report.findings.len() {
+    match report.findings.len() as u64 + report.unlisted {
         0 => println!("{} lines, all whole and in order", report.lines),
+        1 => println!("{} lines, 1 finding", report.lines),
         count => println!("{} lines, {count} findings", report.lines),
     }
     Ok(u8::from(!report.is_clean()))

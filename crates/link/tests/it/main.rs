@@ -1,5 +1,7 @@
 //! The link end to end, over an in-memory byte stream with any chunking.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
 mod hostile;
 mod streams;
 

@@ -38,7 +38,7 @@ impl Standing {
         match self {
             Self::Native(standing) => standing.take_down().await,
             Self::None(standing) => {
-                standing.take_down();
+                standing.take_down().await;
                 0
             }
         }

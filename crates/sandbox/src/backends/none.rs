@@ -13,7 +13,8 @@ use crate::spec::SandboxSpec;
 
 #[derive(Debug)]
 pub(crate) struct Standing {
-    guest: Child,
+    /// `None` once it was collected.
+    guest: Option<Child>,
 }
 
 pub(crate) fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
@@ -41,7 +42,7 @@ pub(crate) fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     let (link, guest) = start().map_err(SandboxError::Launch)?;
     Ok(Raised {
         link,
-        walls: super::Standing::None(Standing { guest }),
+        walls: super::Standing::None(Standing { guest: Some(guest) }),
         description: Description {
             backend: "none",
             walls: Vec::new(),
@@ -54,8 +55,20 @@ pub(crate) fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
 }
 
 impl Standing {
-    /// The guest ends when its link has; here that is only waited for.
-    pub(super) fn take_down(&mut self) {
-        let _ = self.guest.wait();
+    /// The guest ends when its link has; here that is only waited for, on a thread of its own:
+    /// the link is closed by a task that must go on meanwhile.
+    pub(super) async fn take_down(&mut self) {
+        if let Some(mut guest) = self.guest.take() {
+            let _ = tokio::task::spawn_blocking(move || guest.wait()).await;
+        }
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        if let Some(mut guest) = self.guest.take() {
+            // Ends by itself now that its link is closed; somebody must collect it.
+            std::thread::spawn(move || guest.wait());
+        }
     }
 }

@@ -1,0 +1,220 @@
+//! Lines 42 and 46 to 49: processes, descriptors, threads, processor time, and what all users of
+//! the machine share.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::IntoRawFd;
+
+use super::{Attack, World, breach, check, held, judge, pause};
+
+pub(crate) const ATTACKS: &[Attack] = &[
+    ("fork-bomb", fork_bomb),
+    ("fork-bomb-sessions", fork_bomb_sessions),
+    ("threads", threads),
+    ("open-files", open_files),
+    ("raise-limits", raise_limits),
+    ("spin", spin),
+    ("spin-daemon", spin_daemon),
+    ("affinity", affinity),
+    ("terminals", terminals),
+    ("watches", watches),
+];
+
+/// Every process makes more for ever; says `FULL` when there are no more to have.
+fn bomb(each: fn()) {
+    ignore_terminate();
+    let first = unsafe { libc::getpid() };
+    let mut said = false;
+    loop {
+        match unsafe { libc::fork() } {
+            0 => each(),
+            -1 => {
+                if !said && unsafe { libc::getpid() } == first {
+                    held(format_args!("FULL: {}", io::Error::last_os_error()));
+                    said = true;
+                }
+                unsafe { libc::sched_yield() };
+            }
+            _ => {}
+        }
+    }
+}
+
+fn fork_bomb(_: &World) {
+    bomb(|| {});
+}
+
+fn fork_bomb_sessions(_: &World) {
+    bomb(|| unsafe {
+        libc::setsid();
+    });
+}
+
+fn ignore_terminate() {
+    for signal in [
+        libc::SIGTERM,
+        libc::SIGINT,
+        libc::SIGHUP,
+        libc::SIGXCPU,
+        libc::SIGALRM,
+    ] {
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// Says `FULL` and waits: the suite counts from outside.
+fn threads(world: &World) {
+    let limit = world.number("pids");
+    let mut count = 1;
+    let error = loop {
+        let started = std::thread::Builder::new().stack_size(64 * 1024).spawn(|| {
+            loop {
+                std::thread::park();
+            }
+        });
+        match started {
+            Ok(_) => count += 1,
+            Err(error) => break error,
+        }
+        if count > limit * 2 {
+            breach(format_args!("{count} threads"));
+            return;
+        }
+    };
+    held(format_args!("FULL: {count} threads: {error}"));
+    loop {
+        std::thread::park();
+    }
+}
+
+fn open_files(world: &World) {
+    let limit = world.number("files");
+    let mut count = 3;
+    loop {
+        match File::open("/dev/null") {
+            Ok(file) => {
+                let _ = file.into_raw_fd();
+                count += 1;
+            }
+            Err(error) => {
+                held(format_args!("{count} open files: {error}"));
+                break;
+            }
+        }
+        if count > limit {
+            breach(format_args!("{count} open files"));
+            break;
+        }
+    }
+    raise_limits(world);
+}
+
+fn raise_limits(_: &World) {
+    for (name, resource) in [
+        ("core", libc::RLIMIT_CORE),
+        ("file size", libc::RLIMIT_FSIZE),
+        ("locked memory", libc::RLIMIT_MEMLOCK),
+        ("message queues", libc::RLIMIT_MSGQUEUE),
+        ("open files", libc::RLIMIT_NOFILE),
+        ("nice", libc::RLIMIT_NICE),
+        ("real-time priority", libc::RLIMIT_RTPRIO),
+    ] {
+        let mut now: libc::rlimit = unsafe { std::mem::zeroed() };
+        unsafe { libc::getrlimit(resource, &raw mut now) };
+        if now.rlim_max == libc::RLIM_INFINITY {
+            breach(format_args!("no limit on {name}"));
+            continue;
+        }
+        let more = libc::rlimit {
+            rlim_cur: now.rlim_max + 1,
+            rlim_max: now.rlim_max + 1,
+        };
+        let returned = unsafe { libc::setrlimit(resource, &raw const more) };
+        judge(
+            format_args!("raise the limit on {name}"),
+            check(returned.into()),
+        );
+    }
+}
+
+fn spin(_: &World) {
+    ignore_terminate();
+    held("spinning");
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+fn spin_daemon(world: &World) {
+    if unsafe { libc::fork() } == 0 {
+        unsafe { libc::setsid() };
+        spin(world);
+    }
+    spin(world);
+}
+
+/// Whether a program can move to a processor that it was not given.
+fn affinity(_: &World) {
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let size = size_of::<libc::cpu_set_t>();
+    unsafe { libc::sched_getaffinity(0, size, &raw mut set) };
+    let before = unsafe { libc::CPU_COUNT(&set) };
+    for processor in 0..1024 {
+        unsafe { libc::CPU_SET(processor, &mut set) };
+    }
+    unsafe {
+        libc::sched_setaffinity(0, size, &raw const set);
+        libc::sched_getaffinity(0, size, &raw mut set);
+    }
+    let after = unsafe { libc::CPU_COUNT(&set) };
+    match after > before {
+        true => breach(format_args!("{after} processors instead of {before}")),
+        false => held(format_args!("{after} processors")),
+    }
+}
+
+/// The machine has so many terminals for everybody: half of them are too many for one sandbox.
+fn terminals(_: &World) {
+    let number = |name| -> u64 {
+        let text = fs::read_to_string(format!("/proc/sys/kernel/pty/{name}")).unwrap();
+        text.trim().parse().unwrap()
+    };
+    let too_many = (number("max") - number("reserve")) / 2;
+    let taken = take(too_many, || {
+        File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/ptmx")
+            .map(|file| file.into_raw_fd())
+    });
+    judge_taken("terminals", taken, too_many);
+}
+
+/// The owner of all sandboxes has so many inotify instances for all of them.
+fn watches(_: &World) {
+    let text = fs::read_to_string("/proc/sys/fs/inotify/max_user_instances").unwrap();
+    let too_many = text.trim().parse::<u64>().unwrap() / 2;
+    let taken = take(too_many, || {
+        check(unsafe { libc::inotify_init1(libc::IN_CLOEXEC) }.into()).map(|fd| fd as i32)
+    });
+    judge_taken("inotify instances", taken, too_many);
+}
+
+fn take(most: u64, mut one: impl FnMut() -> io::Result<i32>) -> (u64, Option<io::Error>) {
+    for count in 0..most {
+        if let Err(error) = one() {
+            return (count, Some(error));
+        }
+    }
+    pause(0);
+    (most, None)
+}
+
+fn judge_taken(what: &str, (count, error): (u64, Option<io::Error>), too_many: u64) {
+    match error {
+        Some(error) => held(format_args!("{count} {what}: {error}")),
+        None => breach(format_args!(
+            "{too_many} {what}, half of what all sandboxes share"
+        )),
+    }
+}

@@ -1,0 +1,132 @@
+//! The record of a sandbox: everything it was asked to do, in order, and no secret.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use audit::AuditLog;
+use sandbox::request::WriteMode;
+use sandbox::{Command, Sandbox, SandboxSpec};
+use serde_json::Value;
+
+use crate::world::{World, within};
+
+/// The events of a log that are of this kind.
+pub(crate) fn events(log: &Path, kind: &str) -> Vec<Value> {
+    all_events(log)
+        .into_iter()
+        .filter(|event| event["kind"] == kind)
+        .collect()
+}
+
+fn all_events(log: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(log).unwrap();
+    let line = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+    text.lines()
+        .map(|text| line(text)["event"].clone())
+        .collect()
+}
+
+#[test]
+fn everything_is_on_the_record_and_no_secret_is() {
+    within(async {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("audit.jsonl");
+        let audit = Arc::new(AuditLog::open(&log).unwrap());
+        let world = World::with(|spec| {
+            spec.audit = Some(audit.clone());
+            spec.env = vec![("TOKEN".into(), "s3cret-of-the-sandbox".into())];
+        })
+        .await;
+        let command = Command::new(["echo", "hello"])
+            .env("PASSWORD", "s3cret-of-the-command")
+            .cwd("/tmp");
+        world.run(command).await.unwrap();
+        let killed = Command::script("sleep 1000").timeout(Some(Duration::from_millis(50)));
+        world.run(killed).await.unwrap();
+        world
+            .write_file("a/file", "s3cret-content", WriteMode::Replace)
+            .await
+            .unwrap();
+        world.rename("a/file", "b").await.unwrap();
+        world.remove("b", false).await.unwrap();
+        world.make_folder("c").await.unwrap();
+        let wait = Duration::from_secs(60);
+        world
+            .shell("main", "cd c; exit 3", wait, |_, _| {})
+            .await
+            .unwrap();
+        // What only looks is not recorded.
+        world.stat("c").await.unwrap();
+        world.read_file("/etc/passwd", 0, None).await.unwrap();
+        world.end().await;
+
+        let events = all_events(&log);
+        let short = |event: &Value| {
+            let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+            match event["kind"].as_str().unwrap() {
+                "exec" => format!("exec {} in {}", event["argv"], text("cwd")),
+                "exec_end" => format!("exec_end {}", text("outcome")),
+                "file_change" => format!("{} {}", text("operation"), text("path")),
+                other => other.to_owned(),
+            }
+        };
+        let lines: Vec<String> = events.iter().map(short).collect();
+        let expect = [
+            "start",
+            r#"exec ["echo","hello"] in /tmp"#,
+            "exec_end Code(0)",
+            r#"exec ["/bin/sh","-c","sleep 1000"] in /workspace"#,
+            "exec_end Signal(9), wall time limit",
+            "write a/file",
+            "rename a/file",
+            "rename to b",
+            "remove b",
+            "make folder c",
+            r#"exec ["bash","-c","cd c; exit 3"] in session main"#,
+            "end",
+        ];
+        assert_eq!(lines, expect);
+        assert_eq!(events[1]["env_names"], serde_json::json!(["PASSWORD"]));
+        assert_eq!(events[0]["backend"], "native");
+        assert_eq!(events[0]["limits"].as_object().unwrap().len(), 7);
+        assert!(!fs::read_to_string(&log).unwrap().contains("s3cret"));
+        let report = audit::verify(&log).unwrap();
+        assert!(report.is_clean(), "{:?}", report.findings);
+        assert_eq!(report.lines, expect.len() as u64);
+    });
+}
+
+#[test]
+fn sandboxes_share_a_log_and_one_that_is_gone_stops_everything() {
+    within(async {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("audit.jsonl");
+        let audit = Arc::new(AuditLog::open(&log).unwrap());
+        let share = |spec: &mut SandboxSpec| spec.audit = Some(audit.clone());
+        let (one, two) = tokio::join!(World::with(share), World::with(share));
+        let run = async |world: &World| {
+            for _ in 0..20 {
+                world.text("true").await;
+            }
+        };
+        tokio::join!(run(&one), run(&two));
+        assert_ne!(one.id(), two.id());
+        two.end().await;
+        let report = audit::verify(&log).unwrap();
+        assert!(report.is_clean(), "{:?}", report.findings);
+        assert_eq!(report.lines, 2 + 80 + 1);
+
+        // What cannot be recorded is not done.
+        fs::remove_file(&log).unwrap();
+        assert!(one.run(Command::script("touch done")).await.is_err());
+        let write = one.write_file("done", "", WriteMode::Replace).await;
+        assert!(write.is_err());
+        assert!(!one.path("done").exists());
+        one.end().await;
+        let mut spec = SandboxSpec::new(folder.path());
+        spec.audit = Some(audit);
+        assert!(Sandbox::start(spec).await.is_err());
+    });
+}

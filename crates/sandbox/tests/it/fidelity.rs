@@ -1,0 +1,240 @@
+//! Bytes arrive as they were printed: all of them, in order, in bounded memory, whoever reads.
+
+use bytes::Bytes;
+use sandbox::request::Status;
+use sandbox::{Command, Output};
+
+use crate::world::{World, ended, rest, status_field, within};
+
+/// Pseudo-random bytes, the same for the same seed.
+fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// Compares a stream with numbered copies of a block, without keeping either.
+struct Expected {
+    block: Vec<u8>,
+    copy: u64,
+    /// What of the current copy is still to come.
+    header: Vec<u8>,
+    position: usize,
+    seen: u64,
+}
+
+impl Expected {
+    fn new(block: Vec<u8>) -> Self {
+        Self {
+            header: b"0\n".to_vec(),
+            block,
+            copy: 0,
+            position: 0,
+            seen: 0,
+        }
+    }
+
+    fn eat(&mut self, mut bytes: &[u8]) {
+        self.seen += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let piece = match self.position < self.header.len() {
+                true => &self.header[self.position..],
+                false => &self.block[self.position - self.header.len()..],
+            };
+            let length = piece.len().min(bytes.len());
+            let is_same = piece[..length] == bytes[..length];
+            assert!(
+                is_same,
+                "copy {} differs near byte {}",
+                self.copy, self.position
+            );
+            bytes = &bytes[length..];
+            self.position += length;
+            if self.position == self.header.len() + self.block.len() {
+                self.copy += 1;
+                self.position = 0;
+                self.header = format!("{}\n", self.copy).into_bytes();
+            }
+        }
+    }
+}
+
+/// Most memory that this process ever had, in bytes.
+fn peak_memory() -> u64 {
+    let field = status_field(std::process::id(), "VmHWM").unwrap();
+    let kilobytes: u64 = field.split_whitespace().next().unwrap().parse().unwrap();
+    kilobytes * 1024
+}
+
+#[test]
+fn a_gigabyte_passes_without_loss_in_bounded_memory() {
+    within(async {
+        const COPIES: u64 = 1024;
+        let world = World::new().await;
+        // No power of two, so that no buffer's edge meets the same place twice.
+        let block = noise(0x1234_5678_9abc_def1, (1 << 20) + 7);
+        std::fs::write(world.path("block"), &block).unwrap();
+        let before = peak_memory();
+        let script =
+            format!("i=0; while [ $i -lt {COPIES} ]; do echo $i; cat block; i=$((i+1)); done");
+        let mut running = world.exec(Command::script(script)).await.unwrap();
+        let mut expected = Expected::new(block);
+        let mut looks = 0;
+        let mut most = 0;
+        loop {
+            match running.next().await.unwrap() {
+                Output::Stdout(bytes) => expected.eat(&bytes),
+                Output::Stderr(bytes) => panic!("{bytes:?}"),
+                Output::Ended(verdict) => {
+                    assert_eq!(verdict, ended(Status::Code(0)));
+                    break;
+                }
+            }
+            if expected.copy > looks * 100 {
+                looks += 1;
+                most = most.max(world.stats().await.unwrap().memory);
+            }
+        }
+        assert_eq!((expected.copy, expected.position), (COPIES, 0));
+        assert!(expected.seen > 1 << 30);
+        let grown = peak_memory() - before;
+        println!("guest and commands at most {most} bytes, this process grew by {grown}");
+        assert!(looks > 5 && most < 32 << 20, "{most} bytes inside");
+        // Other tests run in this process; of a gigabyte it would still be a small part.
+        assert!(grown < 256 << 20, "grew by {grown} bytes");
+        drop(running);
+        world.end().await;
+    });
+}
+
+#[test]
+fn every_byte_passes_both_ways() {
+    within(async {
+        let world = World::new().await;
+        let all: Vec<u8> = (0..=255).collect();
+        let cases: [Vec<u8>; 6] = [
+            Vec::new(),
+            all.clone(),
+            b"no newline at the end".to_vec(),
+            b"\xff\xfe\x80 not \xc3\x28 UTF-8 \xed\xa0\x80\n".to_vec(),
+            b"\r\n\0\x1a\x04\x03\x1b[31m\r".to_vec(),
+            noise(7, 3_000_001),
+        ];
+        for sent in cases {
+            let mut running = world.exec(Command::new(["cat"]).stdin()).await.unwrap();
+            let mut input = running.take_input().unwrap();
+            let feed = async {
+                input.write(Bytes::from(sent.clone())).await.unwrap();
+                drop(input);
+            };
+            let (_, captured) = tokio::join!(feed, rest(&mut running));
+            assert!(
+                captured.stdout == sent,
+                "{} bytes came back",
+                captured.stdout.len()
+            );
+            assert_eq!(captured.verdict, ended(Status::Code(0)));
+        }
+        // On standard error as on standard output, and the two do not mix.
+        let script = "perl -e 'print STDOUT map chr, 0..255; print STDERR map chr, reverse 0..255'";
+        let captured = world.sh(script).await;
+        assert_eq!(captured.stdout, all);
+        assert_eq!(captured.stderr, all.into_iter().rev().collect::<Vec<u8>>());
+        world.end().await;
+    });
+}
+
+#[test]
+fn much_passes_in_both_directions_at_once() {
+    within(async {
+        const LENGTH: usize = 64 << 20;
+        let world = World::new().await;
+        let block = Bytes::from(noise(99, 1 << 20));
+        let mut running = world.exec(Command::new(["cat"]).stdin()).await.unwrap();
+        let mut input = running.take_input().unwrap();
+        let feed = async {
+            for _ in 0..LENGTH / block.len() {
+                input.write(block.clone()).await.unwrap();
+            }
+            drop(input);
+        };
+        let read = async {
+            let mut length = 0;
+            loop {
+                match running.next().await.unwrap() {
+                    Output::Stdout(bytes) => {
+                        let mut rest = &bytes[..];
+                        while !rest.is_empty() {
+                            let at = length % block.len();
+                            let part = rest.len().min(block.len() - at);
+                            assert!(rest[..part] == block[at..at + part]);
+                            length += part;
+                            rest = &rest[part..];
+                        }
+                    }
+                    Output::Stderr(bytes) => panic!("{bytes:?}"),
+                    Output::Ended(verdict) => return (length, verdict),
+                }
+            }
+        };
+        let (_, outcome) = tokio::join!(feed, read);
+        assert_eq!(outcome, (LENGTH, ended(Status::Code(0))));
+        drop(running);
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_flood_that_nobody_reads_delays_nobody() {
+    within(async {
+        let world = World::new().await;
+        let mut floods = Vec::new();
+        for script in ["yes", "yes >&2", "cat /dev/zero"] {
+            floods.push(world.exec(Command::script(script)).await.unwrap());
+        }
+        // Each of them has filled all that it may fill before its first byte is read.
+        for flood in &mut floods {
+            assert!(!matches!(flood.next().await.unwrap(), Output::Ended(_)));
+        }
+        for number in 0..50 {
+            assert_eq!(
+                world.text(&format!("echo {number}")).await,
+                format!("{number}\n")
+            );
+        }
+        world
+            .write_file(
+                "file",
+                vec![1; 3 << 20],
+                sandbox::request::WriteMode::Replace,
+            )
+            .await
+            .unwrap();
+        assert_eq!(
+            world.read_file("file", 0, None).await.unwrap().1.len(),
+            3 << 20
+        );
+        // An echo of much passes too, while nobody reads the floods.
+        let captured = world.sh("head -c 20000000 /dev/zero").await;
+        assert_eq!(captured.stdout.len(), 20_000_000);
+        let stats = world.stats().await.unwrap();
+        assert!(stats.memory < 48 << 20, "{stats:?}");
+        // Read again, a flood is where it was left.
+        for flood in &mut floods {
+            for _ in 0..50 {
+                assert!(!matches!(flood.next().await.unwrap(), Output::Ended(_)));
+            }
+            flood.remote().signal(libc::SIGKILL).await.unwrap();
+            assert_eq!(rest(flood).await.verdict, ended(Status::Signal(9)));
+        }
+        drop(floods);
+        world.end().await;
+    });
+}

@@ -1,0 +1,177 @@
+//! Who a sandbox is: inside, on the host, and in the workspace.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+
+use sandbox::request::WriteMode;
+use sandbox::{Command, Sandbox, SandboxSpec};
+
+use crate::world::{World, is_root, marker, process_with, rest, status_field, within};
+
+#[test]
+fn inside_it_is_an_ordinary_user_without_rights() {
+    within(async {
+        let world = World::new().await;
+        assert_eq!(
+            world.text("id -u; id -g; id -un").await,
+            "1000\n1000\nhotcell\n"
+        );
+        let groups = world.text("id -G").await;
+        // An ordinary caller's further groups cannot be dropped, only made to mean nothing.
+        let strangers = groups.split_whitespace().filter(|group| *group != "1000");
+        assert!(
+            strangers
+                .clone()
+                .all(|group| group == "65534" && !is_root()),
+            "{groups}"
+        );
+        let walls = world.inspect().await.unwrap();
+        assert_eq!((walls.uid, walls.gid, walls.capabilities), (1000, 1000, 0));
+        assert!(walls.no_new_privileges && walls.root_read_only);
+        assert_eq!(walls.seccomp, 2);
+        assert_eq!(walls.interfaces, ["lo"]);
+        let status = world
+            .text("grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status")
+            .await;
+        for line in status.lines() {
+            let (name, value) = line.split_once(":\t").unwrap();
+            match name {
+                "NoNewPrivs" => assert_eq!(value, "1"),
+                "Seccomp" => assert_eq!(value, "2"),
+                _ => assert_eq!(value, "0000000000000000", "{line}"),
+            }
+        }
+        world.end().await;
+    });
+}
+
+#[test]
+fn outside_it_is_not_root_and_no_two_are_the_same() {
+    within(async {
+        let mut uids = Vec::new();
+        let mut worlds = Vec::new();
+        for name in ["uid-a", "uid-b"] {
+            let world = World::new().await;
+            let marker = marker(name);
+            let command = Command::new(["sh", "-c", "read line", &marker]).stdin();
+            let mut running = world.exec(command).await.unwrap();
+            let pid = process_with(&marker).await;
+            for field in ["Uid", "Gid"] {
+                let ids = status_field(pid, field).unwrap();
+                let ids: Vec<u32> = ids
+                    .split_whitespace()
+                    .map(|id| id.parse().unwrap())
+                    .collect();
+                assert!(
+                    ids.iter().all(|id| *id == ids[0] && *id != 0),
+                    "{field} {ids:?}"
+                );
+            }
+            uids.push(status_field(pid, "Uid").unwrap());
+            // The guest itself too: process 1 is the parent of every command.
+            let guest: u32 = status_field(pid, "PPid").unwrap().parse().unwrap();
+            assert_eq!(status_field(guest, "Uid"), status_field(pid, "Uid"));
+            assert_eq!(
+                status_field(pid, "NSpid")
+                    .unwrap()
+                    .split_whitespace()
+                    .count(),
+                2
+            );
+            drop(running.take_input());
+            rest(&mut running).await;
+            drop(running);
+            worlds.push(world);
+        }
+        match is_root() {
+            true => assert_ne!(uids[0], uids[1]),
+            false => {
+                let own = nix::unistd::geteuid().to_string();
+                assert!(
+                    uids.iter()
+                        .all(|uid| uid.split_whitespace().all(|id| id == own))
+                );
+            }
+        }
+        for world in worlds {
+            world.end().await;
+        }
+    });
+}
+
+#[test]
+fn new_files_belong_to_the_owner_of_the_workspace() {
+    within(async {
+        let folder = tempfile::tempdir().unwrap();
+        let owner = match is_root() {
+            true => (4242, 4343),
+            false => (
+                nix::unistd::geteuid().as_raw(),
+                nix::unistd::getegid().as_raw(),
+            ),
+        };
+        fs::create_dir(folder.path().join("theirs")).unwrap();
+        fs::write(folder.path().join("theirs/file"), "old").unwrap();
+        for path in ["", "theirs", "theirs/file"] {
+            chown(folder.path().join(path), Some(owner.0), Some(owner.1)).unwrap();
+        }
+        let sandbox = Sandbox::start(SandboxSpec::new(folder.path()))
+            .await
+            .unwrap();
+        let script = "mkdir made; echo x > made/file; ln -s x link; echo new > theirs/file; \
+                      echo x > theirs/more; stat -c %u:%g . theirs/file";
+        let captured = sandbox.run(Command::script(script)).await.unwrap();
+        assert!(captured.verdict.success(), "{captured:?}");
+        assert_eq!(captured.stdout, b"1000:1000\n1000:1000\n");
+        sandbox
+            .write_file("written/file", "x", WriteMode::Replace)
+            .await
+            .unwrap();
+        sandbox.end().await;
+        for path in [
+            "made",
+            "made/file",
+            "link",
+            "theirs/file",
+            "theirs/more",
+            "written/file",
+        ] {
+            let metadata = fs::symlink_metadata(folder.path().join(path)).unwrap();
+            assert_eq!((metadata.uid(), metadata.gid()), owner, "{path}");
+        }
+        assert_eq!(
+            fs::read(folder.path().join("theirs/file")).unwrap(),
+            b"new\n"
+        );
+    });
+}
+
+#[test]
+fn what_belongs_to_somebody_else_stays_theirs() {
+    within(async {
+        let world = World::new().await;
+        // The workspace belongs to whoever runs this; an ordinary user has no other to give to.
+        let stranger = world.path("stranger");
+        fs::write(&stranger, "theirs").unwrap();
+        if is_root() {
+            chown(&stranger, Some(4242), Some(4242)).unwrap();
+            assert_eq!(world.text("stat -c %u:%g stranger").await, "65534:65534\n");
+            assert!(!world.sh("echo mine > stranger").await.verdict.success());
+            assert!(!world.sh("chmod 777 stranger").await.verdict.success());
+        }
+        for script in [
+            "chown 0:0 stranger",
+            "chgrp 0 stranger",
+            "mknod device c 1 3",
+        ] {
+            assert!(!world.sh(script).await.verdict.success(), "{script}");
+        }
+        assert_eq!(fs::read(&stranger).unwrap(), b"theirs");
+        // A mode that means root's rights means nothing.
+        world.text("cp /bin/sh bad; chmod 6755 bad").await;
+        assert_eq!(world.text("./bad -c 'id -u'").await, "1000\n");
+        let owner = fs::metadata(world.path("bad")).unwrap().uid();
+        assert_eq!(owner, nix::unistd::geteuid().as_raw());
+        world.end().await;
+    });
+}

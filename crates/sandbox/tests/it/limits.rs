@@ -1,0 +1,308 @@
+//! Limits: each one reached, and what then happens; and what enforces it here.
+
+use std::fs;
+
+use bytes::Bytes;
+use sandbox::request::{RefusalKind, Status};
+use sandbox::{
+    Backend, Command, Enforcement, Enforcer, LimitKind, Sandbox, SandboxError, SandboxSpec, Verdict,
+};
+
+use crate::world::{
+    World, assert_refused, ended, eventually, groups_of, is_root, marker, process_with, rest, text,
+    until, within,
+};
+
+fn enforcement(world: &World, limit: LimitKind) -> Enforcement {
+    let all = &world.description().limits;
+    all.iter().find(|one| one.limit == limit).unwrap().clone()
+}
+
+fn killed(limit: LimitKind) -> Verdict {
+    Verdict {
+        status: Status::Signal(9),
+        limit: Some(limit),
+    }
+}
+
+#[test]
+fn every_limit_names_its_enforcer() {
+    within(async {
+        let world = World::new().await;
+        let all = &world.description().limits;
+        let names: Vec<_> = all.iter().map(|one| one.limit.name()).collect();
+        let expect = [
+            "memory",
+            "cpu",
+            "pids",
+            "disk",
+            "open files",
+            "wall time",
+            "output",
+        ];
+        assert_eq!(names, expect);
+        for one in all {
+            assert_ne!(one.enforcer, Enforcer::Nothing, "{one:?}");
+            // As root, control groups are there to be used.
+            assert!(one.is_full() || !is_root(), "{one:?}");
+        }
+        world.end().await;
+    });
+}
+
+#[test]
+fn memory() {
+    within(async {
+        let world = World::with(|spec| spec.limits.memory = 96 << 20).await;
+        let hungry = "perl -e '$x = \"x\" x (400 << 20); print length $x'";
+        let captured = world.sh(hungry).await;
+        let is_counted = enforcement(&world, LimitKind::Memory).enforcer != Enforcer::Rlimit;
+        if !is_counted {
+            // The allocation fails, and the program says so.
+            assert!(!is_root());
+            assert!(!captured.verdict.success() && captured.verdict.limit.is_none());
+            assert!(
+                text(&captured.stderr).contains("Out of memory"),
+                "{captured:?}"
+            );
+        } else {
+            assert_eq!(
+                captured.verdict.limit,
+                Some(LimitKind::Memory),
+                "{captured:?}"
+            );
+            // Files in memory count too: a tmpfs is no way around.
+            let script = "head -c 40M /dev/zero > /tmp/a; head -c 40M /dev/zero > ~/b; \
+                          perl -e '$x = \"x\" x (40 << 20); print length $x'";
+            let captured = world.sh(script).await;
+            assert_eq!(
+                captured.verdict.limit,
+                Some(LimitKind::Memory),
+                "{captured:?}"
+            );
+        }
+        assert!(!text(&captured.stdout).contains("419430400"));
+        // It hit the command, not the sandbox; and what fits still runs.
+        world.text("rm -f /tmp/a ~/b; echo still here").await;
+        assert_eq!(
+            world
+                .text("perl -e '$x = \"x\" x (20 << 20); print length $x'")
+                .await,
+            "20971520"
+        );
+        let ending = world.sandbox.end().await;
+        assert_eq!(ending.memory_kills > 0, is_counted);
+    });
+}
+
+#[test]
+fn processes() {
+    within(async {
+        let world = World::with(|spec| spec.limits.pids = 20).await;
+        // The shell itself is one; it waits for its children at the end.
+        let script = "i=0; while [ $i -lt 40 ]; do sleep 1000 & i=$((i+1)); done; wait";
+        let captured = world.sh(script).await;
+        assert!(!captured.verdict.success());
+        assert!(text(&captured.stderr).contains("fork"), "{captured:?}");
+        let stats = world.stats().await.unwrap();
+        // The guest's own share of processes and threads comes on top.
+        assert!((18..=24).contains(&stats.processes), "{stats:?}");
+        // Full: no further command, but the owner can still look and clean up.
+        let mut more = Vec::new();
+        let refused = loop {
+            let mut running = world.exec(Command::new(["sleep", "1000"])).await.unwrap();
+            tokio::select! {
+                outcome = running.next() => break outcome,
+                () = eventually("it runs", async || {
+                    world.stats().await.unwrap().processes > stats.processes + more.len() as u32
+                }) => more.push(running),
+            }
+            assert!(more.len() < 8);
+        };
+        assert_refused(refused, RefusalKind::Limit, "cannot start `sleep`");
+        let mode = sandbox::request::WriteMode::Replace;
+        world.write_file("file", "x", mode).await.unwrap();
+        assert_eq!(world.read_file("file", 0, None).await.unwrap().1, b"x");
+        world.end().await;
+    });
+}
+
+#[test]
+fn open_files() {
+    within(async {
+        let world = World::with(|spec| spec.limits.open_files = 64).await;
+        let script = "perl -e 'my @all; while (open my $f, \"<\", \"/dev/null\") { push @all, $f } \
+                      print scalar(@all) > 50, \" $!\"'";
+        assert_eq!(world.text(script).await, "1 Too many open files");
+        assert_eq!(world.text("ulimit -n; ulimit -Hn").await, "64\n64\n");
+        assert!(!world.sh("ulimit -n 65").await.verdict.success());
+        world.end().await;
+    });
+}
+
+#[test]
+fn disk() {
+    within(async {
+        let world = World::with(|spec| spec.limits.disk = 16 << 20).await;
+        fs::write(world.path("before"), vec![0; 8 << 20]).unwrap();
+        // Less than the limit is no offence.
+        world.text("head -c 8M /dev/zero > fits").await;
+        let many = "i=0; while :; do head -c 1M /dev/zero > f$i; i=$((i+1)); done";
+        assert_eq!(world.sh(many).await.verdict, killed(LimitKind::Disk));
+        // What it wrote is bounded, and tidying up is possible afterwards.
+        let size = |world: &World| -> u64 {
+            let entries = fs::read_dir(world.folder.path()).unwrap().flatten();
+            entries
+                .map(|entry| entry.metadata().map_or(0, |found| found.len()))
+                .sum()
+        };
+        assert!(size(&world) < 1 << 30, "{}", size(&world));
+        world.text("rm -f f*").await;
+        world.end().await;
+
+        // One file alone meets the limit as a signal; a removed one that is open still counts.
+        let world = World::with(|spec| spec.limits.disk = 16 << 20).await;
+        let captured = world
+            .run(Command::new(["dd", "if=/dev/zero", "of=one", "bs=1M"]))
+            .await;
+        assert_eq!(captured.unwrap().verdict.limit, Some(LimitKind::Disk));
+        assert_eq!(fs::metadata(world.path("one")).unwrap().len(), 16 << 20);
+        world.text("rm one").await;
+        let hidden = "exec 3>a 4>b; rm a b; head -c 12M /dev/zero >&3; head -c 12M /dev/zero >&4; \
+                      sleep 1000";
+        assert_eq!(world.sh(hidden).await.verdict, killed(LimitKind::Disk));
+        world.end().await;
+
+        // So do many files with nothing in them.
+        let world = World::with(|spec| spec.limits.disk = 4 << 20).await;
+        let script = "mkdir many; cd many; seq 20000 | xargs touch; sleep 1000";
+        assert_eq!(world.sh(script).await.verdict, killed(LimitKind::Disk));
+        world.end().await;
+    });
+}
+
+#[test]
+fn processors() {
+    within(async {
+        let world = World::with(|spec| spec.limits.cpus = 1.0).await;
+        let half = World::with(|spec| spec.limits.cpus = 0.5).await;
+        for (world, quota, name) in [(&world, 100_000, "cpu-whole"), (&half, 50_000, "cpu-half")] {
+            let marker = marker(name);
+            let command = Command::new(["sh", "-c", "read line", &marker]).stdin();
+            let mut running = world.exec(command).await.unwrap();
+            let pid = process_with(&marker).await;
+            let cpu = enforcement(world, LimitKind::Cpu);
+            match cpu.enforcer {
+                Enforcer::Affinity => {
+                    assert!(!is_root());
+                    let allowed = world.text("grep Cpus_allowed_list /proc/self/status").await;
+                    let list = allowed.split_whitespace().last().unwrap();
+                    assert!(list.parse::<u32>().is_ok(), "{allowed}");
+                    // A program must not be able to give itself more.
+                    let all = world.sh("taskset -p ffffffff $$").await;
+                    assert!(!all.verdict.success());
+                    assert_eq!(cpu.is_full(), quota == 100_000, "{cpu:?}");
+                }
+                _ => {
+                    let read = |folder: &std::path::PathBuf, name: &str| {
+                        fs::read_to_string(folder.join(name)).ok()
+                    };
+                    let groups = groups_of(pid);
+                    let version_1 = groups.iter().find_map(|folder| {
+                        let quota = read(folder, "cpu.cfs_quota_us")?;
+                        Some(format!(
+                            "{} {}",
+                            quota.trim(),
+                            read(folder, "cpu.cfs_period_us")?
+                        ))
+                    });
+                    let version_2 = || groups.iter().find_map(|folder| read(folder, "cpu.max"));
+                    let set = version_1.or_else(version_2).unwrap();
+                    assert_eq!(set.trim(), format!("{quota} 100000"));
+                    assert!(cpu.is_full());
+                }
+            }
+            drop(running.take_input());
+            rest(&mut running).await;
+        }
+        world.end().await;
+        half.end().await;
+    });
+}
+
+#[test]
+fn strict_limits_start_only_where_all_hold() {
+    within(async {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spec = SandboxSpec::new(folder.path());
+        spec.strict_limits = true;
+        spec.limits.cpus = 1.0;
+        match Sandbox::start(spec.clone()).await {
+            Ok(sandbox) => {
+                assert!(
+                    sandbox
+                        .description()
+                        .limits
+                        .iter()
+                        .all(Enforcement::is_full)
+                );
+                sandbox.end().await;
+            }
+            Err(SandboxError::Unenforced { limit, reason }) => {
+                assert!(!is_root());
+                assert_eq!(limit, LimitKind::Memory);
+                assert_eq!(
+                    reason,
+                    "each process by itself: no cgroup is delegated to this user"
+                );
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+        // Without walls nothing holds, and so nothing starts.
+        spec.backend = Backend::None;
+        let refused = Sandbox::start(spec).await;
+        assert!(
+            matches!(
+                refused,
+                Err(SandboxError::Unenforced {
+                    limit: LimitKind::Memory,
+                    ..
+                })
+            ),
+            "{refused:?}"
+        );
+    });
+}
+
+#[test]
+fn a_limit_that_ends_one_command_is_not_blamed_for_another() {
+    within(async {
+        let world = World::with(|spec| spec.limits.disk = 8 << 20).await;
+        let waits = Command::script("echo up; read line; exit 3").stdin();
+        let script = "trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done";
+        let mut other = world.exec(Command::script(script)).await.unwrap();
+        until(&mut other, "up").await;
+        other.remote().signal(libc::SIGTERM).await.unwrap();
+        assert_eq!(rest(&mut other).await.verdict, ended(Status::Code(7)));
+        let fill = "for i in 1 2 3 4 5 6; do head -c 4M /dev/zero > $i; done; sleep 1000";
+        assert_eq!(world.sh(fill).await.verdict, killed(LimitKind::Disk));
+        world.text("rm -f 1 2 3 4 5 6").await;
+        // A command after the kill that dies by itself died by itself.
+        assert_eq!(
+            world.sh("kill -KILL $$").await.verdict,
+            ended(Status::Signal(9))
+        );
+        let mut running = world.exec(waits).await.unwrap();
+        until(&mut running, "up").await;
+        let mut input = running.take_input().unwrap();
+        input.write(Bytes::from_static(b"go\n")).await.unwrap();
+        assert_eq!(rest(&mut running).await.verdict, ended(Status::Code(3)));
+        eventually("nothing runs any more", async || {
+            world.stats().await.unwrap().processes == 1
+        })
+        .await;
+        drop(running);
+        drop(other);
+        world.end().await;
+    });
+}

@@ -1,0 +1,23 @@
+//! Real sandboxes, asked everything that can be asked of them, as root and as an ordinary user.
+//!
+//! Each module is a feature. Where root and an ordinary user rightly differ, the test says so and
+//! asserts both; none passes by skipping.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+mod audit_log;
+mod exec;
+mod fidelity;
+mod files;
+mod identity;
+mod lifecycle;
+mod limits;
+mod network;
+mod ports;
+mod rootfs;
+mod search;
+mod shell;
+mod terminal;
+mod watch;
+mod without_walls;
+mod world;

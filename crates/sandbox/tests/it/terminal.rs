@@ -1,0 +1,137 @@
+//! Commands on a terminal: what they take for one, its size, its keys, its end.
+
+use bytes::Bytes;
+use sandbox::request::{Status, TerminalSize};
+use sandbox::{Command, Running};
+
+use crate::world::{World, ended, rest, text, until, within};
+
+const SIZE: TerminalSize = TerminalSize {
+    rows: 33,
+    columns: 121,
+};
+
+fn on_terminal(script: &str) -> Command {
+    Command::script(script).terminal(SIZE)
+}
+
+async fn press(running: &mut Running<'_>, keys: &'static [u8]) -> sandbox::Input {
+    let mut input = running.take_input().unwrap();
+    input.write(Bytes::from_static(keys)).await.unwrap();
+    input
+}
+
+#[test]
+fn a_command_sees_a_terminal_of_its_own() {
+    within(async {
+        let world = World::new().await;
+        let script = "for i in 0 1 2; do test -t $i && echo $i; done; stty size; tty; \
+                      : > /dev/tty && echo controlling; echo err >&2; exit 6";
+        let mut running = world.exec(on_terminal(script)).await.unwrap();
+        let captured = rest(&mut running).await;
+        let expect = "0\r\n1\r\n2\r\n33 121\r\n/dev/pts/0\r\ncontrolling\r\nerr\r\n";
+        assert_eq!(text(&captured.stdout), expect);
+        assert_eq!(text(&captured.stderr), "");
+        assert_eq!(captured.verdict, ended(Status::Code(6)));
+        // Without one there is none.
+        assert!(!world.sh(": > /dev/tty").await.verdict.success());
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_change_of_size_is_told() {
+    within(async {
+        let world = World::new().await;
+        let script = r#"exec perl -e '$| = 1; $SIG{WINCH} = sub { exec "stty size" };
+                        print "ready\n"; sleep 1 while 1'"#;
+        let mut running = world.exec(on_terminal(script)).await.unwrap();
+        until(&mut running, "ready").await;
+        let size = TerminalSize {
+            rows: 50,
+            columns: 200,
+        };
+        running.remote().resize(size).await.unwrap();
+        until(&mut running, "50 200").await;
+        assert_eq!(rest(&mut running).await.verdict, ended(Status::Code(0)));
+        // To a command without a terminal a size means nothing.
+        let mut running = world.exec(Command::new(["cat"]).stdin()).await.unwrap();
+        running.remote().resize(size).await.unwrap();
+        drop(running.take_input());
+        assert_eq!(rest(&mut running).await.verdict, ended(Status::Code(0)));
+        world.end().await;
+    });
+}
+
+#[test]
+fn keys_become_signals() {
+    within(async {
+        let world = World::new().await;
+        let waits = "echo ready; sleep 1000";
+        for (key, signal) in [(b"\x03", 2), (b"\x1c", 3)] {
+            let mut running = world.exec(on_terminal(waits)).await.unwrap();
+            until(&mut running, "ready").await;
+            let _input = press(&mut running, key).await;
+            let verdict = rest(&mut running).await.verdict;
+            assert_eq!(verdict, ended(Status::Signal(signal)));
+        }
+        let script = "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.01; done";
+        let mut running = world.exec(on_terminal(script)).await.unwrap();
+        until(&mut running, "ready").await;
+        let _input = press(&mut running, b"\x03").await;
+        until(&mut running, "caught").await;
+        assert_eq!(rest(&mut running).await.verdict, ended(Status::Code(5)));
+        world.end().await;
+    });
+}
+
+#[test]
+fn the_end_of_input_is_typed() {
+    within(async {
+        let world = World::new().await;
+        for typed in ["", "a line\n", "two\nlines\n", "no newline", "a\nb"] {
+            let script = "stty -echo; echo ready; cat; echo over";
+            let mut running = world.exec(on_terminal(script)).await.unwrap();
+            until(&mut running, "ready").await;
+            let mut input = running.take_input().unwrap();
+            input
+                .write(Bytes::from_static(typed.as_bytes()))
+                .await
+                .unwrap();
+            drop(input);
+            let captured = rest(&mut running).await;
+            let shown = typed.replace('\n', "\r\n");
+            assert!(
+                text(&captured.stdout).ends_with(&format!("{shown}over\r\n")),
+                "{captured:?}"
+            );
+            assert_eq!(captured.verdict, ended(Status::Code(0)));
+        }
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_terminal_carries_much_and_its_children_hold_nobody_up() {
+    within(async {
+        let world = World::new().await;
+        let script = "stty -opost; sleep 1000 & head -c 3000000 /dev/zero";
+        let mut running = world.exec(on_terminal(script)).await.unwrap();
+        assert_eq!(rest(&mut running).await.stdout.len(), 3_000_000);
+        // Many terminals at once, each its own.
+        let mut all = Vec::new();
+        for _ in 0..20 {
+            let running = world.exec(on_terminal("tty; read line")).await.unwrap();
+            all.push(running);
+        }
+        let mut names = Vec::new();
+        for running in &mut all {
+            names.push(until(running, "\n").await);
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 20);
+        drop(all);
+        world.end().await;
+    });
+}

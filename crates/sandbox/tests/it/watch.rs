@@ -1,0 +1,91 @@
+//! Watching for changes, made inside or outside, also in folders that did not exist before.
+
+use std::fs;
+
+use sandbox::Batches;
+use sandbox::request::{Change, ChangeKind, Raw, RefusalKind};
+
+use crate::world::{World, assert_refused, within};
+
+/// Reads until this change was seen.
+async fn see(changes: &mut Batches<Change>, path: &str, kind: ChangeKind) {
+    let expect = Change {
+        path: Raw::from(path),
+        kind,
+    };
+    loop {
+        let some = changes.next().await.unwrap().expect("the watch stands");
+        if some.contains(&expect) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn changes_are_seen_wherever_they_happen() {
+    within(async {
+        use ChangeKind::{Created, Modified, Removed};
+        let world = World::new().await;
+        fs::create_dir_all(world.path("old/deep")).unwrap();
+        let mut changes = world.watch(".").await.unwrap();
+        // Each change after the one before was seen, so that none hides another.
+        world.text("echo 1 > file").await;
+        see(&mut changes, "file", Created).await;
+        world.text("echo 2 >> file").await;
+        see(&mut changes, "file", Modified).await;
+        world.text("mv file other").await;
+        see(&mut changes, "other", Created).await;
+        world.text("rm other").await;
+        see(&mut changes, "other", Removed).await;
+        world.text("echo > old/deep/file").await;
+        see(&mut changes, "old/deep/file", Created).await;
+        // A file in a folder that is made in the same breath.
+        world
+            .text("mkdir -p new/deeper; echo > new/deeper/file")
+            .await;
+        see(&mut changes, "new/deeper/file", Created).await;
+        world.text("echo 1 >> new/deeper/file").await;
+        see(&mut changes, "new/deeper/file", Modified).await;
+        world.text("rm -r new").await;
+        see(&mut changes, "new", Removed).await;
+        // What the owner does through the guest or on the host counts too.
+        world
+            .write_file("written", "x", sandbox::request::WriteMode::Replace)
+            .await
+            .unwrap();
+        see(&mut changes, "written", Created).await;
+        fs::write(world.path("outside"), "x").unwrap();
+        see(&mut changes, "outside", Created).await;
+        drop(changes);
+        world.end().await;
+    });
+}
+
+#[test]
+fn many_watches_stand_side_by_side_and_end_when_dropped() {
+    within(async {
+        let world = World::new().await;
+        fs::create_dir(world.path("a")).unwrap();
+        fs::write(world.path("file"), "").unwrap();
+        // More than the kernel gives one user at once, one after the other.
+        for _ in 0..300 {
+            world.watch("a").await.unwrap();
+        }
+        let mut a = world.watch("a").await.unwrap();
+        let mut all = world.watch(".").await.unwrap();
+        world.text("touch a/new").await;
+        see(&mut a, "new", ChangeKind::Created).await;
+        see(&mut all, "a/new", ChangeKind::Created).await;
+        let mut file = world.watch("file").await.unwrap();
+        world.text("echo 1 > file").await;
+        see(&mut file, "", ChangeKind::Modified).await;
+        let refused = world.watch("nowhere").await;
+        assert_refused(
+            refused,
+            RefusalKind::NotFound,
+            "cannot watch `/workspace/nowhere`",
+        );
+        drop((a, all, file));
+        world.end().await;
+    });
+}

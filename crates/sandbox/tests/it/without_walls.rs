@@ -1,0 +1,54 @@
+//! No walls, for people who insist: the same handle, no protection, and nothing left behind.
+
+use std::time::Duration;
+
+use sandbox::request::Status;
+use sandbox::{Backend, Command, Enforcer, LimitKind};
+
+use crate::world::{
+    World, ended, eventually, marker, process_with, processes_with, text, until, within,
+};
+
+#[test]
+fn commands_run_as_the_caller_and_end_with_the_handle() {
+    within(async {
+        let world = World::with(|spec| {
+            spec.backend = Backend::None;
+            spec.env = vec![("PATH".into(), "/usr/bin:/bin".into())];
+        })
+        .await;
+        assert_eq!(world.description().backend, "none");
+        assert!(world.description().walls.is_empty());
+        for one in &world.description().limits {
+            let expect = match one.limit {
+                LimitKind::WallTime | LimitKind::Output => Enforcer::Guest,
+                _ => Enforcer::Nothing,
+            };
+            assert_eq!(one.enforcer, expect, "{one:?}");
+        }
+        let own = format!("{}\n", nix::unistd::geteuid());
+        assert_eq!(world.text("id -u").await, own);
+        let folder = world.folder.path().canonicalize().unwrap();
+        assert_eq!(world.text("pwd").await, format!("{}\n", folder.display()));
+        let command =
+            Command::script("echo up; sleep 1000").timeout(Some(Duration::from_millis(200)));
+        let captured = world.run(command).await.unwrap();
+        assert_eq!(text(&captured.stdout), "up\n");
+        assert_eq!(captured.verdict.limit, Some(LimitKind::WallTime));
+        assert_eq!(world.sh("exit 3").await.verdict, ended(Status::Code(3)));
+
+        let marker = marker("no-walls");
+        let script = "echo up; read line";
+        let command = Command::new(["sh", "-c", script, &marker]).stdin();
+        let mut running = world.exec(command).await.unwrap();
+        until(&mut running, "up").await;
+        process_with(&marker).await;
+        drop(running.take_input());
+        drop(running);
+        world.end().await;
+        eventually("nothing is left", async || {
+            processes_with(&marker).is_empty()
+        })
+        .await;
+    });
+}

@@ -1,0 +1,236 @@
+//! A sandbox to test, its workspace, and what of it can be seen from outside.
+
+use std::fs;
+use std::future::Future;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use sandbox::request::{Refusal, RefusalKind, Status};
+use sandbox::{Captured, Command, Output, Running, Sandbox, SandboxError, SandboxSpec, Verdict};
+use tempfile::TempDir;
+
+/// Past this a test hangs. No test comes near it.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// Runs a test to its end, or fails it as hanging.
+pub(crate) fn within(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(async {
+            tokio::time::timeout(PATIENCE, test)
+                .await
+                .expect("the test hangs");
+        });
+}
+
+/// Waits for a condition that has no event.
+pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let give_up = Instant::now() + PATIENCE / 2;
+    while !condition().await {
+        assert!(Instant::now() < give_up, "never came about: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(crate) fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// Text that no other process of this machine has in its arguments.
+pub(crate) fn marker(name: &str) -> String {
+    format!("hotcell-it-{name}-{}", std::process::id())
+}
+
+/// A sandbox and its workspace.
+pub(crate) struct World {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) folder: TempDir,
+}
+
+impl Deref for World {
+    type Target = Sandbox;
+
+    fn deref(&self) -> &Sandbox {
+        &self.sandbox
+    }
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub(crate) async fn with(change: impl FnOnce(&mut SandboxSpec)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spec = SandboxSpec::new(folder.path());
+        change(&mut spec);
+        let sandbox = Sandbox::start(spec).await.unwrap();
+        Self { sandbox, folder }
+    }
+
+    /// A path of the workspace, on the host.
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) async fn sh(&self, script: &str) -> Captured {
+        self.run(Command::script(script)).await.unwrap()
+    }
+
+    /// What a script prints; it must succeed.
+    pub(crate) async fn text(&self, script: &str) -> String {
+        let captured = self.sh(script).await;
+        assert!(captured.verdict.success(), "{script}: {captured:?}");
+        text(&captured.stdout)
+    }
+
+    pub(crate) async fn end(self) {
+        self.sandbox.end().await;
+    }
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+pub(crate) fn ended(status: Status) -> Verdict {
+    Verdict {
+        status,
+        limit: None,
+    }
+}
+
+#[track_caller]
+pub(crate) fn refusal<T: std::fmt::Debug>(outcome: Result<T, SandboxError>) -> Refusal {
+    match outcome {
+        Err(SandboxError::Refused(refusal)) => refusal,
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
+
+#[track_caller]
+pub(crate) fn assert_refused<T: std::fmt::Debug>(
+    outcome: Result<T, SandboxError>,
+    kind: RefusalKind,
+    says: &str,
+) {
+    let refusal = refusal(outcome);
+    assert_eq!(refusal.kind, kind, "{refusal}");
+    assert!(refusal.message.contains(says), "{refusal}");
+}
+
+/// Reads until standard output contains `expect`.
+pub(crate) async fn until(running: &mut Running<'_>, expect: &str) -> String {
+    let mut seen = Vec::new();
+    loop {
+        match running.next().await.unwrap() {
+            Output::Stdout(bytes) => seen.extend_from_slice(&bytes),
+            Output::Stderr(bytes) => panic!("{}", String::from_utf8_lossy(&bytes)),
+            Output::Ended(verdict) => panic!("{verdict:?} after {}", text(&seen)),
+        }
+        let so_far = String::from_utf8_lossy(&seen);
+        if so_far.contains(expect) {
+            return so_far.into_owned();
+        }
+    }
+}
+
+/// Reads to the end.
+pub(crate) async fn rest(running: &mut Running<'_>) -> Captured {
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    loop {
+        match running.next().await.unwrap() {
+            Output::Stdout(bytes) => stdout.extend_from_slice(&bytes),
+            Output::Stderr(bytes) => stderr.extend_from_slice(&bytes),
+            Output::Ended(verdict) => {
+                return Captured {
+                    stdout,
+                    stderr,
+                    verdict,
+                };
+            }
+        }
+    }
+}
+
+/// Processes of the machine, as the host sees them, with this text as one of their arguments.
+pub(crate) fn processes_with(marker: &str) -> Vec<u32> {
+    let marker = marker.as_bytes();
+    fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| {
+            fs::read(format!("/proc/{pid}/cmdline"))
+                .unwrap_or_default()
+                .split(|byte| *byte == 0)
+                .any(|argument| argument == marker)
+        })
+        .collect()
+}
+
+/// The one process with this argument.
+pub(crate) async fn process_with(marker: &str) -> u32 {
+    let mut found = Vec::new();
+    eventually("a process with the marker", async || {
+        found = processes_with(marker);
+        found.len() == 1
+    })
+    .await;
+    found[0]
+}
+
+/// A field of `/proc/PID/status`.
+pub(crate) fn status_field(pid: u32, field: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    Some(line.trim().to_owned())
+}
+
+/// The control group folders that a process is in, if this machine shows any.
+pub(crate) fn groups_of(pid: u32) -> Vec<PathBuf> {
+    let memberships = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mut folders = Vec::new();
+    for line in memberships.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let Some(name) = Path::new(path).file_name() else {
+            continue;
+        };
+        if !name.to_string_lossy().starts_with("hotcell-") {
+            continue;
+        }
+        for mount in mounts.lines() {
+            let (Some(point), Some((_, kind))) = (mount.split(' ').nth(4), mount.split_once(" - "))
+            else {
+                continue;
+            };
+            let is_it = match controllers {
+                "" => kind.starts_with("cgroup2"),
+                names => {
+                    kind.starts_with("cgroup ") && names.split(',').all(|one| kind.contains(one))
+                }
+            };
+            // The mount may show a part of the hierarchy only.
+            let whole = Path::new(point).join(path.trim_start_matches('/'));
+            let part = Path::new(point).join(name);
+            folders.extend(
+                [whole, part]
+                    .into_iter()
+                    .find(|folder| is_it && folder.is_dir()),
+            );
+        }
+    }
+    folders.sort();
+    folders.dedup();
+    folders
+}

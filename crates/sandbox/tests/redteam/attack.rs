@@ -1,0 +1,134 @@
+//! One line of the list of attacks, as data.
+
+use std::pin::Pin;
+
+use sandbox::{LimitKind, SandboxError, SandboxSpec, Verdict};
+
+use crate::scene::{Props, Scene};
+
+/// What was found, or what is wrong.
+pub(crate) type Finding<T = ()> = Result<T, String>;
+
+/// A driver's work.
+pub(crate) type Driven<'a> = Pin<Box<dyn Future<Output = Finding<Outcome>> + Send + 'a>>;
+
+/// An attack and what must come of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Attack {
+    /// The line of the list.
+    pub(crate) number: u32,
+    /// What the hostile program calls it.
+    pub(crate) name: &'static str,
+    pub(crate) expect: Expect,
+    /// Changes the sandbox before it starts.
+    pub(crate) tune: fn(&mut SandboxSpec, &Props),
+    /// Plays the host's part; [`run`] for attacks in which the host only looks on.
+    pub(crate) drive: fn(&Scene) -> Driven<'_>,
+    /// Looks at the world afterwards, beside what is looked at after every attack.
+    pub(crate) outside: fn(&Scene, &Outcome) -> Finding,
+}
+
+/// How an attack must end. Wherever it ends, it must not have printed `BREACH`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Expect {
+    /// It ran to its end and every attempt failed.
+    Held,
+    /// A limit of this kind ended it.
+    Limit(LimitKind),
+    /// Either: what holds differs with the machine.
+    HeldOrLimit(LimitKind),
+    /// The driver and the look outside say what is right.
+    Driven,
+    /// As `Driven`, and the sandbox need not serve afterwards.
+    DrivenToItsEnd,
+}
+
+impl Expect {
+    /// Whether the same sandbox must go on serving.
+    pub(crate) fn survives(self) -> bool {
+        self != Self::DrivenToItsEnd
+    }
+}
+
+/// What an attack printed and how it ended.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    /// Nothing, when the sandbox went away.
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) error: Option<String>,
+}
+
+impl Outcome {
+    /// What a driver found good by itself.
+    pub(crate) fn nothing() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn from_run(run: Result<sandbox::Captured, SandboxError>) -> Self {
+        match run {
+            Ok(captured) => Self {
+                stdout: captured.stdout,
+                stderr: captured.stderr,
+                verdict: Some(captured.verdict),
+                error: None,
+            },
+            Err(error) => Self {
+                error: Some(error.to_string()),
+                ..Self::default()
+            },
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    pub(crate) fn lines(&self, prefix: &str) -> Vec<String> {
+        let text = self.text();
+        let lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
+        lines.map(|line| line.trim().to_owned()).collect()
+    }
+}
+
+/// Runs the attack with the arguments that every attack gets.
+pub(crate) fn run(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let command = scene.hostile(scene.attack.name, &[]);
+        Ok(Outcome::from_run(scene.sandbox().run(command).await))
+    })
+}
+
+impl Attack {
+    pub(crate) const fn new(number: u32, name: &'static str) -> Self {
+        Self {
+            number,
+            name,
+            expect: Expect::Held,
+            tune: |_, _| {},
+            drive: run,
+            outside: |_, _| Ok(()),
+        }
+    }
+
+    pub(crate) const fn expect(mut self, expect: Expect) -> Self {
+        self.expect = expect;
+        self
+    }
+
+    pub(crate) const fn tune(mut self, tune: fn(&mut SandboxSpec, &Props)) -> Self {
+        self.tune = tune;
+        self
+    }
+
+    pub(crate) const fn drive(mut self, drive: fn(&Scene) -> Driven<'_>) -> Self {
+        self.drive = drive;
+        self
+    }
+
+    pub(crate) const fn outside(mut self, outside: fn(&Scene, &Outcome) -> Finding) -> Self {
+        self.outside = outside;
+        self
+    }
+}

@@ -1,0 +1,69 @@
+//! Line 23, as far as it concerns the walls: configuration that a program inside plants in the
+//! workspace is data to the host, whatever the host then does with the sandbox.
+
+use sandbox::request::{List, Search, WriteMode};
+
+use crate::attack::{Attack, Driven, Finding, Outcome};
+use crate::scene::{Scene, within};
+
+pub(crate) const ATTACKS: &[Attack] = &[Attack::new(23, "plant-configuration")
+    .drive(used_by_the_host)
+    .outside(the_trap_is_unsprung)];
+
+fn used_by_the_host(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let outcome = scene.run("plant-configuration", &[]).await;
+        let sandbox = scene.sandbox();
+        let list = List {
+            path: ".".into(),
+            depth: 9,
+            ignore: true,
+            limit: 1000,
+        };
+        let listed = within("list", async { sandbox.list(list).await?.collect().await }).await?;
+        let search = Search {
+            path: ".".into(),
+            pattern: "touch".into(),
+            case_insensitive: false,
+            globs: Vec::new(),
+            ignore: true,
+            context: 1,
+            limit: 1000,
+        };
+        within("search", async {
+            sandbox.search(search).await?.collect().await
+        })
+        .await?;
+        let option = listed
+            .0
+            .iter()
+            .any(|entry| entry.path.0 == b"--upload-pack=touch");
+        if !option {
+            return Err("the listing has lost a file whose name looks like an option".into());
+        }
+        for path in [
+            ".git/config",
+            ".env",
+            "--upload-pack=touch",
+            "nested/.git/hooks/pre-commit",
+        ] {
+            within("read", sandbox.read_file(path, 0, None)).await?;
+            within(
+                "write",
+                sandbox.write_file(path, &b"new"[..], WriteMode::Replace),
+            )
+            .await?;
+            within("stat", sandbox.stat(path)).await?;
+        }
+        within("rename", sandbox.rename(".git/config", ".git/old")).await?;
+        within("remove", sandbox.remove(".git", true)).await?;
+        Ok(outcome)
+    })
+}
+
+fn the_trap_is_unsprung(scene: &Scene, _: &Outcome) -> Finding {
+    match scene.props.path("trap").exists() {
+        true => Err("something from the workspace ran on the host".into()),
+        false => Ok(()),
+    }
+}

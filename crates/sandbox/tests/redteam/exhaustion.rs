@@ -1,0 +1,421 @@
+//! Lines 42 to 50. Limits are small, so that they are reached soon; each is looked at from outside
+//! where the machine shows it.
+
+use std::time::Duration;
+
+use sandbox::{Enforcement, Enforcer, LimitKind, SandboxSpec};
+
+use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
+use crate::outside::{group, number, processes_in, processors, size_of, threads};
+use crate::scene::{Props, Scene, finish, within};
+use crate::suite::{nobody_left, serves};
+
+const PIDS: u32 = 32;
+/// The guest's own, on top of what commands may have.
+const GUEST_PIDS: usize = 4;
+const MEMORY: u64 = 128 << 20;
+const DISK: u64 = 32 << 20;
+const INODES: u64 = DISK / 4096;
+const OPEN_FILES: u64 = 64;
+
+/// How far past its limit the disk may get before the guard looks: no kernel keeps it.
+const DISK_SLACK: u64 = 96 << 20;
+
+const MEMORY_HELD: Expect = Expect::HeldOrLimit(LimitKind::Memory);
+const DISK_HELD: Expect = Expect::Limit(LimitKind::Disk);
+
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack::new(42, "fork-bomb")
+        .tune(small)
+        .expect(Expect::Driven)
+        .drive(fork_bomb),
+    Attack::new(42, "fork-bomb-sessions")
+        .tune(small)
+        .expect(Expect::DrivenToItsEnd)
+        .drive(lost_bomb),
+    Attack::new(43, "memory")
+        .tune(small)
+        .drive(memory)
+        .expect(MEMORY_HELD),
+    Attack::new(43, "memory-many")
+        .tune(roomy)
+        .drive(memory_of_many)
+        .expect(MEMORY_HELD),
+    Attack::new(43, "memory-shared")
+        .tune(small)
+        .drive(memory)
+        .expect(MEMORY_HELD),
+    Attack::new(43, "memory-file")
+        .tune(small)
+        .drive(memory)
+        .expect(MEMORY_HELD),
+    Attack::new(43, "memory-sockets")
+        .tune(small)
+        .drive(memory)
+        .expect(MEMORY_HELD),
+    Attack::new(44, "tmpfs")
+        .tune(small)
+        .drive(memory_file_systems)
+        .expect(MEMORY_HELD),
+    Attack::new(50, "sysv-shared-memory")
+        .tune(small)
+        .drive(nobodys_memory)
+        .expect(MEMORY_HELD),
+    Attack::new(50, "sysv-semaphores")
+        .tune(small)
+        .drive(nobodys_memory)
+        .expect(MEMORY_HELD),
+    Attack::new(50, "sysv-messages")
+        .tune(small)
+        .drive(nobodys_memory)
+        .expect(MEMORY_HELD),
+    Attack::new(45, "disk")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD)
+        .outside(disk_kept),
+    Attack::new(45, "disk-unlinked")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD)
+        .outside(disk_kept),
+    Attack::new(45, "disk-locked-folder")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD)
+        .outside(disk_kept),
+    Attack::new(45, "disk-deep")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD),
+    Attack::new(45, "disk-undumpable")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD),
+    Attack::new(45, "disk-in-flight")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD),
+    Attack::new(45, "disk-mapped")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD),
+    Attack::new(45, "disk-allocate")
+        .tune(small)
+        .drive(allocate)
+        .expect(Expect::Driven)
+        .outside(disk_kept),
+    Attack::new(45, "disk-again")
+        .tune(small)
+        .drive(rounds)
+        .expect(Expect::Driven)
+        .outside(disk_kept),
+    Attack::new(46, "inodes")
+        .tune(small)
+        .drive(inodes)
+        .expect(DISK_HELD)
+        .outside(names_kept),
+    Attack::new(47, "open-files")
+        .tune(few_files)
+        .drive(open_files),
+    Attack::new(47, "terminals"),
+    Attack::new(47, "watches"),
+    Attack::new(48, "threads")
+        .tune(small)
+        .expect(Expect::Driven)
+        .drive(many_threads),
+    Attack::new(49, "spin")
+        .tune(half_a_processor)
+        .drive(spin)
+        .expect(Expect::Limit(LimitKind::WallTime)),
+    Attack::new(49, "spin-daemon")
+        .tune(two_seconds)
+        .drive(outlive)
+        .expect(Expect::DrivenToItsEnd),
+    Attack::new(49, "affinity").tune(half_a_processor),
+];
+
+fn small(spec: &mut SandboxSpec, _: &Props) {
+    spec.limits.pids = PIDS;
+    spec.limits.memory = MEMORY;
+    spec.limits.disk = DISK;
+}
+
+/// Processes enough for many small ones.
+fn roomy(spec: &mut SandboxSpec, props: &Props) {
+    small(spec, props);
+    spec.limits.pids = 256;
+}
+
+fn few_files(spec: &mut SandboxSpec, _: &Props) {
+    spec.limits.open_files = OPEN_FILES;
+}
+
+fn half_a_processor(spec: &mut SandboxSpec, _: &Props) {
+    spec.limits.cpus = 0.5;
+}
+
+fn two_seconds(spec: &mut SandboxSpec, _: &Props) {
+    spec.limits.wall = Some(Duration::from_secs(2));
+}
+
+/// What the sandbox says about a limit of its own.
+fn enforcement(scene: &Scene, limit: LimitKind) -> Finding<Enforcement> {
+    let all = &scene.sandbox().description().limits;
+    let found = all.iter().find(|enforcement| enforcement.limit == limit);
+    found
+        .cloned()
+        .ok_or_else(|| format!("nothing is said about {}", limit.name()))
+}
+
+fn has_group(scene: &Scene, limit: LimitKind) -> Finding<bool> {
+    let enforcer = enforcement(scene, limit)?.enforcer;
+    Ok(matches!(enforcer, Enforcer::CgroupV1 | Enforcer::CgroupV2))
+}
+
+/// A file of the sandbox's control group, which the host's owner can read.
+fn group_number(scene: &Scene, controller: &str, files: &[&str]) -> Finding<u64> {
+    let pids = processes_in(&scene.pid_namespace);
+    let folder = pids.iter().find_map(|pid| group(*pid, controller));
+    let folder = folder.ok_or_else(|| format!("no {controller} group"))?;
+    let found = files.iter().find_map(|file| number(&folder.join(file)));
+    found.ok_or_else(|| format!("no number in {}", folder.display()))
+}
+
+/// Processes and threads of the sandbox, seen from outside, are within the limit.
+fn count_processes(scene: &Scene) -> Finding {
+    let pids = processes_in(&scene.pid_namespace);
+    let count = threads(&pids);
+    if pids.len() < 2 && count < PIDS as usize / 2 {
+        return Err(format!("only {count} processes: the attack did not begin"));
+    }
+    if count > PIDS as usize + GUEST_PIDS {
+        return Err(format!("{count} processes and threads, {PIDS} are allowed"));
+    }
+    if has_group(scene, LimitKind::Pids)? {
+        let most = group_number(scene, "pids", &["pids.max"])?;
+        let now = group_number(scene, "pids", &["pids.current"])?;
+        if most != PIDS as u64 + GUEST_PIDS as u64 || now > most {
+            return Err(format!("the group has {now} of {most} processes"));
+        }
+    }
+    Ok(())
+}
+
+/// A full sandbox can still be looked into.
+async fn files_answer(scene: &Scene) -> Finding {
+    within("stat while full", scene.sandbox().stat("hostile")).await?;
+    within(
+        "read while full",
+        scene.sandbox().read_file("hostile", 0, Some(16)),
+    )
+    .await?;
+    Ok(())
+}
+
+fn fork_bomb(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let (running, outcome) = scene.start("fork-bomb", &[], "FULL").await?;
+        count_processes(scene)?;
+        files_answer(scene).await?;
+        count_processes(scene)?;
+        within("kill", running.remote().signal(libc::SIGKILL)).await?;
+        finish(running, outcome).await
+    })
+}
+
+/// Each process in a session of its own: no one signal reaches them, only the end of the sandbox.
+fn lost_bomb(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let (running, outcome) = scene.start("fork-bomb-sessions", &[], "FULL").await?;
+        count_processes(scene)?;
+        files_answer(scene).await?;
+        within("kill", running.remote().signal(libc::SIGKILL)).await?;
+        let outcome = finish(running, outcome).await?;
+        files_answer(scene).await?;
+        Ok(outcome)
+    })
+}
+
+fn many_threads(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let more = [("pids", PIDS.to_string())];
+        let (running, outcome) = scene.start("threads", &more, "FULL").await?;
+        count_processes(scene)?;
+        files_answer(scene).await?;
+        within("kill", running.remote().signal(libc::SIGKILL)).await?;
+        finish(running, outcome).await
+    })
+}
+
+/// Four times the limit.
+fn memory(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let outcome = scene
+            .run(scene.attack.name, &[("bytes", (4 * MEMORY).to_string())])
+            .await;
+        memory_kept(scene)?;
+        Ok(outcome)
+    })
+}
+
+/// What no process holds stays when the command has ended; the guest must live with that.
+fn nobodys_memory(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let more = [("bytes", (4 * MEMORY).to_string())];
+        let outcome = scene.run(scene.attack.name, &more).await;
+        for _ in 0..20 {
+            serves(scene.sandbox())
+                .await
+                .map_err(|problem| format!("with the memory still taken: {problem}"))?;
+        }
+        memory_kept(scene)?;
+        Ok(outcome)
+    })
+}
+
+/// Where no group counts them together, the sandbox says that each process is limited by itself,
+/// and so this attack, of processes that are small by themselves, is no breach of what was said.
+fn memory_of_many(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let outcome = scene
+            .run(scene.attack.name, &[("bytes", (4 * MEMORY).to_string())])
+            .await;
+        memory_kept(scene)?;
+        let memory = enforcement(scene, LimitKind::Memory)?;
+        if memory.enforcer == Enforcer::Rlimit {
+            memory
+                .caveat
+                .ok_or("a limit for each process is said to be one for all")?;
+            let stdout = b"HELD each process by itself\n".to_vec();
+            return Ok(Outcome { stdout, ..outcome });
+        }
+        Ok(outcome)
+    })
+}
+
+fn memory_file_systems(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let outcome = scene.run("tmpfs", &[("bytes", MEMORY.to_string())]).await;
+        memory_kept(scene)?;
+        // Nobody's memory stays until it is removed; the host can do that from outside.
+        for number in 0..64 {
+            for folder in ["/tmp", "/dev/shm", "/home/hotcell", "/run"] {
+                let path = format!("{folder}/hoard-{number}");
+                let _ = within("remove", scene.sandbox().remove(path, false)).await;
+            }
+        }
+        Ok(outcome)
+    })
+}
+
+fn memory_kept(scene: &Scene) -> Finding {
+    if !has_group(scene, LimitKind::Memory)? {
+        return Ok(());
+    }
+    let files = ["memory.max_usage_in_bytes", "memory.peak"];
+    match group_number(scene, "memory", &files)? {
+        peak if peak > MEMORY => Err(format!("{peak} bytes of memory, {MEMORY} are allowed")),
+        _ => Ok(()),
+    }
+}
+
+fn disk(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let more = [("bytes", (8 * DISK).to_string())];
+        Ok(scene.run(scene.attack.name, &more).await)
+    })
+}
+
+fn allocate(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let more = [
+            ("bytes", (32 * DISK).to_string()),
+            ("each", (DISK - 4096).to_string()),
+        ];
+        Ok(scene.run(scene.attack.name, &more).await)
+    })
+}
+
+/// Commands that are each ended for the disk must not get further and further together.
+fn rounds(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let mut all = Outcome::nothing();
+        for round in 0..8 {
+            let more = [
+                ("bytes", (4 * DISK).to_string()),
+                ("round", round.to_string()),
+            ];
+            let outcome = scene.run(scene.attack.name, &more).await;
+            all.stdout.extend_from_slice(&outcome.stdout);
+        }
+        Ok(all)
+    })
+}
+
+fn disk_kept(scene: &Scene, _: &Outcome) -> Finding {
+    let program = std::fs::metadata(crate::scene::hostile_program()).map_or(0, |file| file.len());
+    match size_of(&scene.props.workspace).0.saturating_sub(program) {
+        bytes if bytes > DISK + DISK_SLACK => {
+            Err(format!("{bytes} bytes are on the disk, {DISK} are allowed"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn inodes(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move { Ok(scene.run("inodes", &[("inodes", INODES.to_string())]).await) })
+}
+
+fn names_kept(scene: &Scene, _: &Outcome) -> Finding {
+    match size_of(&scene.props.workspace).1 {
+        names if names > 4 * INODES => Err(format!("{names} names, {INODES} are allowed")),
+        _ => Ok(()),
+    }
+}
+
+fn open_files(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        Ok(scene
+            .run("open-files", &[("files", OPEN_FILES.to_string())])
+            .await)
+    })
+}
+
+fn spin(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let command = scene
+            .hostile("spin", &[])
+            .timeout(Some(Duration::from_secs(1)));
+        let running = within("exec", scene.sandbox().exec(command)).await?;
+        let share = match has_group(scene, LimitKind::Cpu)? {
+            true => {
+                let quota = group_number(scene, "cpu", &["cpu.cfs_quota_us"]);
+                let period = group_number(scene, "cpu", &["cpu.cfs_period_us"]);
+                match (quota, period) {
+                    (Ok(quota), Ok(period)) => quota as f64 / period as f64,
+                    // Version 2 has both in one file, which is not a number.
+                    _ => 0.5,
+                }
+            }
+            // Whole processors only, and the sandbox says so.
+            false => {
+                let pids = processes_in(&scene.pid_namespace);
+                pids.iter().map(|pid| processors(*pid)).max().unwrap_or(0) as f64 / 2.0
+            }
+        };
+        if share > 0.5 {
+            return Err(format!("{share} of the processors"));
+        }
+        finish(running, Outcome::nothing()).await
+    })
+}
+
+/// The sandbox's own time is over: everything in it ends, though the host asks for nothing.
+fn outlive(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let outcome = scene.run("spin-daemon", &[]).await;
+        nobody_left(&scene.props.marker).await?;
+        Ok(outcome)
+    })
+}

@@ -1,0 +1,317 @@
+//! Lines 1 to 17.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use sandbox::request::{List, Search, WriteMode};
+use sandbox::{Command, Sandbox, SandboxError};
+use tokio::time::timeout;
+
+use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
+use crate::outside::setuid_files;
+use crate::scene::{Scene, finish, is_root};
+
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack::new(1, "dot-dot"),
+    Attack::new(2, "absolute-path"),
+    Attack::new(3, "prefix-sibling"),
+    Attack::new(4, "symlink-leaf").drive(then_by_the_host),
+    Attack::new(5, "symlink-parent").drive(then_by_the_host),
+    Attack::new(6, "dangling-symlink").drive(then_by_the_host),
+    Attack::new(7, "swap-leaf")
+        .expect(Expect::Driven)
+        .drive(swapped_while_the_host_works),
+    Attack::new(8, "swap-parent")
+        .expect(Expect::Driven)
+        .drive(swapped_while_the_host_works),
+    Attack::new(7, "swap-fifo")
+        .expect(Expect::Driven)
+        .drive(searched_while_swapped),
+    Attack::new(9, "hard-link"),
+    Attack::new(10, "proc-self-root"),
+    Attack::new(11, "proc-1"),
+    Attack::new(12, "descriptors").drive(descriptors_of_a_command),
+    Attack::new(12, "descriptors").drive(descriptors_of_a_shell_command),
+    Attack::new(13, "protected").outside(nothing_protected_was_made),
+    Attack::new(14, "alias"),
+    Attack::new(15, "device"),
+    Attack::new(15, "planted-device")
+        .expect(Expect::Driven)
+        .drive(planted_device),
+    Attack::new(15, "fifo").drive(fifo_read_by_the_host),
+    Attack::new(15, "fifo").drive(fifo_for_a_list_of_ignored_files),
+    Attack::new(15, "fifo").drive(endless_list_of_ignored_files),
+    Attack::new(16, "planted-setuid").drive(planted_setuid),
+    Attack::new(16, "leave-setuid").outside(no_setuid_file_is_left),
+    Attack::new(16, "become-root"),
+    Attack::new(17, "odd-exec"),
+    Attack::new(17, "whoami"),
+];
+
+/// More than any of these answers could take; then the sandbox's workers are stuck.
+const STUCK: Duration = Duration::from_secs(20);
+
+async fn answer<T>(
+    what: &str,
+    request: impl Future<Output = Result<T, SandboxError>>,
+) -> Finding<Result<T, SandboxError>> {
+    timeout(STUCK, request)
+        .await
+        .map_err(|_| format!("{what} hangs"))
+}
+
+/// Everything that the host does with a path, each with an answer, whichever it is. What was read
+/// is put with what the attack printed.
+async fn use_path(sandbox: &Sandbox, path: &str, outcome: &mut Outcome) -> Finding {
+    let read = answer(&format!("read of {path}"), sandbox.read_file(path, 0, None)).await?;
+    if let Ok((_, content)) = read {
+        outcome.stdout.extend_from_slice(&content);
+    }
+    for mode in [WriteMode::Append, WriteMode::Replace, WriteMode::Create] {
+        let write = sandbox.write_file(path, &b"by the host"[..], mode);
+        let _ = answer(&format!("write of {path}"), write).await?;
+    }
+    let _ = answer(&format!("stat of {path}"), sandbox.stat(path)).await?;
+    Ok(())
+}
+
+fn list(path: &str, ignore: bool) -> List {
+    List {
+        path: path.into(),
+        depth: 8,
+        ignore,
+        limit: 1000,
+    }
+}
+
+fn search(path: &str, ignore: bool) -> Search {
+    Search {
+        path: path.into(),
+        pattern: "canary|harmless".into(),
+        case_insensitive: false,
+        globs: Vec::new(),
+        ignore,
+        context: 0,
+        limit: 1000,
+    }
+}
+
+async fn look_through(
+    sandbox: &Sandbox,
+    path: &str,
+    ignore: bool,
+    outcome: &mut Outcome,
+) -> Finding {
+    let listing = async { sandbox.list(list(path, ignore)).await?.collect().await };
+    let _ = answer(&format!("list of {path}"), listing).await?;
+    let searching = async { sandbox.search(search(path, ignore)).await?.collect().await };
+    if let Ok((found, _)) = answer(&format!("search of {path}"), searching).await? {
+        found
+            .iter()
+            .for_each(|found| outcome.stdout.extend_from_slice(&found.text.0));
+    }
+    Ok(())
+}
+
+fn then_by_the_host(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let mut outcome = scene.run(scene.attack.name, &[]).await;
+        let sandbox = scene.sandbox();
+        let paths = [
+            "canary-link",
+            "shadow",
+            "parent",
+            "parent/canary",
+            "parent/created",
+            "dangling",
+        ];
+        for path in paths {
+            use_path(sandbox, path, &mut outcome).await?;
+        }
+        look_through(sandbox, ".", false, &mut outcome).await?;
+        for path in ["parent", "canary-link"] {
+            let _ = answer(
+                "rename",
+                sandbox.rename("hostile", format!("{path}/hostile")),
+            )
+            .await?;
+            let _ = answer("make a folder", sandbox.make_folder(format!("{path}/made"))).await?;
+            let _ = answer("remove", sandbox.remove(format!("{path}/canary"), true)).await?;
+            let _ = answer("remove", sandbox.remove(path, true)).await?;
+        }
+        Ok(outcome)
+    })
+}
+
+fn swapped_while_the_host_works(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let (running, mut outcome) = scene.start(scene.attack.name, &[], "exchanging").await?;
+        let sandbox = scene.sandbox();
+        for _ in 0..60 {
+            for path in ["swapped", "folder/canary"] {
+                use_path(sandbox, path, &mut outcome).await?;
+            }
+            let _ = answer("remove", sandbox.remove("folder/canary", true)).await?;
+        }
+        look_through(sandbox, ".", false, &mut outcome).await?;
+        let _ = running.remote().signal(libc::SIGKILL).await;
+        finish(running, outcome).await
+    })
+}
+
+/// A file that is a pipe by the time it is opened holds up whoever opens it without care.
+fn searched_while_swapped(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let (running, mut outcome) = scene.start(scene.attack.name, &[], "exchanging").await?;
+        for _ in 0..300 {
+            look_through(scene.sandbox(), "pipes", false, &mut outcome).await?;
+        }
+        let _ = running.remote().signal(libc::SIGKILL).await;
+        finish(running, outcome).await
+    })
+}
+
+fn descriptors_of_a_command(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        Ok(scene
+            .run("descriptors", &[("rightful", "0,1,2".into())])
+            .await)
+    })
+}
+
+/// A shell session keeps its state in memory files: 8 and 9, and nothing else.
+fn descriptors_of_a_shell_command(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let mut outcome = Outcome::default();
+        let mut script = String::from("./hostile descriptors rightful=0,1,2,8,9");
+        for argument in scene.props.arguments() {
+            script.push_str(&format!(" '{argument}'"));
+        }
+        // A second command too: by then the session has a state to take over.
+        for _ in 0..2 {
+            let output = &mut outcome.stdout;
+            let print = |bytes: bytes::Bytes, _| output.extend_from_slice(&bytes);
+            let running = scene.sandbox().shell("session", &script, STUCK, print);
+            let progress = answer("shell", running)
+                .await?
+                .map_err(|error| error.to_string())?;
+            let exit = progress.exit.ok_or("the shell command did not end")?;
+            outcome.verdict = Some(sandbox::Verdict {
+                status: exit.status,
+                limit: None,
+            });
+        }
+        Ok(outcome)
+    })
+}
+
+fn nothing_protected_was_made(_: &Scene, _: &Outcome) -> Finding {
+    for folder in [
+        "/etc/sudoers.d",
+        "/etc/cron.d",
+        "/usr/bin",
+        "/usr/local/bin",
+        "/",
+        "/dev",
+        "/var",
+    ] {
+        for name in ["hostile", "hostile-was-here"] {
+            let path = format!("{folder}/{name}");
+            if fs::symlink_metadata(&path).is_ok() {
+                return Err(format!("{path} was made"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Only the machine's root can make a device node; an ordinary user's workspace has none.
+fn planted_device(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        if !is_root() {
+            return Ok(Outcome::nothing());
+        }
+        use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+        let path = scene.props.workspace.join("planted");
+        // The null device: harmless if it could be opened.
+        mknod(
+            &path,
+            SFlag::S_IFCHR,
+            Mode::from_bits_truncate(0o666),
+            makedev(1, 3),
+        )
+        .map_err(|error| error.to_string())?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).map_err(|e| e.to_string())?;
+        let mut outcome = scene.run("planted-device", &[]).await;
+        if outcome.lines("HELD ").len() != 2 {
+            return Err(format!("{outcome:?}"));
+        }
+        use_path(scene.sandbox(), "planted", &mut outcome).await?;
+        Ok(outcome)
+    })
+}
+
+fn fifo_read_by_the_host(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let mut outcome = scene.run("fifo", &[("names", "pipe".into())]).await;
+        let sandbox = scene.sandbox();
+        // More often than there can be workers.
+        for _ in 0..8 {
+            let read = answer("read of a pipe", sandbox.read_file("pipe", 0, None)).await?;
+            if read.is_ok() {
+                return Err("a pipe was read as a file".into());
+            }
+            use_path(sandbox, "pipe", &mut outcome).await?;
+            look_through(sandbox, ".", false, &mut outcome).await?;
+            look_through(sandbox, "pipe", false, &mut outcome).await?;
+        }
+        Ok(outcome)
+    })
+}
+
+/// The files that say what to leave out are read before any other.
+fn fifo_for_a_list_of_ignored_files(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let names = ".gitignore,.ignore,.rgignore".to_owned();
+        let mut outcome = scene.run("fifo", &[("names", names)]).await;
+        for _ in 0..4 {
+            look_through(scene.sandbox(), ".", true, &mut outcome).await?;
+        }
+        Ok(outcome)
+    })
+}
+
+fn endless_list_of_ignored_files(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let mut outcome = scene.run("fifo", &[("names", String::new())]).await;
+        let script = "mkdir -p .git/info a b && ln -s /dev/zero .gitignore && \
+                      ln -s /dev/zero a/.ignore && ln -s /dev/zero .git/info/exclude";
+        let planted = answer("plant", scene.sandbox().run(Command::script(script))).await?;
+        planted.map_err(|error| error.to_string())?;
+        look_through(scene.sandbox(), ".", true, &mut outcome).await?;
+        Ok(outcome)
+    })
+}
+
+/// A program that prints its user, setuid and setgid to whoever runs the suite: as root that is
+/// root. For an ordinary user the bits change nothing and must go on doing so.
+fn planted_setuid(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let path = scene.props.workspace.join("planted-id");
+        fs::copy("/usr/bin/id", &path)
+            .and_then(|_| fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)))
+            .map_err(|error| error.to_string())?;
+        let outcome = scene.run("planted-setuid", &[]).await;
+        // Ours, so that the look at what is left finds only what the sandbox left.
+        fs::remove_file(&path).map_err(|error| error.to_string())?;
+        Ok(outcome)
+    })
+}
+
+fn no_setuid_file_is_left(scene: &Scene, _: &Outcome) -> Finding {
+    match setuid_files(&scene.props.workspace) {
+        files if files.is_empty() => Ok(()),
+        files => Err(format!("left on the host: {}", files.join(", "))),
+    }
+}

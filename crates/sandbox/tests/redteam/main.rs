@@ -1,0 +1,67 @@
+//! The red team: a hostile program (`examples/hostile`) in a real sandbox, one attack after the
+//! other, and a look from outside whether anything happened there.
+//!
+//! The attacks are tables ([`attack::Attack`]), one for each group, with the numbers of the list
+//! of attacks; [`suite::check`] plays one of them on a [`backend::Backend`]. A new backend is a
+//! new value of that type and nothing else. What the walls do not do by themselves, or what
+//! belongs to a part that is not there yet, is in [`later`], with the reason.
+//!
+//! `cargo test -p sandbox` builds the hostile program too; after a change of it alone,
+//! `cargo build -p sandbox --examples` does.
+
+#![allow(
+    clippy::print_stdout,
+    reason = "a failed group shows how each of its attacks went"
+)]
+
+mod attack;
+mod backend;
+mod configuration;
+mod exhaustion;
+mod files;
+mod kernel;
+mod later;
+mod network;
+mod output;
+mod outside;
+mod processes;
+mod scene;
+mod suite;
+mod unwalled;
+
+use suite::play;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_outside_the_workspace_stay_as_they_are() {
+    play(files::ATTACKS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn configuration_in_the_workspace_runs_nothing_on_the_host() {
+    play(configuration::ATTACKS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_kernel_refuses_every_way_out() {
+    play(kernel::ATTACKS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_limit_is_passed() {
+    play(exhaustion::ATTACKS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_process_is_left_and_none_hurts_the_guest() {
+    play(processes::ATTACKS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_packet_leaves_but_through_the_proxy() {
+    play(network::ATTACKS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn output_is_bytes_and_nothing_more() {
+    play(output::ATTACKS).await;
+}

@@ -1,0 +1,161 @@
+//! Lines 55 to 68: first with the network off, then with one port of the host allowed.
+
+use std::fs;
+use std::net::IpAddr;
+
+use egress::Allow;
+use sandbox::{Network, Sandbox, SandboxSpec};
+
+use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
+use crate::scene::{Props, Scene, finish, within};
+use crate::suite::say;
+
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack::new(55, "dns"),
+    Attack::new(56, "metadata"),
+    Attack::new(60, "raw-sockets"),
+    Attack::new(61, "icmp"),
+    Attack::new(61, "protocols"),
+    Attack::new(62, "host-abstract"),
+    Attack::new(63, "service-sockets"),
+    Attack::new(64, "vsock"),
+    Attack::new(64, "families"),
+    Attack::new(64, "netlink"),
+    Attack::new(65, "host-tcp"),
+    Attack::new(65, "host-udp"),
+    Attack::new(65, "host-addresses"),
+    Attack::new(60, "interfaces"),
+    Attack::new(68, "sibling").drive(beside_a_sibling),
+    Attack::new(66, "proxy-allowed")
+        .tune(one_port)
+        .expect(Expect::Driven)
+        .outside(it_got_through),
+    Attack::new(56, "proxy-metadata")
+        .tune(one_port)
+        .outside(every_attempt_is_on_record),
+    Attack::new(65, "proxy-others")
+        .tune(one_port)
+        .outside(every_attempt_is_on_record),
+    Attack::new(57, "proxy-rebinding")
+        .tune(one_name)
+        .drive(rebinding)
+        .outside(every_attempt_is_on_record),
+    Attack::new(58, "proxy-mismatch")
+        .tune(one_port)
+        .outside(nothing_evil_was_asked),
+    Attack::new(59, "proxy-injection")
+        .tune(one_port)
+        .outside(nothing_evil_was_asked),
+    Attack::new(67, "proxy-unset").tune(one_port),
+    Attack::new(67, "proxy-idle").tune(one_port),
+    Attack::new(68, "proxy-others")
+        .tune(one_port)
+        .drive(beside_a_sibling),
+    Attack::new(65, "host-addresses").tune(one_port),
+    Attack::new(55, "dns").tune(one_port),
+];
+
+fn one_port(spec: &mut SandboxSpec, props: &Props) {
+    let rule = format!("127.0.0.1:{}", props.allowed.port);
+    spec.network = Network::Allow(Allow::parse([rule]).expect("a plain rule"));
+}
+
+fn one_name(spec: &mut SandboxSpec, props: &Props) {
+    let rule = format!("{}:{}", local_name(), props.tcp_port());
+    spec.network = Network::Allow(Allow::parse([rule]).expect("a plain rule"));
+}
+
+/// A name that leads to this machine without any question to a name server: one of the hosts
+/// file's, other than `localhost`, which a rule may open.
+fn local_name() -> String {
+    let hosts = fs::read_to_string("/etc/hosts").unwrap_or_default();
+    let mut names = hosts.lines().flat_map(|line| {
+        let line = line.split('#').next().unwrap_or_default();
+        let mut words = line.split_whitespace();
+        let address = words.next().and_then(|word| word.parse::<IpAddr>().ok());
+        let is_local = address.is_some_and(|address| address.is_loopback());
+        words.filter(move |_| is_local)
+    });
+    let usable = names.find(|name| *name != "localhost");
+    // Without one the proxy finds nothing, which is an answer too.
+    usable.unwrap_or("no-such-name.invalid").to_owned()
+}
+
+fn rebinding(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        Ok(scene
+            .run("proxy-rebinding", &[("name", local_name())])
+            .await)
+    })
+}
+
+/// The victim listens in a sandbox of its own, and must hear nothing.
+fn beside_a_sibling(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let victim = Scene::set(scene.backend, Attack::new(68, "listen")).await?;
+        let outcome = attack_sibling(scene, &victim).await;
+        let mut victim = victim;
+        victim.strike().await?;
+        outcome
+    })
+}
+
+async fn attack_sibling(scene: &Scene, victim: &Scene) -> Finding<Outcome> {
+    let sandbox: &Sandbox = victim.sandbox();
+    let (listening, said) = victim.start("listen", &[], "\n").await?;
+    let port = said
+        .lines("PORT ")
+        .pop()
+        .ok_or("the victim does not listen")?;
+    let more = [
+        ("sibling-tcp", port.clone()),
+        ("sibling-abstract", victim.props.marker.clone()),
+    ];
+    let outcome = scene.run(scene.attack.name, &more).await;
+    // The victim can be reached from where it may be reached.
+    let number = port.parse().map_err(|_| format!("the port {port}"))?;
+    within("connect to the victim", sandbox.connect(number)).await?;
+    let heard = finish(listening, said).await?;
+    match heard.lines("HIT").len() == 1 {
+        true => Ok(outcome),
+        false => Err(format!("the victim heard somebody else: {}", say(&heard))),
+    }
+}
+
+fn it_got_through(scene: &Scene, outcome: &Outcome) -> Finding {
+    if outcome.lines("ALLOWED ") != ["200", "200", "200"] {
+        return Err(format!("the allowed way is closed: {}", say(outcome)));
+    }
+    let asked = scene.props.allowed.asked();
+    if !asked.contains("/plain") || !asked.contains("/tunnelled") {
+        return Err(format!("the allowed server heard {asked:?}"));
+    }
+    match scene.props.log().matches("\"verdict\":\"allowed\"").count() {
+        2 => Ok(()),
+        count => Err(format!(
+            "{count} allowed connections on record instead of 2"
+        )),
+    }
+}
+
+/// One record for each refusal, none for a success.
+fn every_attempt_is_on_record(scene: &Scene, outcome: &Outcome) -> Finding {
+    let log = scene.props.log();
+    let denied = log.matches("\"verdict\":\"denied\"").count();
+    let refused = outcome.lines("HELD 403").len();
+    if log.contains("\"verdict\":\"allowed\"") {
+        return Err("a connection was allowed".into());
+    }
+    match denied >= refused.max(1) {
+        true => Ok(()),
+        false => Err(format!("{denied} refusals on record instead of {refused}")),
+    }
+}
+
+fn nothing_evil_was_asked(scene: &Scene, _: &Outcome) -> Finding {
+    let asked = scene.props.allowed.asked();
+    match asked.contains("evil") {
+        true => Err(format!("the allowed server heard {asked:?}")),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,262 @@
+//! Lines 70 to 76. Line 73 as far as it goes here: bytes pass as they are, and whoever shows them
+//! to a person must tame them.
+
+use std::collections::BTreeSet;
+
+use sandbox::request::{List, Search, Status, TerminalSize};
+use sandbox::{LimitKind, Output, SandboxSpec};
+
+use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
+use crate::outside::own_peak;
+use crate::scene::{Props, Scene, within};
+use crate::suite::serves;
+
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack::new(70, "flood").expect(Expect::Driven).drive(flood),
+    Attack::new(70, "flood")
+        .expect(Expect::Driven)
+        .drive(flood_that_nobody_reads),
+    Attack::new(71, "flood")
+        .tune(a_megabyte)
+        .expect(Expect::Limit(LimitKind::Output))
+        .drive(cut_off),
+    Attack::new(72, "all-bytes")
+        .expect(Expect::Driven)
+        .outside(the_same_bytes),
+    Attack::new(73, "odd-names").drive(odd_names),
+    Attack::new(74, "type-into-terminal").drive(on_a_terminal),
+    Attack::new(75, "forge-frames")
+        .expect(Expect::Driven)
+        .outside(frames_are_bytes),
+    Attack::new(75, "frames-everywhere").drive(frames_everywhere),
+    Attack::new(76, "environment")
+        .drive(with_a_secret)
+        .outside(the_secret_is_not_on_record),
+];
+
+const FLOOD: u64 = 1 << 30;
+/// What the host may take for itself meanwhile; other tests of this process take some of it.
+const HOST_SHARE: u64 = 192 << 20;
+const MEGABYTE: u64 = 1 << 20;
+const SECRET: &str = "s3cret-of-the-host";
+
+fn a_megabyte(spec: &mut SandboxSpec, _: &Props) {
+    spec.limits.output = Some(MEGABYTE);
+}
+
+/// All of it passes, and hardly any of it stays.
+fn flood(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let before = own_peak();
+        let command = scene.hostile("flood", &[("bytes", FLOOD.to_string())]);
+        let mut running = within("exec", scene.sandbox().exec(command)).await?;
+        let mut passed = 0;
+        let verdict = loop {
+            match within("flood", running.next()).await? {
+                Output::Stdout(bytes) => passed += bytes.len() as u64,
+                Output::Stderr(_) => {}
+                Output::Ended(verdict) => break verdict,
+            }
+        };
+        let grown = own_peak().saturating_sub(before);
+        if passed != FLOOD || !verdict.success() {
+            return Err(format!("{passed} bytes came, then {verdict:?}"));
+        }
+        match grown > HOST_SHARE {
+            true => Err(format!("the host took {grown} bytes for a flood")),
+            false => Ok(Outcome::nothing()),
+        }
+    })
+}
+
+/// A host that does not read stops the command, not the sandbox, and pays nothing for it.
+fn flood_that_nobody_reads(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let before = own_peak();
+        let mut floods = Vec::new();
+        for _ in 0..8 {
+            let command = scene.hostile("flood", &[("bytes", FLOOD.to_string())]);
+            floods.push(within("exec", scene.sandbox().exec(command)).await?);
+        }
+        for _ in 0..20 {
+            serves(scene.sandbox()).await?;
+        }
+        let stats = within("stats", scene.sandbox().stats()).await?;
+        if stats.memory > HOST_SHARE {
+            return Err(format!(
+                "the sandbox took {} bytes for a flood",
+                stats.memory
+            ));
+        }
+        drop(floods);
+        match own_peak().saturating_sub(before) {
+            grown if grown > HOST_SHARE => Err(format!("the host took {grown} bytes")),
+            _ => Ok(Outcome::nothing()),
+        }
+    })
+}
+
+fn cut_off(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let outcome = scene
+            .run("flood", &[("bytes", (64 * MEGABYTE).to_string())])
+            .await;
+        match outcome.stdout.len() as u64 {
+            length if length > MEGABYTE => Err(format!("{length} bytes came")),
+            _ => Ok(outcome),
+        }
+    })
+}
+
+fn the_same_bytes(_: &Scene, outcome: &Outcome) -> Finding {
+    let mut expect: Vec<u8> = (0..=255).collect();
+    expect.extend_from_slice(b"\xc3\x28\xed\xa0\x80\xf8\x88\x80\x80\x80\xff\xfe\xc0\xaf\xe2\x82");
+    expect.extend_from_slice(b"\x1b]52;c;aG9zdGlsZQ==\x07\x1b[2J\x1bP+q544e\x1b\\\x9b6n");
+    match outcome.stdout == expect && outcome.stderr == expect {
+        true => Ok(()),
+        false => Err(format!("other bytes came: {outcome:?}")),
+    }
+}
+
+fn odd_names(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let outcome = scene.run("odd-names", &[]).await;
+        let sandbox = scene.sandbox();
+        let expect: BTreeSet<&[u8]> = BTreeSet::from([
+            &b"\xff\xfe"[..],
+            b"\x1b]52;c;aG9zdGlsZQ==\x07",
+            b"<img src=x onerror=alert(1)>",
+            b"line\nbreak",
+            b"-rf",
+        ]);
+        let list = List {
+            path: ".".into(),
+            depth: 1,
+            ignore: false,
+            limit: 100,
+        };
+        let (entries, _) =
+            within("list", async { sandbox.list(list).await?.collect().await }).await?;
+        let names: BTreeSet<&[u8]> = entries.iter().map(|entry| &entry.path.0[..]).collect();
+        if !expect.is_subset(&names) {
+            return Err(format!("the names came as {names:?}"));
+        }
+        for entry in entries
+            .iter()
+            .filter(|entry| expect.contains(&entry.path.0[..]))
+        {
+            let read = sandbox.read_file(entry.path.as_path(), 0, None);
+            let (_, content) = within("read", read).await?;
+            if content != b"needle \xff\x1b[31m\n" {
+                return Err(format!("the content of {:?} is {content:?}", entry.path));
+            }
+        }
+        let search = Search {
+            path: ".".into(),
+            pattern: "needle".into(),
+            case_insensitive: false,
+            globs: vec!["!hostile".into()],
+            ignore: false,
+            context: 0,
+            limit: 100,
+        };
+        let (found, _) = within("search", async {
+            sandbox.search(search).await?.collect().await
+        })
+        .await?;
+        match found.len() == expect.len() {
+            true => Ok(outcome),
+            false => Err(format!(
+                "{} of {} odd files were found",
+                found.len(),
+                expect.len()
+            )),
+        }
+    })
+}
+
+fn on_a_terminal(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let size = TerminalSize {
+            rows: 24,
+            columns: 500,
+        };
+        let command = scene.hostile("type-into-terminal", &[]).terminal(size);
+        let outcome = Outcome::from_run(scene.sandbox().run(command).await);
+        // On each of three descriptors, and at `/dev/tty` once.
+        match outcome.lines("HELD TIOC").len() {
+            34 => Ok(outcome),
+            count => Err(format!("{count} attempts: {}", outcome.text())),
+        }
+    })
+}
+
+fn frames_are_bytes(_: &Scene, outcome: &Outcome) -> Finding {
+    let status = outcome.verdict.as_ref().map(|verdict| verdict.status);
+    if status != Some(Status::Code(7)) {
+        return Err(format!(
+            "forged frames changed the end of the command: {status:?}"
+        ));
+    }
+    let forged = outcome.text().matches("forged").count();
+    // Ten kinds of twelve carry the word, for each of sixteen streams.
+    match forged == 160 && outcome.stdout == outcome.stderr {
+        true => Ok(()),
+        false => Err(format!(
+            "{forged} forged frames came as bytes instead of 160"
+        )),
+    }
+}
+
+/// With a second command under way, to whose stream some of the frames pretend to belong.
+fn frames_everywhere(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let command = sandbox::Command::new(["/bin/cat"]).stdin();
+        let mut other = within("exec", scene.sandbox().exec(command)).await?;
+        let outcome = scene.run("frames-everywhere", &[]).await;
+        let mut input = other.take_input().ok_or("no input")?;
+        within("write", input.write("still here".into())).await?;
+        drop(input);
+        let mut heard = Vec::new();
+        loop {
+            match within("next", other.next()).await? {
+                Output::Stdout(bytes) => heard.extend_from_slice(&bytes),
+                Output::Stderr(_) => {}
+                Output::Ended(_) => break,
+            }
+        }
+        match heard == b"still here" {
+            true => Ok(outcome),
+            false => Err(format!("another command printed {heard:?}")),
+        }
+    })
+}
+
+/// The host's own environment stays outside; what a command is given comes in, and is not logged.
+fn with_a_secret(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let command = scene.hostile("environment", &[]).env("TOKEN", SECRET);
+        let outcome = Outcome::from_run(scene.sandbox().run(command).await);
+        let variables = outcome.lines("VARIABLE ");
+        let given = [
+            "HOME", "LANG", "LOGNAME", "PATH", "REDTEAM", "SHELL", "TMPDIR", "TOKEN", "USER",
+        ];
+        let names: Vec<&str> = variables
+            .iter()
+            .filter_map(|line| Some(line.split_once('=')?.0))
+            .collect();
+        let stray = names.iter().find(|name| !given.contains(name));
+        match (stray, variables.contains(&format!("TOKEN={SECRET}"))) {
+            (None, true) => Ok(outcome),
+            (stray, _) => Err(format!("the environment has {stray:?} in {names:?}")),
+        }
+    })
+}
+
+fn the_secret_is_not_on_record(scene: &Scene, _: &Outcome) -> Finding {
+    let log = scene.props.log();
+    match log.contains("TOKEN") && !log.contains(SECRET) {
+        true => Ok(()),
+        false => Err(format!("the record is {log}")),
+    }
+}

@@ -1,0 +1,124 @@
+//! What the host sees of a sandbox: its processes, their memory, its control groups, its disk.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::scene::contains;
+
+fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Processes, other than this one, with a text in their arguments or environment.
+pub(crate) fn processes_with(marker: &str) -> Vec<(u32, String)> {
+    let carries = |pid: u32, file: &str| {
+        fs::read(format!("/proc/{pid}/{file}"))
+            .is_ok_and(|content| contains(&content, marker.as_bytes()))
+    };
+    let own = std::process::id();
+    pids()
+        .filter(|pid| *pid != own && (carries(*pid, "cmdline") || carries(*pid, "environ")))
+        .map(|pid| {
+            (
+                pid,
+                fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default(),
+            )
+        })
+        .collect()
+}
+
+/// Processes of a pid namespace, but for those that hide from this user, as the guest does.
+pub(crate) fn processes_in(namespace: &str) -> Vec<u32> {
+    let is_inside = |pid: &u32| {
+        fs::read_link(format!("/proc/{pid}/ns/pid"))
+            .is_ok_and(|link| link.to_string_lossy() == namespace)
+    };
+    pids().filter(is_inside).collect()
+}
+
+pub(crate) fn threads(pids: &[u32]) -> usize {
+    let count = |pid: &u32| fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    pids.iter().map(count).sum()
+}
+
+/// Processors on which a process may run.
+pub(crate) fn processors(pid: u32) -> usize {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed:"))
+        .unwrap_or_default();
+    let ones = mask.chars().filter_map(|digit| digit.to_digit(16));
+    ones.map(|digit| digit.count_ones() as usize).sum()
+}
+
+/// The folder of a process's control group for a controller, if it is not the root's.
+pub(crate) fn group(pid: u32, controller: &str) -> Option<PathBuf> {
+    let memberships = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    memberships.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (names, path) = (fields.nth(1)?, fields.next()?);
+        let folder = match names {
+            "" => PathBuf::from("/sys/fs/cgroup"),
+            names => Path::new("/sys/fs/cgroup").join(names),
+        };
+        let folder = folder.join(path.trim_start_matches('/'));
+        let is_it = names.split(',').any(|name| name == controller)
+            || names.is_empty() && folder.join(format!("{controller}.max")).exists();
+        (is_it && path.contains("hotcell-")).then_some(folder)
+    })
+}
+
+pub(crate) fn number(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// Bytes and names that a folder holds, whatever its modes: this is the owner or root, so what is
+/// locked is unlocked for the count.
+pub(crate) fn size_of(folder: &Path) -> (u64, u64) {
+    use std::os::unix::fs::PermissionsExt;
+    let (mut bytes, mut names) = (0, 0);
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let _ = fs::set_permissions(&folder, fs::Permissions::from_mode(0o700));
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            }
+            bytes += metadata.blocks() * 512;
+            names += 1;
+        }
+    }
+    (bytes, names)
+}
+
+/// Files below a folder that would run with their owner's rights.
+pub(crate) fn setuid_files(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let described = entries.filter_map(|entry| {
+        let file = entry.metadata().ok()?;
+        let path = entry.path();
+        (file.is_file() && file.mode() & 0o6000 != 0).then(|| {
+            format!(
+                "{} {:o} of user {}",
+                path.display(),
+                file.mode(),
+                file.uid()
+            )
+        })
+    });
+    described.collect()
+}
+
+/// The most memory that this process has ever had, in bytes.
+pub(crate) fn own_peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}

@@ -1,0 +1,155 @@
+//! Lines 51 to 54.
+
+use std::time::Duration;
+
+use sandbox::request::{List, Search};
+use sandbox::{Command, LimitKind, SandboxSpec};
+use tokio::time::timeout;
+
+use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
+use crate::outside::processes_with;
+use crate::scene::{Props, Scene, finish, within};
+
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack::new(51, "daemon").outside(it_still_runs),
+    Attack::new(52, "kill-guest").drive(while_others_start),
+    Attack::new(52, "kill-all"),
+    Attack::new(52, "starve-guest"),
+    Attack::new(53, "stop")
+        .drive(for_a_second)
+        .expect(Expect::Limit(LimitKind::WallTime)),
+    Attack::new(54, "hold-output").outside(it_still_runs),
+    Attack::new(52, "deep-folders").drive(deep_folders),
+    Attack::new(52, "long-line")
+        .tune(little_memory)
+        .drive(long_line),
+    Attack::new(52, "watch-storm")
+        .expect(Expect::Driven)
+        .drive(watched_storm),
+];
+
+/// Far more than an answer takes; then the guest is busy for good.
+const STUCK: Duration = Duration::from_secs(20);
+
+/// What outlives its command may do so, inside; after every attack nothing may be left, and here
+/// there must have been something that could have been.
+fn it_still_runs(scene: &Scene, _: &Outcome) -> Finding {
+    match processes_with(&scene.props.marker).is_empty() {
+        true => Err("nothing outlived the command: the attack did not begin".into()),
+        false => Ok(()),
+    }
+}
+
+/// Signals come at every moment of the guest's work, of which starting a command is one of the
+/// longer; and in a young guest, whose handlers have not yet seen any, more than once.
+fn while_others_start(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        for _ in 0..12 {
+            let mut victim = Scene::set(scene.backend, Attack::new(52, "kill-guest")).await?;
+            let outcome = signal_storm(&victim).await;
+            victim.strike().await?;
+            let outcome = outcome?;
+            if outcome.verdict.is_none() {
+                return Ok(outcome);
+            }
+        }
+        signal_storm(scene).await
+    })
+}
+
+async fn signal_storm(scene: &Scene) -> Finding<Outcome> {
+    let others = async {
+        for _ in 0..10 {
+            // Commands may well be hit; the guest passes a request to end on to them.
+            let _ = scene.sandbox().run(Command::new(["/bin/true"])).await;
+        }
+    };
+    let (outcome, ()) = tokio::join!(scene.run("kill-guest", &[]), others);
+    Ok(outcome)
+}
+
+fn for_a_second(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let command = scene.hostile(scene.attack.name, &[]);
+        let command = command.timeout(Some(Duration::from_secs(1)));
+        Ok(Outcome::from_run(scene.sandbox().run(command).await))
+    })
+}
+
+fn little_memory(spec: &mut SandboxSpec, _: &Props) {
+    spec.limits.memory = 128 << 20;
+}
+
+fn search(pattern: &str) -> Search {
+    Search {
+        path: ".".into(),
+        pattern: pattern.into(),
+        case_insensitive: false,
+        globs: Vec::new(),
+        ignore: true,
+        context: 0,
+        limit: 100,
+    }
+}
+
+/// The host walks through a tree and removes it; whatever the answers are, the guest must live.
+fn deep_folders(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let outcome = scene.run("deep-folders", &[("depth", "3500".into())]).await;
+        let sandbox = scene.sandbox();
+        let list = List {
+            path: ".".into(),
+            depth: 200,
+            ignore: true,
+            limit: 1_000_000,
+        };
+        let listing = async { sandbox.list(list).await?.collect().await };
+        let listed = timeout(STUCK, listing)
+            .await
+            .map_err(|_| "the listing hangs")?;
+        listed.map_err(|error| format!("list: {error}"))?;
+        let searching = async { sandbox.search(search("needle")).await?.collect().await };
+        let searched = timeout(STUCK, searching)
+            .await
+            .map_err(|_| "the search hangs")?;
+        searched.map_err(|error| format!("search: {error}"))?;
+        let removing = timeout(STUCK, sandbox.remove("deep", true));
+        let _ = removing.await.map_err(|_| "the removal hangs")?;
+        Ok(outcome)
+    })
+}
+
+fn long_line(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let outcome = scene
+            .run("long-line", &[("bytes", (256 << 20).to_string())])
+            .await;
+        let sandbox = scene.sandbox();
+        let searching = async { sandbox.search(search("needle")).await?.collect().await };
+        let _ = timeout(STUCK, searching)
+            .await
+            .map_err(|_| "the search hangs")?;
+        Ok(outcome)
+    })
+}
+
+fn watched_storm(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let sandbox = scene.sandbox();
+        within("make", sandbox.make_folder("watched")).await?;
+        let watch = within("watch", sandbox.watch("watched")).await?;
+        let (running, outcome) = scene.start("watch-storm", &[], "planted").await?;
+        let commands = async {
+            for _ in 0..5 {
+                sandbox.run(Command::new(["/bin/true"])).await?;
+            }
+            Ok::<_, sandbox::SandboxError>(())
+        };
+        let ran = timeout(STUCK, commands).await;
+        ran.map_err(|_| "five commands hang while a watched folder is busy")?
+            .map_err(|error| error.to_string())?;
+        drop(watch);
+        within("kill", running.remote().signal(libc::SIGKILL)).await?;
+        finish(running, outcome).await
+    })
+}
