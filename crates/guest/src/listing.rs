@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use ignore::WalkBuilder;
 use link::Stream;
 use link::request::{Answer, Batch, Entry, FileKind, List, Raw, Truncated};
 use serde::Serialize;
@@ -12,6 +11,7 @@ use tokio::sync::mpsc;
 use crate::files::kind_of;
 use crate::refusal::{OnPath, refuse_with};
 use crate::session::Guest;
+use crate::walk::Walk;
 
 /// Items that travel together.
 const BATCH: usize = 256;
@@ -23,49 +23,29 @@ pub(crate) async fn list(guest: &Rc<Guest>, request: List, stream: Stream) {
 
 fn walk(root: &Path, request: &List, out: &mut Out<Entry>) -> Answer<Truncated> {
     std::fs::read_dir(root).on("list", root)?;
-    for entry in walker(root, request.ignore)
-        .max_depth(Some(request.depth as usize))
-        .build()
-    {
-        // What cannot be read is left out, as `ls` leaves it out.
-        let Ok(entry) = entry else {
-            continue;
-        };
-        if entry.depth() == 0 {
-            continue;
-        }
-        let kind = entry.file_type().map_or(FileKind::Other, kind_of);
+    for found in Walk::new(root, request.depth, request.ignore) {
+        let kind = kind_of(found.kind);
         let size = match kind {
-            FileKind::File => entry.metadata().map_or(0, |metadata| metadata.len()),
+            FileKind::File => found
+                .path
+                .symlink_metadata()
+                .map_or(0, |metadata| metadata.len()),
             _ => 0,
         };
-        let path = entry.path().strip_prefix(root).unwrap_or(entry.path());
+        if out.sent >= request.limit {
+            return Ok(Truncated(true));
+        }
+        let path = found.path.strip_prefix(root).unwrap_or(&found.path);
         let item = Entry {
             path: Raw::from(path),
             kind,
             size,
         };
-        if out.sent >= request.limit {
-            return Ok(Truncated(true));
-        }
         if out.push(item).is_break() {
             break;
         }
     }
     Ok(Truncated(false))
-}
-
-/// A walk in the order of names that follows no symlink.
-pub(crate) fn walker(root: &Path, ignore: bool) -> WalkBuilder {
-    let mut walker = WalkBuilder::new(root);
-    walker
-        .standard_filters(ignore)
-        .require_git(false)
-        .git_global(false)
-        .parents(false)
-        .follow_links(false)
-        .sort_by_file_name(std::cmp::Ord::cmp);
-    walker
 }
 
 /// Where a worker puts the items of a long answer.

@@ -19,6 +19,7 @@ mod session;
 mod shell;
 mod spawn;
 mod terminal;
+mod walk;
 mod watch;
 mod workers;
 

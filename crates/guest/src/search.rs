@@ -10,9 +10,13 @@ use ignore::overrides::OverrideBuilder;
 use link::Stream;
 use link::request::{Answer, Match, Raw, Search, Truncated};
 
-use crate::listing::{Out, bad_pattern, batches, walker};
+use crate::listing::{Out, bad_pattern, batches};
 use crate::refusal::OnPath;
 use crate::session::Guest;
+use crate::walk::{Walk, open_regular};
+
+/// Held of one file at once.
+const LARGEST_BUFFER: usize = 8 * 1024 * 1024;
 
 /// Longer lines are cut: minified files are one line.
 const LONGEST_LINE: usize = 4096;
@@ -41,32 +45,33 @@ fn run(root: &Path, request: &Search, out: &mut Out<Match>) -> Answer<Truncated>
     let mut searcher = SearcherBuilder::new()
         .binary_detection(BinaryDetection::quit(0))
         .line_number(true)
+        .heap_limit(Some(LARGEST_BUFFER))
         .before_context(request.context as usize)
         .after_context(request.context as usize)
         .build();
     let mut left = request.limit;
-    let mut walker = walker(root, request.ignore);
-    walker.overrides(globs);
-    for entry in walker.build().flatten() {
-        if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+    let is_file = root.is_file();
+    let alone = is_file.then(|| root.to_owned());
+    let below = Walk::new(root, u32::MAX, request.ignore)
+        .filter(|found| found.kind.is_file())
+        .map(|found| found.path)
+        .filter(|path| !globs.matched(path, false).is_ignore());
+    for path in alone.into_iter().chain(below) {
+        // A file that vanished, is something else by now or may not be read has nothing to say.
+        let Ok(file) = open_regular(&path) else {
             continue;
-        }
+        };
+        let shown = path.strip_prefix(root).ok();
+        let shown = shown.filter(|shown| !shown.as_os_str().is_empty());
         let mut sink = Collector {
-            path: Raw::from(
-                entry
-                    .path()
-                    .strip_prefix(root)
-                    .ok()
-                    .filter(|p| !p.as_os_str().is_empty())
-                    .unwrap_or(entry.path()),
-            ),
+            path: Raw::from(shown.unwrap_or(&path)),
             out,
             left: &mut left,
             truncated: false,
             stopped: false,
         };
-        // A file that vanished or may not be read has nothing to say.
-        let _ = searcher.search_path(&matcher, entry.path(), &mut sink);
+        // Nor has one with lines that are too long to hold.
+        let _ = searcher.search_file(&matcher, &file, &mut sink);
         if sink.stopped || sink.truncated {
             return Ok(Truncated(sink.truncated));
         }

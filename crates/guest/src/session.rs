@@ -11,11 +11,12 @@ use std::time::Duration;
 use link::request::{Limit, Raw, Ready, Request, Settings};
 use link::{Incoming, Limits, Link, Role, Stream};
 use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use tokio::net::UnixStream;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::jobs::Jobs;
 use crate::processes::Processes;
+use crate::readiness::register;
 use crate::workers::Workers;
 use crate::{disk, exec, files, inspect, jobs, listing, ports, search, shell, watch};
 
@@ -45,6 +46,7 @@ pub(crate) fn serve(link: OwnedFd) -> ExitCode {
     // The supervisor blocked signals; and no command may look into this process.
     ignore_signals();
     let _ = SigSet::all().thread_unblock();
+    let _ = forwarded().thread_block();
     let _ = nix::sys::prctl::set_dumpable(false);
     let outcome = || -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -59,7 +61,7 @@ pub(crate) fn serve(link: OwnedFd) -> ExitCode {
     }
 }
 
-/// Ignores every signal that nobody handles. Process 1 is spared the default actions only while
+/// Ignores every signal but that of a child's end. Process 1 is spared the default actions only while
 /// its signals are not blocked, and they are for a moment whenever a command is started: a
 /// command that sends one just then would end the sandbox.
 fn ignore_signals() {
@@ -73,16 +75,15 @@ fn ignore_signals() {
         mask: u64,
     }
     let size = size_of::<u64>();
+    // The handlers of the standard library, for its own stack, are among what is taken away.
     for signal in (1..=64).filter(|signal| *signal != libc::SIGCHLD) {
         let mut action = Action::default();
         // SAFETY: both actions outlive the calls and have the kernel's layout.
         unsafe {
             let null = std::ptr::null_mut::<Action>();
             libc::syscall(libc::SYS_rt_sigaction, signal, null, &mut action, size);
-            if action.handler == libc::SIG_DFL {
-                action.handler = libc::SIG_IGN;
-                libc::syscall(libc::SYS_rt_sigaction, signal, &action, null, size);
-            }
+            action.handler = libc::SIG_IGN;
+            libc::syscall(libc::SYS_rt_sigaction, signal, &action, null, size);
         }
     }
 }
@@ -160,18 +161,32 @@ async fn answer(guest: Rc<Guest>, mut stream: Stream) {
     }
 }
 
-/// Process 1 has no default actions: a signal for it is for the sandbox.
+/// Process 1 has no default actions: a signal for it is for the sandbox. Read from a descriptor
+/// and not taken by handlers, which a storm of signals would stack up.
 async fn forward_signals(processes: Processes) -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
+    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+    let signals = register(SignalFd::with_flags(&forwarded(), flags)?)?;
     loop {
-        processes.signal_all(tokio::select! {
-            _ = terminate.recv() => Signal::SIGTERM,
-            _ = interrupt.recv() => Signal::SIGINT,
-            _ = hangup.recv() => Signal::SIGHUP,
+        let mut ready = signals.readable().await?;
+        let outcome = ready.try_io(|signals| match signals.get_ref().0.read_signal()? {
+            Some(signal) => Ok(signal),
+            None => Err(io::ErrorKind::WouldBlock.into()),
         });
+        if let Ok(arrived) = outcome
+            && let Ok(signal) = Signal::try_from(arrived?.ssi_signo as i32)
+        {
+            processes.signal_all(signal);
+        }
     }
+}
+
+/// What process 1 passes on.
+fn forwarded() -> SigSet {
+    let mut set = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        set.add(signal);
+    }
+    set
 }
 
 async fn keep_deadline(guest: Rc<Guest>) {

@@ -10,10 +10,10 @@ use link::request::{Batch, Change, ChangeKind, Raw, Truncated};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
 use tokio::io::unix::AsyncFd;
 
-use crate::listing::walker;
 use crate::readiness::{Source, register};
 use crate::refusal::refuse;
 use crate::session::Guest;
+use crate::walk::Walk;
 
 const EVENTS: AddWatchFlags = AddWatchFlags::IN_CREATE
     .union(AddWatchFlags::IN_CLOSE_WRITE)
@@ -82,9 +82,9 @@ impl Watch {
     }
 
     fn add_below(&mut self, folder: &Path) {
-        for entry in walker(folder, false).build().flatten() {
-            if entry.depth() > 0 && entry.file_type().is_some_and(|kind| kind.is_dir()) {
-                let _ = self.add(entry.path());
+        for found in Walk::new(folder, u32::MAX, false) {
+            if found.kind.is_dir() {
+                let _ = self.add(&found.path);
             }
         }
     }
@@ -138,12 +138,8 @@ impl Watch {
             let _ = self.add(&path);
             self.add_below(&path);
             // What was put into the new folder before its watch stood.
-            for entry in walker(&path, false)
-                .build()
-                .flatten()
-                .filter(|entry| entry.depth() > 0)
-            {
-                changes.push(self.change(entry.path(), ChangeKind::Created));
+            for found in Walk::new(&path, u32::MAX, false) {
+                changes.push(self.change(&found.path, ChangeKind::Created));
             }
         }
         changes

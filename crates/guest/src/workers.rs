@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 
 const MOST: usize = 2;
 
-/// Each thread needs little: no recursion goes deep here.
-const STACK: usize = 256 * 1024;
+/// Address space, not memory: removing folders goes as deep as a hostile command made them.
+const STACK: usize = 8 * 1024 * 1024;
 
 type Work = Box<dyn FnOnce() + Send>;
 

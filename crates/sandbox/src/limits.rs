@@ -154,9 +154,8 @@ pub(crate) fn enforce(limits: &Limits, groups: &Available, processors: usize) ->
         group(Controller::Memory).unwrap_or(Enforcer::Rlimit),
     );
     let memory = match memory.enforcer {
-        Enforcer::Rlimit => {
-            memory.but("each process by itself: no cgroup is delegated to this user")
-        }
+        Enforcer::Rlimit => memory
+            .but("private memory of each process by itself: no cgroup is delegated to this user"),
         _ => memory,
     };
     let cpu = |enforcer| Enforcement::new(LimitKind::Cpu, limits.cpus.to_string(), enforcer);

@@ -30,6 +30,7 @@ pub(crate) fn enter(plan: &Plan, mut line: &UnixStream) -> Step<Option<Landlocke
     setsid().at(Stage::Confinement, "start a session")?;
     sethostname(&plan.hostname).at(Stage::Confinement, "set the host name")?;
     sys::loopback_up().at(Stage::Network, "switch the loopback on")?;
+    privileges::limit_namespace();
     let root = Unfinished::build(plan)?;
     let supplies = Supplies::receive(line, plan)?;
     enter_groups(supplies.groups)?;
@@ -44,7 +45,6 @@ pub(crate) fn enter(plan: &Plan, mut line: &UnixStream) -> Step<Option<Landlocke
         landlock_rules::restrict(&plan.writable).at(Stage::Confinement, "apply Landlock")?;
     sys::drop_capabilities().at(Stage::Confinement, "drop capabilities")?;
     seccomp::install(&seccomp::Options {
-        refuse_shared_memory: plan.refuse_shared_memory,
         refuse_affinity: plan.processors.is_some(),
     })
     .at(Stage::Confinement, "install the system call filter")?;

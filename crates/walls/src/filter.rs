@@ -37,6 +37,8 @@ pub(crate) enum Condition {
     },
     /// The argument is anything but this.
     Not { argument: u32, value: u32 },
+    /// The upper half of the argument, which the others do not look at, is empty.
+    Short { argument: u32 },
 }
 
 impl Condition {
@@ -71,10 +73,6 @@ impl Filter {
 
     pub(crate) fn refuse(&mut self, call: c_long, errno: Errno) {
         self.refused.push((call as u32, errno));
-    }
-
-    pub(crate) fn remove(&mut self, call: c_long) {
-        self.allowed.retain(|allowed| *allowed != call as u32);
     }
 
     /// Instructions for the kernel. Everything that was not named is refused with `EPERM`, calls
@@ -138,7 +136,7 @@ fn conditions(alternatives: &[Vec<Condition>]) -> Vec<sock_filter> {
             let past = ((count - index - 1) * 3 + 1) as u8;
             let last = &mut code[2];
             match alternative[index] {
-                Condition::Masked { .. } => last.jf = past,
+                Condition::Masked { .. } | Condition::Short { .. } => last.jf = past,
                 Condition::Not { .. } => last.jt = past,
             }
             body.extend(code);
@@ -152,16 +150,18 @@ fn conditions(alternatives: &[Vec<Condition>]) -> Vec<sock_filter> {
 impl Condition {
     /// Load, mask, compare; the jumps are filled in by the caller.
     fn code(&self) -> [sock_filter; 3] {
-        let (argument, mask, value) = match *self {
+        const UPPER: u32 = 4;
+        let (place, mask, value) = match *self {
             Self::Masked {
                 argument,
                 mask,
                 value,
-            } => (argument, mask, value),
-            Self::Not { argument, value } => (argument, u32::MAX, value),
+            } => (argument * 8, mask, value),
+            Self::Not { argument, value } => (argument * 8, u32::MAX, value),
+            Self::Short { argument } => (argument * 8 + UPPER, u32::MAX, 0),
         };
         [
-            load(ARGUMENTS + argument * 8),
+            load(ARGUMENTS + place),
             statement(BPF_ALU | BPF_AND | BPF_K, mask),
             jump(BPF_JEQ, value, 0, 0),
         ]
@@ -251,7 +251,10 @@ mod tests {
                 accumulator = match step.k {
                     NUMBER => number,
                     ARCHITECTURE => architecture,
-                    offset => arguments[(offset - ARGUMENTS) as usize / 8] as u32,
+                    offset => {
+                        let argument = arguments[(offset - ARGUMENTS) as usize / 8];
+                        (argument >> (offset % 8 * 8)) as u32
+                    }
                 };
             } else if code == BPF_ALU | BPF_AND | BPF_K {
                 accumulator &= step.k;
@@ -302,6 +305,12 @@ mod tests {
                 },
             ]],
         );
+        let small = Condition::Masked {
+            argument: 1,
+            mask: !0xfff,
+            value: 0,
+        };
+        filter.allow_if(29, vec![vec![small, Condition::Short { argument: 1 }]]);
         filter.refuse(435, Errno::ENOSYS);
         let program = filter.assemble();
         let check = |number: u32, arguments: [u64; 6], expect: u32| {
@@ -313,7 +322,7 @@ mod tests {
         };
         let denied = SECCOMP_RET_ERRNO | Errno::EPERM as u32;
         for number in (0..600).chain([0x4000_0000, 0x4000_0001, u32::MAX]) {
-            if [16, 41, 435].contains(&number) {
+            if [16, 29, 41, 435].contains(&number) {
                 continue;
             }
             let expect = match number {
@@ -334,6 +343,9 @@ mod tests {
         check(16, [0, 0x5412, 0, 0, 0, 0], denied);
         check(16, [0, 0x1_0000_5412, 0, 0, 0, 0], denied);
         check(16, [0, 9, 0, 0, 0, 0], denied);
+        check(29, [0, 4095, 0, 0, 0, 0], SECCOMP_RET_ALLOW);
+        check(29, [0, 4096, 0, 0, 0, 0], denied);
+        check(29, [0, 1 << 32, 0, 0, 0, 0], denied);
         assert_eq!(
             judge(&program, 0x4000_0003, 0, [0; 6]),
             SECCOMP_RET_KILL_PROCESS

@@ -23,8 +23,6 @@ pub struct Plan {
     pub processors: Option<Vec<usize>>,
     /// Folders that commands may change, for Landlock; everything else is read-only to them.
     pub writable: Vec<PathBuf>,
-    /// Whether System V shared memory is refused: no cgroup counts it.
-    pub refuse_shared_memory: bool,
     /// Wall time after which the supervisor kills the sandbox, whatever the guest does.
     pub deadline: Option<Duration>,
 }

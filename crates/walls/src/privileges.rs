@@ -9,6 +9,19 @@ use nix::unistd::Pid;
 use crate::plan::{Resource, Rlimit, Stage};
 use crate::supervisor::{At, Step};
 
+/// Limits of the user namespace itself, where the kernel has them: no namespaces below, and a
+/// share of what is counted for each user. Through the host's `/proc`, which shows the own
+/// namespace to each process.
+pub(crate) fn limit_namespace() {
+    for (name, value) in [
+        ("max_user_namespaces", "0"),
+        ("max_inotify_instances", "32"),
+    ] {
+        // A second wall behind others: a kernel without it has those.
+        let _ = std::fs::write(format!("/proc/sys/user/{name}"), value);
+    }
+}
+
 pub(crate) fn apply_rlimits(limits: &[Rlimit]) -> Step<()> {
     for limit in limits {
         let resource = match limit.resource {

@@ -253,7 +253,8 @@ fn furnish(fitting: &Fitting, trees: &Trees, copies: &Copies) -> Step<()> {
         }
         Fitting::Terminals { target } => {
             make_folder(target, 0o755)?;
-            let options = "newinstance,ptmxmode=0666,mode=0620";
+            // All sandboxes share what the machine has.
+            let options = "newinstance,ptmxmode=0666,mode=0620,max=64";
             let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
             mount(Some("devpts"), target, Some("devpts"), flags, Some(options))
                 .at(Stage::Mounts, "mount terminals")

@@ -8,7 +8,7 @@ use crate::pair;
 
 fn small() -> Limits {
     Limits {
-        window: 256 * 1024,
+        window: 768 * 1024,
         peer_streams: 64,
         message: 1024 * 1024,
     }

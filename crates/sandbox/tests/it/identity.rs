@@ -167,11 +167,15 @@ fn what_belongs_to_somebody_else_stays_theirs() {
             assert!(!world.sh(script).await.verdict.success(), "{script}");
         }
         assert_eq!(fs::read(&stranger).unwrap(), b"theirs");
-        // A mode that means root's rights means nothing.
-        world.text("cp /bin/sh bad; chmod 6755 bad").await;
-        assert_eq!(world.text("./bad -c 'id -u'").await, "1000\n");
-        let owner = fs::metadata(world.path("bad")).unwrap().uid();
-        assert_eq!(owner, nix::unistd::geteuid().as_raw());
+        // No file gets a mode that would lend its owner's rights to others, here or on the host.
+        world.text("cp /bin/sh bad; chmod 755 bad").await;
+        for mode in ["4755", "2755", "u+s", "g+s"] {
+            let script = format!("chmod {mode} bad");
+            assert!(!world.sh(&script).await.verdict.success(), "{mode}");
+        }
+        let metadata = fs::metadata(world.path("bad")).unwrap();
+        assert_eq!(metadata.mode() & 0o7777, 0o755);
+        assert_eq!(metadata.uid(), nix::unistd::geteuid().as_raw());
         world.end().await;
     });
 }

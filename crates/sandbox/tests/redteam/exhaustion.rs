@@ -43,15 +43,15 @@ pub(crate) const ATTACKS: &[Attack] = &[
         .expect(MEMORY_HELD),
     Attack::new(43, "memory-shared")
         .tune(small)
-        .drive(memory)
+        .drive(memory_of_many)
         .expect(MEMORY_HELD),
     Attack::new(43, "memory-file")
         .tune(small)
-        .drive(memory)
+        .drive(memory_of_many)
         .expect(MEMORY_HELD),
     Attack::new(43, "memory-sockets")
         .tune(small)
-        .drive(memory)
+        .drive(memory_of_many)
         .expect(MEMORY_HELD),
     Attack::new(44, "tmpfs")
         .tune(small)
@@ -274,8 +274,9 @@ fn nobodys_memory(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// Where no group counts them together, the sandbox says that each process is limited by itself,
-/// and so this attack, of processes that are small by themselves, is no breach of what was said.
+/// Where no group counts them together, the sandbox says that only the private memory of each
+/// process is limited, and so attacks by many small processes and by memory that is nobody's own
+/// are no breach of what was said.
 fn memory_of_many(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let outcome = scene

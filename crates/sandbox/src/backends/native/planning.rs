@@ -99,7 +99,6 @@ pub(super) fn plan(spec: &SandboxSpec, facts: &Facts, ownership: Ownership) -> P
                 .take(limits.cpus.ceil() as usize)
                 .collect()
         }),
-        refuse_shared_memory: !has(Controller::Memory),
         deadline: spec.deadline(),
     }
 }
@@ -271,6 +270,11 @@ fn settings(
     match (controller, version) {
         (Controller::Memory, GroupVersion::V1) => vec![
             set("memory.limit_in_bytes", limits.memory.to_string()),
+            // Buffers of sockets are counted apart.
+            wish(
+                "memory.kmem.tcp.limit_in_bytes",
+                (limits.memory / 4).to_string(),
+            ),
             // Only where the kernel counts swap.
             wish("memory.memsw.limit_in_bytes", limits.memory.to_string()),
         ],

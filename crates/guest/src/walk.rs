@@ -1,0 +1,143 @@
+//! Walks through folders that a hostile command may have laid out.
+//!
+//! In the order of names, following no symlink. Ignore files are read by this module itself,
+//! because a FIFO, a device or an endless file of that name must not hold or fill the guest;
+//! what their patterns mean is the `ignore` crate's business.
+
+use std::fs::{self, File, FileType, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+/// No ignore file that people write is longer; the rest of one is not read.
+const LONGEST_IGNORE_FILE: u64 = 256 * 1024;
+
+/// One entry on the way.
+pub(crate) struct Found {
+    pub(crate) path: PathBuf,
+    pub(crate) kind: FileType,
+}
+
+/// Every entry below a folder, to a depth. What cannot be read is left out.
+pub(crate) struct Walk {
+    /// Entries still to visit, the next one last.
+    ahead: Vec<(PathBuf, FileType, u32, Option<Rc<Rules>>)>,
+    depth: u32,
+    ignore: bool,
+}
+
+/// The rules of a folder, and of those above it.
+struct Rules {
+    own: Gitignore,
+    above: Option<Rc<Rules>>,
+}
+
+impl Rules {
+    /// The nearest rule that says anything decides.
+    fn ignores(&self, path: &Path, is_folder: bool) -> bool {
+        match self.own.matched(path, is_folder) {
+            Match::Ignore(_) => true,
+            Match::Whitelist(_) => false,
+            Match::None => self
+                .above
+                .as_ref()
+                .is_some_and(|rules| rules.ignores(path, is_folder)),
+        }
+    }
+}
+
+impl Walk {
+    /// With `ignore`, leaves out hidden entries and what `.gitignore` and `.ignore` name.
+    pub(crate) fn new(root: &Path, depth: u32, ignore: bool) -> Self {
+        let mut walk = Self {
+            ahead: Vec::new(),
+            depth,
+            ignore,
+        };
+        walk.enter(root, 0, None);
+        walk
+    }
+
+    fn enter(&mut self, folder: &Path, depth: u32, above: Option<Rc<Rules>>) {
+        if depth >= self.depth {
+            return;
+        }
+        let Ok(entries) = fs::read_dir(folder) else {
+            return;
+        };
+        let rules = match self.ignore {
+            true => read_rules(folder, above),
+            false => None,
+        };
+        let first = self.ahead.len();
+        for entry in entries.flatten() {
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            let path = entry.path();
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            let is_ignored = || {
+                rules
+                    .as_ref()
+                    .is_some_and(|rules| rules.ignores(&path, kind.is_dir()))
+            };
+            if !self.ignore || !(is_hidden || is_ignored()) {
+                self.ahead.push((path, kind, depth + 1, rules.clone()));
+            }
+        }
+        self.ahead[first..].sort_by(|one, other| other.0.file_name().cmp(&one.0.file_name()));
+    }
+}
+
+impl Iterator for Walk {
+    type Item = Found;
+
+    fn next(&mut self) -> Option<Found> {
+        let (path, kind, depth, rules) = self.ahead.pop()?;
+        if kind.is_dir() {
+            self.enter(&path, depth, rules);
+        }
+        Some(Found { path, kind })
+    }
+}
+
+fn read_rules(folder: &Path, above: Option<Rc<Rules>>) -> Option<Rc<Rules>> {
+    let mut rules = GitignoreBuilder::new(folder);
+    let mut any = false;
+    for name in [".git/info/exclude", ".gitignore", ".ignore"] {
+        let Ok(text) = open_regular(&folder.join(name)).and_then(read_start) else {
+            continue;
+        };
+        for line in text.lines() {
+            // A line that means nothing is passed over, as git does.
+            any |= rules.add_line(None, line).is_ok();
+        }
+    }
+    match any.then(|| rules.build().ok()).flatten() {
+        Some(own) => Some(Rc::new(Rules { own, above })),
+        None => above,
+    }
+}
+
+fn read_start(file: File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.take(LONGEST_IGNORE_FILE).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Opens a regular file, and only that: a FIFO must not hold a worker for ever, nor a terminal
+/// become the guest's.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::from_raw_os_error(libc::EISDIR)),
+    }
+}
