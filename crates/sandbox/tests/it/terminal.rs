@@ -67,7 +67,8 @@ fn a_change_of_size_is_told() {
 fn keys_become_signals() {
     within(async {
         let world = World::new().await;
-        let waits = "echo ready; sleep 1000";
+        // No shell: it would judge an interrupt by what it does to its own children.
+        let waits = r#"exec perl -e '$| = 1; print "ready\n"; sleep 1 while 1'"#;
         for (key, signal) in [(b"\x03", 2), (b"\x1c", 3)] {
             let mut running = world.exec(on_terminal(waits)).await.unwrap();
             until(&mut running, "ready").await;
@@ -75,7 +76,8 @@ fn keys_become_signals() {
             let verdict = rest(&mut running).await.verdict;
             assert_eq!(verdict, ended(Status::Signal(signal)));
         }
-        let script = "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.01; done";
+        let script = r#"exec perl -e '$| = 1; $SIG{INT} = sub { print "caught\n"; exit 5 };
+                        print "ready\n"; sleep 1 while 1'"#;
         let mut running = world.exec(on_terminal(script)).await.unwrap();
         until(&mut running, "ready").await;
         let _input = press(&mut running, b"\x03").await;

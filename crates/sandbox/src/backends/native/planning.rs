@@ -207,7 +207,9 @@ fn writable(root: &Root) -> Vec<PathBuf> {
 fn rlimits(limits: &Limits, memory_group: bool, pids_group: bool) -> Vec<Rlimit> {
     let limit = |resource, value| Rlimit { resource, value };
     let mut all = vec![
-        limit(Resource::Core, 0),
+        // Too small for any core, and the one value that also keeps the kernel from starting the
+        // host's own handler, outside all walls.
+        limit(Resource::Core, 1),
         limit(Resource::FileSize, limits.disk),
         limit(Resource::LockedMemory, 64 << 20),
         limit(Resource::MessageQueues, 1 << 20),
