@@ -71,7 +71,7 @@ fn kinds(byte: u8) -> Kind {
 }
 
 const LIMITS: Limits = Limits {
-    window: 128 * 1024,
+    window: 640 * 1024,
     peer_streams: 4,
     message: 200 * 1024,
 };

@@ -31,20 +31,33 @@ impl Settings {
                 .ok()
                 .or_else(|| from_file.get(name).cloned())
         };
-        let use_sandbox = match get("USE_SANDBOX").as_deref() {
-            None | Some("" | "true" | "1" | "yes" | "on") => true,
-            Some("false" | "0" | "no" | "off") => false,
-            Some(other) => {
-                let text = format!("USE_SANDBOX is `{other}`, which is neither true nor false");
-                return Err(Complaint::usage(text).hint("set it to `true`".to_owned()));
-            }
-        };
+        let use_sandbox = switch(get("USE_SANDBOX"))?;
+        let is_from_file = std::env::var_os("USE_SANDBOX").is_none();
+        if !use_sandbox && is_from_file {
+            // The file may be what an earlier sandbox left in what was its workspace.
+            warn(
+                "`.env` cannot switch the sandbox off: it stays on\n\
+                 hint: `--backend none`, or USE_SANDBOX=false in the environment",
+            );
+        }
         Ok(Self {
             safedir: get("SAFEDIR")
                 .filter(|text| !text.is_empty())
                 .map(PathBuf::from),
-            use_sandbox,
+            use_sandbox: use_sandbox || is_from_file,
         })
+    }
+}
+
+/// USE_SANDBOX as people write it; on unless it says otherwise.
+fn switch(value: Option<String>) -> Result<bool, Complaint> {
+    match value.as_deref() {
+        None | Some("" | "true" | "1" | "yes" | "on") => Ok(true),
+        Some("false" | "0" | "no" | "off") => Ok(false),
+        Some(other) => {
+            let text = format!("USE_SANDBOX is `{other}`, which is neither true nor false");
+            Err(Complaint::usage(text).hint("set it to `true`".to_owned()))
+        }
     }
 }
 

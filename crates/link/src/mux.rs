@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::{BufMut, Bytes, BytesMut};
 use thiserror::Error;
 
-use crate::frame::{Frame, FrameError, Kind};
+use crate::frame::{Frame, FrameError, Kind, MAX_PAYLOAD};
 use crate::stream::Item;
 
 /// Which end of the link this is. The host opens odd streams, the guest even ones.
@@ -134,6 +134,11 @@ pub(crate) struct Mux {
 
 impl Mux {
     pub(crate) fn new(role: Role, limits: Limits) -> Self {
+        // Credit goes back by half windows: what a sender then has must be enough for a frame.
+        assert!(
+            limits.window / 2 >= MAX_PAYLOAD as u32 + FRAME_COST,
+            "the window holds two frames"
+        );
         Self {
             role,
             limits,

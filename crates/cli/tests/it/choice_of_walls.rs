@@ -35,14 +35,17 @@ fn whoever_insists_is_warned_every_time() {
         }
     }
     fs::write(place.here(".env"), "USE_SANDBOX=false\n").unwrap();
+    // A file that a sandbox may have left cannot take the walls down.
+    let behind = "1000 /workspace\n";
+    let refused = "hotcell: `.env` cannot switch the sandbox off: it stays on\n\
+                   hint: `--backend none`, or USE_SANDBOX=false in the environment\n";
     let output = run(&mut place.hotcell(WHO));
     assert_eq!(
-        (stdout(&output), stderr(&output)),
-        (without.clone(), WARNING.into())
+        (stdout(&output).as_str(), stderr(&output).as_str()),
+        (behind, refused)
     );
 
     // The environment is nearer than the file, and a flag nearer than both.
-    let behind = "1000 /workspace\n";
     let output = run(place.hotcell(WHO).env("USE_SANDBOX", "true"));
     assert_eq!(
         (stdout(&output).as_str(), stderr(&output).as_str()),
@@ -50,7 +53,7 @@ fn whoever_insists_is_warned_every_time() {
     );
     for backend in ["auto", "native"] {
         let flag = [&["exec", "--backend", backend], &WHO[1..]].concat();
-        let output = run(&mut place.hotcell(flag));
+        let output = run(place.hotcell(flag).env("USE_SANDBOX", "false"));
         assert_eq!(
             (stdout(&output).as_str(), stderr(&output).as_str()),
             (behind, "")

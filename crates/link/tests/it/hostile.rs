@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 
 fn limits() -> Limits {
     Limits {
-        window: 128 * 1024,
+        window: 640 * 1024,
         peer_streams: 4,
         message: 200 * 1024,
     }
@@ -81,11 +81,11 @@ async fn each_broken_rule_ends_the_session_with_its_name() {
     .await;
     let many = (1..=5).flat_map(|id| open(id * 2)).collect();
     check(many, |v| matches!(v, Violation::TooManyStreams(4))).await;
-    let flood = (0..3)
+    let flood = (0..12)
         .flat_map(|_| wire(1, Kind::Data, &[0; 60_000]))
         .collect();
     check(flood, |v| matches!(v, Violation::Window(1))).await;
-    let empty = (0..10_000).flat_map(|_| wire(1, Kind::Data, &[])).collect();
+    let empty = (0..21_000).flat_map(|_| wire(1, Kind::Data, &[])).collect();
     check(empty, |v| matches!(v, Violation::Window(1))).await;
     check(wire(1, Kind::Credit, &1u32.to_le_bytes()), |v| {
         matches!(v, Violation::Credit(1))
