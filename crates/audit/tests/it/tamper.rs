@@ -60,6 +60,11 @@ fn apply(tampering: &Tampering, bytes: &[u8]) -> Vec<u8> {
     lines.concat()
 }
 
+/// Only the last newline is gone: the next writer puts it back, and nothing is lost.
+fn is_healed(before: &[u8], after: &[u8]) -> bool {
+    before.strip_suffix(b"\n") == Some(after)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -77,7 +82,7 @@ proptest! {
 
         let before = log.bytes();
         let after = apply(&tampering, &before);
-        prop_assume!(after != before);
+        prop_assume!(after != before && !is_healed(&before, &after));
         log.edit(|_| after);
         prop_assert!(!log.report().is_clean());
 
@@ -93,7 +98,7 @@ proptest! {
         let log = Log::with(6);
         let before = log.bytes();
         let after = apply(&tampering, &before);
-        prop_assume!(after != before);
+        prop_assume!(after != before && !is_healed(&before, &after));
         log.edit(|_| after);
         AuditLog::open(&log.path).unwrap().append("s1", &end(6)).unwrap();
         prop_assert!(!log.report().is_clean());
