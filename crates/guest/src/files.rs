@@ -16,6 +16,7 @@ use link::{Item, Stream};
 
 use crate::refusal::{OnPath, refuse_with};
 use crate::session::Guest;
+use crate::walk::open_unblocked;
 
 /// Read from disk at once.
 const CHUNK: usize = 256 * 1024;
@@ -89,12 +90,7 @@ pub(crate) async fn read(guest: &Rc<Guest>, request: ReadFile, mut stream: Strea
 }
 
 fn open_for_reading(path: &Path) -> Answer<(File, Metadata)> {
-    // A FIFO must not hold a worker for ever, nor a terminal become the guest's.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)
-        .on("read", path)?;
+    let file = open_unblocked(path).on("read", path)?;
     let metadata = file.metadata().on("read", path)?;
     if !metadata.is_file() {
         let message = format!("cannot read `{}`: it is not a regular file", path.display());

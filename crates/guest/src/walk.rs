@@ -129,15 +129,20 @@ fn read_start(file: File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Opens a regular file, and only that: a FIFO must not hold a worker for ever, nor a terminal
-/// become the guest's.
+/// Opens a regular file, and only that.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)?;
+    let file = open_unblocked(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::Error::from_raw_os_error(libc::EISDIR)),
     }
+}
+
+/// Opens for reading whatever is there: a FIFO must not hold a worker for ever, nor a terminal
+/// become the guest's.
+pub(crate) fn open_unblocked(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
 }
