@@ -1,0 +1,1 @@
+//! The agent: a conversation between a person, a model and the tools of one sandbox.

@@ -1,0 +1,127 @@
+//! Names of sessions and calls.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A session: when it began, and four letters that tell it from others of that second, as in
+/// `20260131-174502-k3fd`. Names sort by age.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+pub struct SessionId(String);
+
+/// Letters and digits that are not mistaken for one another.
+const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+
+impl SessionId {
+    /// `random` should differ between sessions of one second.
+    pub fn new(begun: &jiff::civil::DateTime, random: u32) -> Self {
+        let suffix: String = (0..4)
+            .map(|place| LETTERS[(random >> (5 * place)) as usize % LETTERS.len()] as char)
+            .collect();
+        Self(format!(
+            "{:04}{:02}{:02}-{:02}{:02}{:02}-{suffix}",
+            begun.year(),
+            begun.month(),
+            begun.day(),
+            begun.hour(),
+            begun.minute(),
+            begun.second()
+        ))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Text that is no session's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadId(String);
+
+impl fmt::Display for BadId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "`{}` is no session name", self.0)
+    }
+}
+
+impl std::error::Error for BadId {}
+
+impl FromStr for SessionId {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        let is_right = |(place, letter): (usize, u8)| match place {
+            8 | 15 => letter == b'-',
+            0..=14 => letter.is_ascii_digit(),
+            _ => letter.is_ascii_lowercase() || letter.is_ascii_digit(),
+        };
+        match text.len() == 20 && text.bytes().enumerate().all(is_right) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(BadId(text.to_owned())),
+        }
+    }
+}
+
+impl TryFrom<String> for SessionId {
+    type Error = BadId;
+
+    fn try_from(text: String) -> Result<Self, BadId> {
+        text.parse()
+    }
+}
+
+impl From<SessionId> for String {
+    fn from(id: SessionId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// A tool call, by the name that the model's provider gave it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct CallId(pub String);
+
+impl fmt::Display for CallId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl From<&str> for CallId {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn names_survive_their_text() {
+        let begun = jiff::civil::datetime(2026, 1, 31, 17, 45, 2, 0);
+        for random in [0, 1, 31, 0xffff_ffff, 0x1234_5678] {
+            let id = SessionId::new(&begun, random);
+            assert_eq!(id.as_str().parse::<SessionId>().unwrap(), id);
+            assert!(id.as_str().starts_with("20260131-174502-"));
+        }
+    }
+
+    #[test]
+    fn other_text_is_no_name() {
+        for bad in ["", "20260131-174502", "20260131-174502-../a", "20260131x174502-abcd"] {
+            assert!(bad.parse::<SessionId>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The words that all parts share: what a user interface tells an agent ([`Command`]), what an
+//! agent tells the world ([`Event`]), and what a conversation is made of ([`Message`]).
+//!
+//! Only types and pure functions: no I/O, no clock, no randomness. The JSON form of an event is a
+//! public interface, described by [`schema`] and versioned by [`VERSION`].
+
+mod command;
+mod event;
+mod id;
+mod message;
+mod usage;
+
+pub use command::Command;
+pub use event::{
+    BudgetKind, Change, Checkpoint, Event, EventKind, Fork, Kept, Outcome, Spending, VERSION, schema,
+};
+pub use id::{BadId, CallId, SessionId};
+pub use message::{Block, Image, Message, Role, Stop, ToolDefinition};
+pub use usage::Usage;

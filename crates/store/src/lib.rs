@@ -1,0 +1,18 @@
+//! What is remembered: sessions as append-only logs of events, output kept for later, and
+//! checkpoints of workspaces. All in one folder, in SQLite.
+//!
+//! Knows the types of `protocol` and nothing of agents, models or sandboxes. Entry points:
+//! [`Store::open`], [`Store::begin`] and [`Store::claim`] for a [`Journal`] to write to.
+
+mod checkpoints;
+mod error;
+mod journal;
+mod outputs;
+mod sessions;
+mod store;
+
+pub use checkpoints::{FileRecord, Hash, RecordedKind, Stamp};
+pub use error::StoreError;
+pub use journal::Journal;
+pub use sessions::{Found, Page, Summary};
+pub use store::Store;

@@ -1,0 +1,128 @@
+//! The port: what a tool is, what it is given, and what it answers.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use protocol::{Block, Change, Kept, ToolDefinition};
+use sandbox::{Sandbox, SandboxError};
+use serde_json::Value;
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+
+/// Something that a model can ask for.
+pub trait Tool: Send + Sync {
+    fn definition(&self) -> &ToolDefinition;
+
+    /// Calls that only read run side by side, and never wait for a checkpoint.
+    fn access(&self) -> Access;
+
+    /// One line for a person, such as `$ cargo test` or `read src/main.rs`.
+    fn summary(&self, input: &Value) -> String;
+
+    fn run<'a>(
+        &'a self,
+        input: Value,
+        context: Context<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Reads,
+    Changes,
+}
+
+/// What a call may use.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    pub sandbox: &'a Sandbox,
+    /// Once cancelled, the tool stops what it started and answers with what it has.
+    pub cancel: &'a CancellationToken,
+    /// Hears what a command prints while it runs; the flag marks standard error.
+    pub print: &'a (dyn Fn(&[u8], bool) + Send + Sync),
+    pub outputs: &'a dyn Outputs,
+}
+
+impl std::fmt::Debug for Context<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Context").finish_non_exhaustive()
+    }
+}
+
+/// Where output that is too long for a model is kept.
+pub trait Outputs: Send + Sync {
+    /// Keeps it, and says by which handle it can be read again.
+    fn keep(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>>;
+
+    /// All of it; `None` when there is no such handle.
+    fn read<'a>(&'a self, handle: &'a str) -> BoxFuture<'a, Result<Option<Vec<u8>>, ToolError>>;
+}
+
+/// What a call came to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ToolOutput {
+    /// For the model: text and images.
+    pub content: Vec<Block>,
+    /// The tool did its work and has bad news, such as an exit code other than 0.
+    pub is_error: bool,
+    pub kept: Option<Kept>,
+    pub changes: Vec<Change>,
+}
+
+impl ToolOutput {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            content: vec![Block::text(text)],
+            ..Self::default()
+        }
+    }
+}
+
+/// Why a call came to nothing. The text is for the model.
+#[derive(Debug, Error)]
+pub enum ToolError {
+    /// The input is not what the schema says.
+    #[error("bad arguments for `{tool}`: {why}")]
+    Arguments { tool: String, why: String },
+    /// The tool could not do what was asked; the message says what and why.
+    #[error("{0}")]
+    Refused(String),
+    /// The sandbox is gone or does not answer: nothing in it can be used any more.
+    #[error("the sandbox broke")]
+    Broken(#[source] SandboxError),
+}
+
+/// The tools of a session, in the order in which the model is told of them.
+#[derive(Clone, Default)]
+pub struct ToolSet {
+    tools: Vec<Arc<dyn Tool>>,
+}
+
+impl ToolSet {
+    pub fn new(tools: Vec<Arc<dyn Tool>>) -> Self {
+        Self { tools }
+    }
+
+    /// Every tool that works in any sandbox. A new one is added here, and nowhere else.
+    pub fn standard() -> Self {
+        Self::new(vec![])
+    }
+
+    pub fn find(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools.iter().find(|tool| tool.definition().name == name)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|tool| tool.definition().name.as_str())
+    }
+
+    pub fn definitions(&self) -> Vec<ToolDefinition> {
+        self.tools.iter().map(|tool| tool.definition().clone()).collect()
+    }
+}
+
+impl std::fmt::Debug for ToolSet {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_list().entries(self.names()).finish()
+    }
+}
