@@ -9,6 +9,8 @@ use crate::message::Block;
 pub enum Command {
     /// Begins a turn; while one is under way, the next one.
     Prompt { content: Vec<Block> },
+    /// Takes up the last turn where it was cut short.
+    Continue,
     /// Stops the model and the tools; what was done stays done.
     Interrupt,
     /// Takes back the last turn: its files and its part of the conversation.

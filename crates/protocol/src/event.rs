@@ -58,6 +58,8 @@ pub enum EventKind {
     },
     /// Lasting. A person's words.
     TurnStarted { turn: u32, prompt: Vec<Block> },
+    /// Lasting. A turn that was cut short is taken up again, with no new words.
+    TurnContinued { turn: u32 },
     /// A request is on its way to the model.
     RequestStarted { turn: u32, request: u32 },
     /// The request failed and is made again after a while. What came of its reply is void.
@@ -122,6 +124,8 @@ pub enum EventKind {
     Noted { text: String },
     /// Lasting. The workspace as it was before the first change of a turn.
     CheckpointMade { turn: u32, checkpoint: Checkpoint },
+    /// A command could not be done, and nothing was changed.
+    CommandRefused { reason: String },
     /// What the session has cost so far, against its budget.
     Spent { spending: Spending },
     /// Lasting. The turn is over.
@@ -228,6 +232,7 @@ impl EventKind {
             Self::SessionStarted { .. }
             | Self::SandboxStarted { .. }
             | Self::TurnStarted { .. }
+            | Self::TurnContinued { .. }
             | Self::Replied { .. }
             | Self::ToolEnded { .. }
             | Self::Noted { .. }
@@ -241,6 +246,7 @@ impl EventKind {
             | Self::InputDelta { .. }
             | Self::ToolStarted { .. }
             | Self::ToolOutput { .. }
+            | Self::CommandRefused { .. }
             | Self::Spent { .. } => false,
         }
     }

@@ -1,0 +1,397 @@
+//! Checkpoints of the workspace: taken before the first change of a turn, restored by an undo.
+//!
+//! Everything is read and written by the guest, inside the sandbox, so that no link or race in
+//! the workspace can lead outside. Contents are read only of files that changed since the last
+//! checkpoint, as their stamps tell; each content is stored once.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::{StreamExt, stream};
+use protocol::{Checkpoint, SessionId};
+use sandbox::request::{FileKind, Surveyed, WriteMode};
+use sandbox::{Sandbox, SandboxError};
+use sha2::{Digest, Sha256};
+use store::{FileRecord, Hash, RecordedKind, Stamp, Store, StoreError};
+use tokio::task::JoinHandle;
+use tracing::warn;
+
+use crate::error::AgentError;
+
+/// Files of a workspace that are recorded.
+const MOST_FILES: u64 = 50_000;
+/// Bytes of one file that is recorded.
+const LARGEST_FILE: u64 = 16 << 20;
+/// Bytes of all files of one checkpoint.
+const LARGEST_CHECKPOINT: u64 = 512 << 20;
+/// Bytes of all checkpoints of all sessions in the store.
+const MOST_STORED: u64 = 2 << 30;
+/// Files that are read at once.
+const READERS: usize = 8;
+/// Contents that are on their way to the store together.
+const BATCH: usize = 8 << 20;
+/// A file that changed so shortly before it was read may have changed again without a new
+/// stamp: it is read again. In nanoseconds.
+const BLUR: i64 = 1_000_000_000;
+
+/// Stands in the list of skipped files for all that was not even looked at.
+const THE_REST: &str = "(more)";
+
+/// Files as a checkpoint found them, by path.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    files: HashMap<Vec<u8>, FileRecord>,
+    /// Nanoseconds since the epoch.
+    at: i64,
+}
+
+impl Known {
+    /// From a checkpoint of an earlier process. When it was taken is not known to the
+    /// nanosecond, so its newest file serves as its time.
+    pub(crate) async fn load(
+        store: &Store,
+        session: &SessionId,
+        number: u32,
+    ) -> Result<Self, StoreError> {
+        let files = store.checkpoint(session, number).await?.unwrap_or_default();
+        let at = files.iter().map(|file| file.stamp.changed).max();
+        Ok(Self {
+            at: at.unwrap_or_default(),
+            files: files
+                .into_iter()
+                .map(|file| (file.path.clone(), file))
+                .collect(),
+        })
+    }
+
+    /// The content of a file that did not change since.
+    fn content(&self, path: &[u8], size: u64, stamp: &Stamp) -> Option<Hash> {
+        let known = self.files.get(path)?;
+        match &known.kind {
+            RecordedKind::File { size: known_size, content }
+                if *known_size == size
+                    && known.stamp == *stamp
+                    && stamp.changed.max(stamp.modified) + BLUR < self.at =>
+            {
+                Some(*content)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A first look at all files, under way while the model thinks.
+#[derive(Debug)]
+pub(crate) struct Snapshot(JoinHandle<Result<Taken, AgentError>>);
+
+impl Snapshot {
+    pub(crate) fn begin(sandbox: Arc<Sandbox>, store: Store, known: Arc<Known>) -> Self {
+        Self(tokio::spawn(async move {
+            take(&sandbox, &store, &known).await
+        }))
+    }
+
+    /// All files as they are now; only what changed since the first look is read again. `None`
+    /// when that failed: the turn then has no checkpoint, and an undo restores no files.
+    pub(crate) async fn finish(mut self, sandbox: &Sandbox, store: &Store) -> Option<Taken> {
+        let first = (&mut self.0).await.ok()?;
+        let taken = match first {
+            Ok(first) => take(sandbox, store, &first.into_known()).await,
+            Err(error) => Err(error),
+        };
+        match taken {
+            Ok(taken) => Some(taken),
+            Err(error) => {
+                warn!(%error, "cannot make a checkpoint");
+                None
+            }
+        }
+    }
+
+    /// Stops, and waits until the sandbox is let go.
+    pub(crate) async fn cancel(mut self) {
+        self.0.abort();
+        let _ = (&mut self.0).await;
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// All files of a workspace, their contents in the store.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    files: Vec<FileRecord>,
+    bytes: u64,
+    skipped: BTreeMap<String, String>,
+    at: i64,
+}
+
+impl Taken {
+    pub(crate) async fn save(
+        &self,
+        store: &Store,
+        session: &SessionId,
+        number: u32,
+    ) -> Result<Checkpoint, StoreError> {
+        store
+            .save_checkpoint(session, number, &self.files, MOST_STORED)
+            .await?;
+        let is_file = |file: &&FileRecord| matches!(file.kind, RecordedKind::File { .. });
+        Ok(Checkpoint {
+            number,
+            files: self.files.iter().filter(is_file).count() as u64,
+            bytes: self.bytes,
+            skipped: self.skipped.clone(),
+        })
+    }
+
+    pub(crate) fn into_known(self) -> Arc<Known> {
+        let files = self.files.into_iter();
+        Arc::new(Known {
+            files: files.map(|file| (file.path.clone(), file)).collect(),
+            at: self.at,
+        })
+    }
+}
+
+pub(crate) async fn take(
+    sandbox: &Sandbox,
+    store: &Store,
+    known: &Known,
+) -> Result<Taken, AgentError> {
+    let at = jiff::Timestamp::now().as_nanosecond() as i64;
+    let (found, is_cut) = sandbox.survey("", MOST_FILES).await?.collect().await?;
+    let mut taken = Taken {
+        files: Vec::with_capacity(found.len()),
+        bytes: 0,
+        skipped: BTreeMap::new(),
+        at,
+    };
+    if is_cut {
+        let why = format!("the workspace has more than {MOST_FILES} files");
+        taken.skipped.insert(THE_REST.to_owned(), why);
+    }
+    let mut to_read = Vec::new();
+    for entry in found {
+        let kind = match (entry.kind, &entry.target) {
+            (FileKind::Folder, _) => RecordedKind::Folder,
+            (FileKind::Symlink, Some(target)) => RecordedKind::Symlink {
+                target: target.0.clone(),
+            },
+            (FileKind::File, _) => {
+                if let Some(why) = taken.refuse(&entry) {
+                    taken.skipped.insert(entry.path.to_string(), why);
+                    continue;
+                }
+                match known.content(&entry.path.0, entry.size, &stamp(&entry)) {
+                    Some(content) => RecordedKind::File {
+                        size: entry.size,
+                        content,
+                    },
+                    None => {
+                        to_read.push(entry);
+                        continue;
+                    }
+                }
+            }
+            _ => {
+                let why = "it is neither a file nor a folder nor a link".to_owned();
+                taken.skipped.insert(entry.path.to_string(), why);
+                continue;
+            }
+        };
+        taken.files.push(record(entry, kind));
+    }
+    read_all(sandbox, store, &mut taken, to_read).await?;
+    taken.files.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(taken)
+}
+
+impl Taken {
+    /// Why a file is not recorded, or its bytes are counted.
+    fn refuse(&mut self, entry: &Surveyed) -> Option<String> {
+        if entry.size > LARGEST_FILE {
+            return Some(format!("it is larger than {} MiB", LARGEST_FILE >> 20));
+        }
+        if self.bytes + entry.size > LARGEST_CHECKPOINT {
+            let most = LARGEST_CHECKPOINT >> 20;
+            return Some(format!("the files before it have {most} MiB"));
+        }
+        self.bytes += entry.size;
+        None
+    }
+}
+
+/// Reads files, several at once, and passes their contents to the store in batches.
+async fn read_all(
+    sandbox: &Sandbox,
+    store: &Store,
+    taken: &mut Taken,
+    files: Vec<Surveyed>,
+) -> Result<(), AgentError> {
+    let reads = stream::iter(files.into_iter().map(|entry| async move {
+        let content = sandbox
+            .read_file(path(&entry.path.0), 0, Some(LARGEST_FILE))
+            .await;
+        (entry, content)
+    }));
+    let mut reads = std::pin::pin!(reads.buffer_unordered(READERS));
+    let (mut batch, mut size) = (Vec::new(), 0);
+    while let Some((entry, outcome)) = reads.next().await {
+        let content = match outcome {
+            Ok((_, content)) => content,
+            Err(SandboxError::Refused(refusal)) => {
+                taken.skipped.insert(entry.path.to_string(), refusal.message);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let hash = Hash(Sha256::digest(&content).into());
+        let kind = RecordedKind::File {
+            size: content.len() as u64,
+            content: hash,
+        };
+        taken.files.push(record(entry, kind));
+        size += content.len();
+        batch.push((hash, content));
+        if size >= BATCH {
+            put(store, std::mem::take(&mut batch)).await?;
+            size = 0;
+        }
+    }
+    put(store, batch).await?;
+    Ok(())
+}
+
+/// Stores the contents that are not there yet.
+async fn put(store: &Store, mut batch: Vec<(Hash, Vec<u8>)>) -> Result<(), StoreError> {
+    if batch.is_empty() {
+        return Ok(());
+    }
+    let hashes: Vec<Hash> = batch.iter().map(|(hash, _)| *hash).collect();
+    let missing = store.missing(&hashes).await?;
+    batch.retain(|(hash, _)| missing.contains(hash));
+    store.put_contents(batch).await
+}
+
+fn stamp(entry: &Surveyed) -> Stamp {
+    Stamp {
+        inode: entry.inode,
+        modified: entry.modified_ns,
+        changed: entry.changed_ns,
+    }
+}
+
+fn record(entry: Surveyed, kind: RecordedKind) -> FileRecord {
+    FileRecord {
+        mode: entry.mode,
+        stamp: stamp(&entry),
+        path: entry.path.0,
+        kind,
+    }
+}
+
+fn path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+/// What a restoration did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Restored {
+    pub(crate) written: u64,
+    pub(crate) removed: u64,
+}
+
+/// Makes the workspace what it was, as far as it is on record. `skipped` are the files that are
+/// not, and stay as they are.
+pub(crate) async fn restore(
+    sandbox: &Sandbox,
+    store: &Store,
+    target: &[FileRecord],
+    skipped: &BTreeMap<String, String>,
+) -> Result<Restored, AgentError> {
+    let (found, is_cut) = sandbox.survey("", MOST_FILES).await?.collect().await?;
+    let mut restored = Restored::default();
+    let wanted: HashMap<&[u8], &FileRecord> = target
+        .iter()
+        .map(|file| (file.path.as_slice(), file))
+        .collect();
+    let mut present = HashMap::new();
+    // What stands deepest comes last in a survey, and is removed first.
+    for entry in found.into_iter().rev() {
+        let is_kept = is_cut
+            || skipped.contains_key(THE_REST)
+            || skipped.contains_key(&entry.path.to_string());
+        let is_folder = entry.kind == FileKind::Folder;
+        match wanted.get(entry.path.0.as_slice()) {
+            Some(file) if is_folder == (file.kind == RecordedKind::Folder) => {
+                present.insert(entry.path.0.clone(), entry);
+            }
+            None if is_kept => {}
+            // A folder may still hold what is kept.
+            _ => match sandbox.remove(path(&entry.path.0), false).await {
+                Ok(()) => restored.removed += u64::from(!is_folder),
+                Err(SandboxError::Refused(_)) => {}
+                Err(error) => return Err(error.into()),
+            },
+        }
+    }
+    for file in target {
+        restored.written += u64::from(put_back(sandbox, store, file, present.get(&file.path)).await?);
+    }
+    Ok(restored)
+}
+
+/// Makes one file what it was. Says whether its content had to be written.
+async fn put_back(
+    sandbox: &Sandbox,
+    store: &Store,
+    file: &FileRecord,
+    present: Option<&Surveyed>,
+) -> Result<bool, AgentError> {
+    let path = path(&file.path);
+    match &file.kind {
+        RecordedKind::Folder => {
+            if present.is_none() {
+                sandbox.make_folder(path).await?;
+            }
+        }
+        RecordedKind::Symlink { target } => {
+            let is_same = present.is_some_and(|entry| {
+                entry.target.as_ref().is_some_and(|found| found.0 == *target)
+            });
+            if !is_same {
+                sandbox.make_link(path, OsStr::from_bytes(target)).await?;
+            }
+            return Ok(!is_same);
+        }
+        RecordedKind::File { content, .. } => {
+            let is_same = present.is_some_and(|entry| stamp(entry) == file.stamp);
+            if is_same {
+                return Ok(false);
+            }
+            let Some(content) = store.content(content).await? else {
+                warn!(path = %path.display(), "the content of a file is gone");
+                return Ok(false);
+            };
+            if present.is_some_and(|entry| entry.kind != FileKind::File) {
+                sandbox.remove(path, false).await?;
+            }
+            sandbox
+                .write_file_with(path, content, WriteMode::Replace, Some(file.mode & 0o777))
+                .await?;
+            return Ok(true);
+        }
+    }
+    if present.is_none_or(|entry| entry.mode & 0o777 != file.mode & 0o777) {
+        sandbox.set_mode(path, file.mode & 0o777).await?;
+    }
+    Ok(false)
+}

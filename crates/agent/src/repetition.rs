@@ -1,0 +1,64 @@
+//! Notices a model that runs in circles: the same call with the same result, again and again.
+//! Pure.
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use protocol::Block;
+use serde_json::Value;
+
+/// How far back a repetition is looked for, so that circles of several calls are seen too.
+const WINDOW: usize = 24;
+
+/// The time at which the model is told, and every one after that.
+const TOLD_AT: usize = 4;
+
+/// The time at which the turn ends.
+const ENDED_AT: usize = 8;
+
+/// The last calls and their results.
+#[derive(Debug, Default)]
+pub(crate) struct Repetition {
+    recent: VecDeque<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Fine,
+    /// Words for the model.
+    Tell(String),
+    /// Words for the person.
+    End(String),
+}
+
+impl Repetition {
+    /// Takes note of one more call.
+    pub(crate) fn note(&mut self, name: &str, input: &Value, result: &[Block]) -> Verdict {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        input.to_string().hash(&mut hasher);
+        for block in result {
+            match block {
+                Block::Text { text, .. } => text.hash(&mut hasher),
+                other => serde_json::to_string(other).unwrap_or_default().hash(&mut hasher),
+            }
+        }
+        let print = hasher.finish();
+        let times = 1 + self.recent.iter().filter(|seen| **seen == print).count();
+        self.recent.push_back(print);
+        if self.recent.len() > WINDOW {
+            self.recent.pop_front();
+        }
+        match times {
+            ENDED_AT.. => Verdict::End(format!(
+                "the model called `{name}` {times} times with the same input and the same result"
+            )),
+            TOLD_AT.. => Verdict::Tell(format!(
+                "You have called `{name}` {times} times with the same input and got the same \
+                 result each time. Doing it again will not help: try something else, or say what \
+                 stands in the way."
+            )),
+            _ => Verdict::Fine,
+        }
+    }
+}

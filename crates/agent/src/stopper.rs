@@ -1,0 +1,34 @@
+//! One switch for a turn: off once, with the first reason given.
+
+use std::sync::OnceLock;
+
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    Interrupted,
+    OutOfTime,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Stopper {
+    token: CancellationToken,
+    cause: OnceLock<Cause>,
+}
+
+impl Stopper {
+    pub(crate) fn stop(&self, cause: Cause) {
+        // The first reason is the true one.
+        let _ = self.cause.set(cause);
+        self.token.cancel();
+    }
+
+    /// Why the turn is to stop, once it is.
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        self.cause.get().copied()
+    }
+
+    pub(crate) fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+}

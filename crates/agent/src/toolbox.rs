@@ -1,0 +1,133 @@
+//! Runs tool calls: those that only read side by side, those that change things one by one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use protocol::{Block, CallId, EventKind};
+use sandbox::{Sandbox, SandboxError};
+use tokio_util::sync::CancellationToken;
+use tools::{Access, Context, Outputs, ToolError, ToolOutput, ToolSet};
+
+use crate::scribe::Teller;
+use crate::step::Call;
+
+/// How long a tool that was told to stop may take to say what it has.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// More of one piece of live output is not shown: nobody could read it as it flies by.
+const LONGEST_LIVE: usize = 4096;
+
+/// A call that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) call: CallId,
+    pub(crate) output: ToolOutput,
+    pub(crate) millis: u64,
+    /// The sandbox broke under it.
+    pub(crate) broke: Option<SandboxError>,
+}
+
+/// What calls are run with.
+pub(crate) struct Toolbox<'a> {
+    pub(crate) tools: &'a ToolSet,
+    pub(crate) sandbox: Arc<Sandbox>,
+    pub(crate) outputs: &'a dyn Outputs,
+    pub(crate) teller: &'a Teller,
+    pub(crate) stop: &'a CancellationToken,
+}
+
+/// Cuts calls into batches that may run side by side: neighbours that only read, or one other.
+pub(crate) fn batches<'a>(tools: &ToolSet, calls: &'a [Call]) -> Vec<&'a [Call]> {
+    calls
+        .chunk_by(|one, other| !changes(tools, one) && !changes(tools, other))
+        .collect()
+}
+
+/// Whether a call may change anything.
+pub(crate) fn changes(tools: &ToolSet, call: &Call) -> bool {
+    let tool = tools.find(&call.name).filter(|_| call.broken.is_none());
+    tool.is_some_and(|tool| tool.access() == Access::Changes)
+}
+
+impl Toolbox<'_> {
+    /// Runs a batch. Calls end in any order, each told of as it does.
+    pub(crate) fn run<'b>(&'b self, batch: &'b [Call]) -> impl futures_util::Stream<Item = Ended> + 'b {
+        let running: FuturesUnordered<_> = batch.iter().map(|call| self.call(call)).collect();
+        running.map(|ended| ended)
+    }
+
+    async fn call(&self, call: &Call) -> Ended {
+        let begun = Instant::now();
+        let outcome = self.perform(call).await;
+        let (output, broke) = match outcome {
+            Ok(output) => (output, None),
+            Err(ToolError::Broken(error)) => (ToolOutput::default(), Some(error)),
+            Err(error) => (error_output(error.to_string()), None),
+        };
+        Ended {
+            call: call.id.clone(),
+            output,
+            millis: begun.elapsed().as_millis() as u64,
+            broke,
+        }
+    }
+
+    async fn perform(&self, call: &Call) -> Result<ToolOutput, ToolError> {
+        if let Some(why) = &call.broken {
+            return Ok(error_output(format!("Not run: {why}")));
+        }
+        let Some(tool) = self.tools.find(&call.name) else {
+            let names: Vec<&str> = self.tools.names().collect();
+            let text = format!(
+                "there is no tool `{}`; there are {}",
+                call.name,
+                names.join(", ")
+            );
+            return Err(ToolError::Refused(text));
+        };
+        if self.stop.is_cancelled() {
+            return Ok(error_output("Not run: the person interrupted the turn."));
+        }
+        self.teller
+            .tell(EventKind::ToolStarted {
+                call: call.id.clone(),
+                name: call.name.clone(),
+                input: call.input.clone(),
+                summary: tool.summary(&call.input),
+            })
+            .await;
+        let print = |bytes: &[u8], is_error: bool| {
+            let bytes = &bytes[bytes.len().saturating_sub(LONGEST_LIVE)..];
+            self.teller.mention(EventKind::ToolOutput {
+                call: call.id.clone(),
+                text: String::from_utf8_lossy(bytes).into_owned(),
+                is_error,
+            });
+        };
+        let context = Context {
+            sandbox: &self.sandbox,
+            cancel: self.stop,
+            print: &print,
+            outputs: self.outputs,
+        };
+        let stopped = async {
+            self.stop.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::select! {
+            biased;
+            outcome = tool.run(call.input.clone(), context) => outcome,
+            () = stopped => Ok(error_output("Interrupted by the person before it ended.")),
+        }
+    }
+}
+
+pub(crate) fn error_output(text: impl Into<String>) -> ToolOutput {
+    ToolOutput {
+        content: vec![Block::text(text)],
+        is_error: true,
+        ..ToolOutput::default()
+    }
+}
