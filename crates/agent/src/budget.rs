@@ -101,3 +101,77 @@ impl Ledger {
 fn reached<T: PartialOrd>(spent: Option<T>, most: Option<T>) -> bool {
     spent.zip(most).is_some_and(|(spent, most)| spent >= most)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spent(budget: Budget, cost: Option<f64>, seconds: u64) -> Option<BudgetKind> {
+        let mut ledger = Ledger::new(budget);
+        let usage = Usage {
+            input_tokens: 40,
+            cache_read_input_tokens: 30,
+            cache_creation_input_tokens: 20,
+            output_tokens: 10,
+        };
+        ledger.spend(usage, cost);
+        match ledger.exceeded(Duration::from_secs(seconds)) {
+            Some(Outcome::Budget { budget, .. }) => Some(budget),
+            Some(other) => panic!("{other:?}"),
+            None => None,
+        }
+    }
+
+    #[test]
+    fn the_first_ceiling_that_is_reached_ends_the_turn() {
+        let none = Budget::default();
+        let check = |budget: Budget, expect: Option<BudgetKind>| {
+            assert_eq!(spent(budget, Some(0.5), 60), expect, "{budget:?}");
+        };
+        let tokens = |tokens| Budget {
+            tokens: Some(tokens),
+            ..none
+        };
+        let cost = |cost| Budget {
+            cost: Some(cost),
+            ..none
+        };
+        let turns = |turns| Budget {
+            turns: Some(turns),
+            ..none
+        };
+        let time = |seconds| Budget {
+            time: Some(Duration::from_secs(seconds)),
+            ..none
+        };
+        check(none, None);
+        check(tokens(101), None);
+        check(tokens(100), Some(BudgetKind::Tokens));
+        check(cost(0.51), None);
+        check(cost(0.5), Some(BudgetKind::Cost));
+        check(turns(2), None);
+        check(turns(1), Some(BudgetKind::Turns));
+        check(time(61), None);
+        check(time(60), Some(BudgetKind::Time));
+    }
+
+    #[test]
+    fn an_unknown_price_makes_the_sum_unknown() {
+        let mut ledger = Ledger::new(Budget::default());
+        ledger.spend(Usage::default(), Some(1.0));
+        assert_eq!(ledger.spending(Duration::ZERO).cost, Some(1.0));
+        ledger.spend(Usage::default(), None);
+        assert_eq!(ledger.spending(Duration::ZERO).cost, None);
+        assert_eq!(
+            spent(
+                Budget {
+                    cost: Some(0.1),
+                    ..Budget::default()
+                },
+                None,
+                0
+            ),
+            None
+        );
+    }
+}

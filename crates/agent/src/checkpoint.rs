@@ -71,10 +71,12 @@ impl Known {
     fn content(&self, path: &[u8], size: u64, stamp: &Stamp) -> Option<Hash> {
         let known = self.files.get(path)?;
         match &known.kind {
-            RecordedKind::File { size: known_size, content }
-                if *known_size == size
-                    && known.stamp == *stamp
-                    && stamp.changed.max(stamp.modified) + BLUR < self.at =>
+            RecordedKind::File {
+                size: known_size,
+                content,
+            } if *known_size == size
+                && known.stamp == *stamp
+                && stamp.changed.max(stamp.modified) + BLUR < self.at =>
             {
                 Some(*content)
             }
@@ -89,9 +91,9 @@ pub(crate) struct Snapshot(JoinHandle<Result<Taken, AgentError>>);
 
 impl Snapshot {
     pub(crate) fn begin(sandbox: Arc<Sandbox>, store: Store, known: Arc<Known>) -> Self {
-        Self(tokio::spawn(async move {
-            take(&sandbox, &store, &known).await
-        }))
+        Self(tokio::spawn(
+            async move { take(&sandbox, &store, &known).await },
+        ))
     }
 
     /// All files as they are now; only what changed since the first look is read again. `None`
@@ -248,7 +250,9 @@ async fn read_all(
         let content = match outcome {
             Ok((_, content)) => content,
             Err(SandboxError::Refused(refusal)) => {
-                taken.skipped.insert(entry.path.to_string(), refusal.message);
+                taken
+                    .skipped
+                    .insert(entry.path.to_string(), refusal.message);
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -344,7 +348,8 @@ pub(crate) async fn restore(
         }
     }
     for file in target {
-        restored.written += u64::from(put_back(sandbox, store, file, present.get(&file.path)).await?);
+        restored.written +=
+            u64::from(put_back(sandbox, store, file, present.get(&file.path)).await?);
     }
     Ok(restored)
 }
@@ -365,7 +370,10 @@ async fn put_back(
         }
         RecordedKind::Symlink { target } => {
             let is_same = present.is_some_and(|entry| {
-                entry.target.as_ref().is_some_and(|found| found.0 == *target)
+                entry
+                    .target
+                    .as_ref()
+                    .is_some_and(|found| found.0 == *target)
             });
             if !is_same {
                 sandbox.make_link(path, OsStr::from_bytes(target)).await?;

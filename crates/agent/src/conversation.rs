@@ -113,7 +113,11 @@ impl Conversation {
         if let Some((id, result)) = self.open.iter_mut().find(waiting) {
             *result = Some(Block::ToolResult {
                 tool_use_id: id.clone(),
-                content: content.iter().filter(|block| !is_empty(block)).cloned().collect(),
+                content: content
+                    .iter()
+                    .filter(|block| !is_empty(block))
+                    .cloned()
+                    .collect(),
                 is_error,
             });
         }
@@ -139,7 +143,10 @@ impl Conversation {
 
     /// Adds to the last message if it has the same role, so that roles alternate.
     fn say(&mut self, role: Role, blocks: impl IntoIterator<Item = Block>) {
-        let mut blocks = blocks.into_iter().filter(|block| !is_empty(block)).peekable();
+        let mut blocks = blocks
+            .into_iter()
+            .filter(|block| !is_empty(block))
+            .peekable();
         if blocks.peek().is_none() {
             return;
         }
@@ -218,3 +225,6 @@ impl Conversation {
 fn is_empty(block: &Block) -> bool {
     block.as_text().is_some_and(|text| text.trim().is_empty())
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,12 @@ use sandbox::{RootSpec, SandboxSpec, WORKSPACE, limits};
 pub(crate) const LONGEST_ADVICE: u64 = 32 * 1024;
 
 /// What does not change between sessions comes first, for the provider's cache.
-pub(crate) fn system(spec: &SandboxSpec, backend: &str, network: &[String], advice: &str) -> Vec<String> {
+pub(crate) fn system(
+    spec: &SandboxSpec,
+    backend: &str,
+    network: &[String],
+    advice: &str,
+) -> Vec<String> {
     let mut system = vec![MANNERS.to_owned(), surroundings(spec, backend, network)];
     if !advice.trim().is_empty() {
         system.push(format!(
@@ -46,8 +51,10 @@ fn surroundings(spec: &SandboxSpec, backend: &str, network: &[String]) -> String
         text.push('\n');
     };
     if backend == "none" {
-        line("There is NO sandbox: commands run on the person's machine, as the person, with \
-              their files and their network. Be careful, and change nothing outside the project.");
+        line(
+            "There is NO sandbox: commands run on the person's machine, as the person, with \
+              their files and their network. Be careful, and change nothing outside the project.",
+        );
         return text;
     }
     line(&format!("Your sandbox ({backend} walls):"));
@@ -57,14 +64,20 @@ fn surroundings(spec: &SandboxSpec, backend: &str, network: &[String]) -> String
          with the session."
     ));
     line(match spec.root {
-        RootSpec::Host => "- Programs are those of the host, read-only; you are an ordinary user \
-                           without root, sudo or package manager.",
-        RootSpec::Image(_) => "- Programs are those of an image; changes to it end with the \
-                               session; you are an ordinary user.",
+        RootSpec::Host => {
+            "- Programs are those of the host, read-only; you are an ordinary user \
+                           without root, sudo or package manager."
+        }
+        RootSpec::Image(_) => {
+            "- Programs are those of an image; changes to it end with the \
+                               session; you are an ordinary user."
+        }
     });
     match network {
-        [] => line("- No network: only loopback, which is the sandbox's own. Downloads and package \
-                    installs cannot work; use what is installed, or say what is missing."),
+        [] => line(
+            "- No network: only loopback, which is the sandbox's own. Downloads and package \
+                    installs cannot work; use what is installed, or say what is missing.",
+        ),
         hosts => line(&format!(
             "- Network: only {} through the HTTP proxy that the environment names. All else \
              cannot be reached.",
@@ -78,8 +91,13 @@ fn surroundings(spec: &SandboxSpec, backend: &str, network: &[String]) -> String
         limits.pids,
         limits::bytes(limits.disk)
     ));
-    line("- No debuggers (ptrace is refused). A denial comes from these walls, not from a bug: \
-          do not try to get around it.");
-    let _ = write!(text, "- No keys or credentials are inside, and none are needed.");
+    line(
+        "- No debuggers (ptrace is refused). A denial comes from these walls, not from a bug: \
+          do not try to get around it.",
+    );
+    let _ = write!(
+        text,
+        "- No keys or credentials are inside, and none are needed."
+    );
     text
 }

@@ -40,7 +40,9 @@ impl Repetition {
         for block in result {
             match block {
                 Block::Text { text, .. } => text.hash(&mut hasher),
-                other => serde_json::to_string(other).unwrap_or_default().hash(&mut hasher),
+                other => serde_json::to_string(other)
+                    .unwrap_or_default()
+                    .hash(&mut hasher),
             }
         }
         let print = hasher.finish();
@@ -59,6 +61,51 @@ impl Repetition {
                  stands in the way."
             )),
             _ => Verdict::Fine,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_same_again_is_told_and_then_ended() {
+        let mut repetition = Repetition::default();
+        let input = json!({"command": "make"});
+        let result = [Block::text("error")];
+        for time in 1..=ENDED_AT {
+            let verdict = repetition.note("bash", &input, &result);
+            let expect = match time {
+                ENDED_AT.. => matches!(verdict, Verdict::End(_)),
+                TOLD_AT.. => matches!(verdict, Verdict::Tell(_)),
+                _ => verdict == Verdict::Fine,
+            };
+            assert!(expect, "{time}: {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn circles_of_several_calls_are_seen() {
+        let mut repetition = Repetition::default();
+        let mut last = Verdict::Fine;
+        for round in 0..ENDED_AT {
+            for name in ["read_file", "edit_file", "bash"] {
+                last = repetition.note(name, &json!({}), &[Block::text("x")]);
+            }
+            assert!(round >= TOLD_AT - 1 || last == Verdict::Fine, "{round}");
+        }
+        assert!(matches!(last, Verdict::End(_)));
+    }
+
+    #[test]
+    fn another_result_is_progress() {
+        let mut repetition = Repetition::default();
+        for time in 0..100 {
+            let result = [Block::text(format!("{time} left"))];
+            assert_eq!(repetition.note("bash", &json!({}), &result), Verdict::Fine);
         }
     }
 }

@@ -26,7 +26,9 @@ pub(crate) enum Step {
     /// Run these, and ask again with their results.
     Call(Vec<Call>),
     /// Ask again, with a word of our own if there is one.
-    Ask { note: Option<&'static str> },
+    Ask {
+        note: Option<&'static str>,
+    },
     End(Outcome),
 }
 
@@ -52,8 +54,16 @@ pub(crate) fn next_step(
             reason: reason.to_owned(),
         })
     };
-    run.cuts = if *stop == Stop::MaxTokens { run.cuts + 1 } else { 0 };
-    run.pauses = if *stop == Stop::PauseTurn { run.pauses + 1 } else { 0 };
+    run.cuts = if *stop == Stop::MaxTokens {
+        run.cuts + 1
+    } else {
+        0
+    };
+    run.pauses = if *stop == Stop::PauseTurn {
+        run.pauses + 1
+    } else {
+        0
+    };
     match stop {
         Stop::Refusal => return failed("the model refused"),
         Stop::Interrupted => return Step::End(Outcome::Interrupted),
@@ -89,4 +99,84 @@ fn calls(content: &[Block], broken: &BTreeMap<CallId, String>) -> Vec<Call> {
         _ => None,
     };
     content.iter().filter_map(call).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(id: &str) -> Block {
+        Block::ToolUse {
+            id: id.into(),
+            name: "bash".into(),
+            input: json!({}),
+        }
+    }
+
+    #[test]
+    fn every_stop_reason_leads_somewhere() {
+        let check = |content: &[Block], stop: Stop, expect: &str| {
+            let step = next_step(&mut Run::default(), content, &stop, &BTreeMap::new());
+            let found = match step {
+                Step::Call(calls) => format!("call {}", calls.len()),
+                Step::Ask { note } => format!("ask {}", note.is_some()),
+                Step::End(Outcome::Done) => "done".to_owned(),
+                Step::End(Outcome::Failed { reason }) => reason,
+                Step::End(outcome) => format!("{outcome:?}"),
+            };
+            assert_eq!(found, expect, "{stop:?}");
+        };
+        let text = [Block::text("x")];
+        let calls = [Block::text("x"), call("a"), call("b")];
+        check(&text, Stop::EndTurn, "done");
+        check(&[], Stop::EndTurn, "done");
+        check(&text, Stop::StopSequence, "done");
+        check(&text, Stop::Other("new".into()), "done");
+        check(&calls, Stop::ToolUse, "call 2");
+        check(&calls, Stop::EndTurn, "call 2");
+        check(&calls, Stop::MaxTokens, "call 2");
+        check(&text, Stop::ToolUse, "done");
+        check(&text, Stop::MaxTokens, "ask true");
+        check(&text, Stop::PauseTurn, "ask false");
+        check(&text, Stop::Refusal, "the model refused");
+        check(&calls, Stop::Refusal, "the model refused");
+        check(
+            &text,
+            Stop::ModelContextWindowExceeded,
+            "the conversation fills the model's window",
+        );
+        check(&text, Stop::Interrupted, "Interrupted");
+    }
+
+    #[test]
+    fn a_cut_call_is_not_run() {
+        let broken = BTreeMap::from([("b".into(), "cut".to_owned())]);
+        let content = [call("a"), call("b")];
+        let step = next_step(&mut Run::default(), &content, &Stop::MaxTokens, &broken);
+        let Step::Call(calls) = step else {
+            panic!("{step:?}");
+        };
+        assert_eq!(calls[0].broken, None);
+        assert_eq!(calls[1].broken.as_deref(), Some("cut"));
+    }
+
+    #[test]
+    fn cuts_and_pauses_come_to_an_end() {
+        for (stop, most) in [(Stop::MaxTokens, MOST_CUTS), (Stop::PauseTurn, MOST_PAUSES)] {
+            let mut run = Run::default();
+            let text = [Block::text("x")];
+            for _ in 0..most {
+                let step = next_step(&mut run, &text, &stop, &BTreeMap::new());
+                assert!(matches!(step, Step::Ask { .. }));
+            }
+            let step = next_step(&mut run, &text, &stop, &BTreeMap::new());
+            assert!(matches!(step, Step::End(Outcome::Failed { .. })));
+            // Another reply in between begins anew.
+            next_step(&mut run, &[call("a")], &Stop::ToolUse, &BTreeMap::new());
+            let step = next_step(&mut run, &text, &stop, &BTreeMap::new());
+            assert!(matches!(step, Step::Ask { .. }));
+        }
+    }
 }

@@ -53,7 +53,10 @@ pub(crate) fn changes(tools: &ToolSet, call: &Call) -> bool {
 
 impl Toolbox<'_> {
     /// Runs a batch. Calls end in any order, each told of as it does.
-    pub(crate) fn run<'b>(&'b self, batch: &'b [Call]) -> impl futures_util::Stream<Item = Ended> + 'b {
+    pub(crate) fn run<'b>(
+        &'b self,
+        batch: &'b [Call],
+    ) -> impl futures_util::Stream<Item = Ended> + 'b {
         let running: FuturesUnordered<_> = batch.iter().map(|call| self.call(call)).collect();
         running.map(|ended| ended)
     }

@@ -205,8 +205,15 @@ impl Session {
                             pending.push(ended);
                         }
                         None => {
-                            record_end(&mut self.scribe, calls, ended, repetition, &mut advice, &mut end)
-                                .await?;
+                            record_end(
+                                &mut self.scribe,
+                                calls,
+                                ended,
+                                repetition,
+                                &mut advice,
+                                &mut end,
+                            )
+                            .await?;
                         }
                     }
                 }
@@ -223,8 +230,15 @@ impl Session {
                 self.sandbox(Some(reason)).await?;
                 for mut ended in pending {
                     ended.output = error_output(text.clone());
-                    record_end(&mut self.scribe, calls, ended, repetition, &mut advice, &mut end)
-                        .await?;
+                    record_end(
+                        &mut self.scribe,
+                        calls,
+                        ended,
+                        repetition,
+                        &mut advice,
+                        &mut end,
+                    )
+                    .await?;
                 }
             }
         }
@@ -253,7 +267,9 @@ impl Session {
             return Ok(());
         };
         let number = self.scribe.conversation.last_checkpoint() + 1;
-        let checkpoint = taken.save(&self.store, self.teller.session(), number).await?;
+        let checkpoint = taken
+            .save(&self.store, self.teller.session(), number)
+            .await?;
         self.known = taken.into_known();
         self.scribe
             .record(EventKind::CheckpointMade { turn, checkpoint })

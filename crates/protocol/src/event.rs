@@ -208,11 +208,18 @@ pub enum Outcome {
     /// The model ended its turn.
     Done,
     /// The task cannot go on, for a reason that is not the provider's.
-    Failed { reason: String },
+    Failed {
+        reason: String,
+    },
     /// A budget is used up.
-    Budget { budget: BudgetKind, reason: String },
+    Budget {
+        budget: BudgetKind,
+        reason: String,
+    },
     /// The provider failed, also when asked again.
-    Provider { reason: String },
+    Provider {
+        reason: String,
+    },
     Interrupted,
 }
 

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 
 /// A session: when it began, and four letters that tell it from others of that second, as in
 /// `20260131-174502-k3fd`. Names sort by age.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct SessionId(String);
 
@@ -86,7 +88,9 @@ impl fmt::Display for SessionId {
 }
 
 /// A tool call, by the name that the model's provider gave it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct CallId(pub String);
 
@@ -120,7 +124,12 @@ mod tests {
 
     #[test]
     fn other_text_is_no_name() {
-        for bad in ["", "20260131-174502", "20260131-174502-../a", "20260131x174502-abcd"] {
+        for bad in [
+            "",
+            "20260131-174502",
+            "20260131-174502-../a",
+            "20260131x174502-abcd",
+        ] {
             assert!(bad.parse::<SessionId>().is_err(), "{bad}");
         }
     }

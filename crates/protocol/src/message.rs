@@ -30,9 +30,14 @@ pub enum Block {
         citations: Vec<Value>,
     },
     /// Goes back to the provider exactly as it came.
-    Thinking { thinking: String, signature: String },
+    Thinking {
+        thinking: String,
+        signature: String,
+    },
     /// Thinking that only the provider can read; goes back exactly as it came.
-    RedactedThinking { data: String },
+    RedactedThinking {
+        data: String,
+    },
     /// The model asks for a tool.
     ToolUse {
         id: CallId,
@@ -46,7 +51,9 @@ pub enum Block {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
-    Image { source: Image },
+    Image {
+        source: Image,
+    },
     /// A kind of block that is newer than this program; kept and sent back as it came.
     #[serde(untagged)]
     Other(Value),
