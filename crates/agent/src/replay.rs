@@ -1,7 +1,6 @@
 //! Runs the recorded calls of a session again, in a fresh sandbox on a folder of its own, and
 //! tells where the results differ. The model is not asked.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -16,7 +15,7 @@ use crate::checkpoint;
 use crate::error::AgentError;
 use crate::outputs::StoredOutputs;
 use crate::scribe::Teller;
-use crate::step::Call;
+use crate::step::{Call, calls};
 use crate::toolbox::Toolbox;
 
 /// What came of one recorded call.
@@ -73,9 +72,8 @@ pub async fn replay(
             teller: &teller,
             stop: &stop,
         };
-        let results = results(events);
-        for (turn, call) in calls(events) {
-            let Some(recorded) = results.get(&call.id) else {
+        for Recorded { turn, call, result } in recorded(events) {
+            let Some(result) = result else {
                 continue;
             };
             let summary = tools
@@ -87,7 +85,7 @@ pub async fn replay(
                 if let Some(error) = ended.broke {
                     return Err(error.into());
                 }
-                let (recorded, replayed) = (text(recorded), text(&ended.output.content));
+                let (recorded, replayed) = (text(result), text(&ended.output.content));
                 report(Replayed {
                     turn,
                     call: ended.call,
@@ -104,42 +102,43 @@ pub async fn replay(
     Ok(())
 }
 
-/// Calls that were run, in order, with their turns.
-fn calls(events: &[Event]) -> Vec<(u32, Call)> {
-    let mut calls = Vec::new();
-    for event in events {
-        let EventKind::Replied {
-            turn,
-            content,
-            broken_calls,
-            ..
-        } = &event.kind
-        else {
-            continue;
-        };
-        for block in content {
-            if let Block::ToolUse { id, name, input } = block
-                && !broken_calls.contains_key(id)
-            {
-                let call = Call {
-                    id: id.clone(),
-                    name: name.clone(),
-                    input: input.clone(),
-                    broken: None,
-                };
-                calls.push((*turn, call));
-            }
-        }
-    }
-    calls
+/// A call, with what came of it.
+struct Recorded<'a> {
+    turn: u32,
+    call: Call,
+    result: Option<&'a [Block]>,
 }
 
-fn results<'a>(events: &'a [Event]) -> HashMap<&'a CallId, &'a [Block]> {
-    let result = |event: &'a Event| match &event.kind {
-        EventKind::ToolEnded { call, content, .. } => Some((call, content.as_slice())),
-        _ => None,
-    };
-    events.iter().filter_map(result).collect()
+/// Calls that were run, in the order of the replies. A provider may use a name again in a later
+/// reply, so a result belongs to the last call of its name that has none.
+fn recorded(events: &[Event]) -> Vec<Recorded<'_>> {
+    let mut recorded: Vec<Recorded<'_>> = Vec::new();
+    for event in events {
+        match &event.kind {
+            EventKind::Replied {
+                turn,
+                content,
+                broken_calls,
+                ..
+            } => {
+                let calls = calls(content, broken_calls).into_iter();
+                let whole = calls.filter(|call| call.broken.is_none());
+                recorded.extend(whole.map(|call| Recorded {
+                    turn: *turn,
+                    call,
+                    result: None,
+                }));
+            }
+            EventKind::ToolEnded { call, content, .. } => {
+                let mut latest = recorded.iter_mut().rev();
+                if let Some(its) = latest.find(|one| one.call.id == *call && one.result.is_none()) {
+                    its.result = Some(content);
+                }
+            }
+            _ => {}
+        }
+    }
+    recorded
 }
 
 fn text(content: &[Block]) -> String {

@@ -88,7 +88,8 @@ pub(crate) fn next_step(
     }
 }
 
-fn calls(content: &[Block], broken: &BTreeMap<CallId, String>) -> Vec<Call> {
+/// The calls of a reply, in order.
+pub(crate) fn calls(content: &[Block], broken: &BTreeMap<CallId, String>) -> Vec<Call> {
     let call = |block: &Block| match block {
         Block::ToolUse { id, name, input } => Some(Call {
             id: id.clone(),

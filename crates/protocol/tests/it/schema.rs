@@ -1,0 +1,201 @@
+//! The committed schema is the one of the types, and events keep to it.
+
+use std::collections::BTreeMap;
+
+use protocol::{
+    Block, BudgetKind, Change, Checkpoint, Event, EventKind, Image, Kept, Outcome, Spending, Stop,
+    Usage, VERSION,
+};
+use serde_json::{Value, json};
+
+const COMMITTED: &str = include_str!("../../../../docs/events.schema.json");
+
+#[test]
+fn the_committed_schema_is_current() {
+    let current = serde_json::to_string_pretty(&protocol::schema()).unwrap();
+    assert!(
+        current.trim() == COMMITTED.trim(),
+        "run `cargo run -p protocol --example schema > docs/events.schema.json`, and raise \
+         VERSION if anything was taken away"
+    );
+}
+
+fn examples() -> Vec<EventKind> {
+    let checkpoint = Checkpoint {
+        number: 1,
+        files: 2,
+        bytes: 3,
+        skipped: BTreeMap::from([("big".into(), "large".into())]),
+    };
+    let usage = Usage {
+        input_tokens: 1,
+        output_tokens: 2,
+        ..Usage::default()
+    };
+    let content = vec![
+        Block::text("words"),
+        Block::Thinking {
+            thinking: "hm".into(),
+            signature: "s".into(),
+        },
+        Block::ToolUse {
+            id: "c".into(),
+            name: "bash".into(),
+            input: json!({"command": "ls"}),
+        },
+        Block::Image {
+            source: Image::Base64 {
+                media_type: "image/png".into(),
+                data: "AA==".into(),
+            },
+        },
+        Block::Other(json!({"type": "new"})),
+    ];
+    let outcomes = [
+        Outcome::Done,
+        Outcome::Interrupted,
+        Outcome::Failed { reason: "x".into() },
+        Outcome::Provider { reason: "x".into() },
+        Outcome::Budget {
+            budget: BudgetKind::Cost,
+            reason: "x".into(),
+        },
+    ];
+    let mut examples = vec![
+        EventKind::SessionStarted {
+            release: "1".into(),
+            workspace: "/w".into(),
+            model: "m".into(),
+            forked_from: None,
+        },
+        EventKind::SandboxStarted {
+            backend: "native".into(),
+            walls: vec!["seccomp".into()],
+            network: Vec::new(),
+            limits: BTreeMap::from([("memory".into(), "2 GiB by cgroup".into())]),
+            replaces: Some("broke".into()),
+        },
+        EventKind::TurnStarted {
+            turn: 1,
+            prompt: content.clone(),
+        },
+        EventKind::TurnContinued { turn: 1 },
+        EventKind::RequestStarted {
+            turn: 1,
+            request: 1,
+        },
+        EventKind::Retrying {
+            attempt: 1,
+            wait_ms: 500,
+            reason: "busy".into(),
+        },
+        EventKind::TextDelta { text: "a".into() },
+        EventKind::ThinkingDelta { text: "a".into() },
+        EventKind::InputDelta {
+            call: "c".into(),
+            name: "bash".into(),
+            json: "{".into(),
+        },
+        EventKind::ToolStarted {
+            call: "c".into(),
+            name: "bash".into(),
+            input: json!({}),
+            summary: "$ ls".into(),
+        },
+        EventKind::ToolOutput {
+            call: "c".into(),
+            text: "x".into(),
+            is_error: true,
+        },
+        EventKind::ToolEnded {
+            call: "c".into(),
+            name: "bash".into(),
+            content: content.clone(),
+            is_error: false,
+            kept: Some(Kept {
+                handle: "output:1".into(),
+                bytes: 9,
+            }),
+            changes: vec![Change {
+                path: "a".into(),
+                diff: None,
+            }],
+            millis: 3,
+        },
+        EventKind::Noted { text: "x".into() },
+        EventKind::CheckpointMade {
+            turn: 1,
+            checkpoint: checkpoint.clone(),
+        },
+        EventKind::CommandRefused { reason: "x".into() },
+        EventKind::Spent {
+            spending: Spending::default(),
+        },
+        EventKind::Undone {
+            turn: 1,
+            checkpoint,
+            restored: 1,
+            removed: 0,
+        },
+    ];
+    for stop in [Stop::EndTurn, Stop::Interrupted, Stop::Other("new".into())] {
+        examples.push(EventKind::Replied {
+            turn: 1,
+            content: content.clone(),
+            stop,
+            broken_calls: BTreeMap::from([("c".into(), "cut".into())]),
+            usage,
+            cost: Some(0.5),
+            model: "m".into(),
+        });
+    }
+    examples.extend(outcomes.map(|outcome| EventKind::TurnEnded {
+        turn: 1,
+        outcome,
+        spending: Spending::default(),
+    }));
+    examples
+}
+
+#[test]
+fn every_kind_of_event_keeps_to_the_schema_and_survives_it() {
+    let schema: Value = serde_json::from_str(COMMITTED).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let mut kinds = std::collections::BTreeSet::new();
+    for kind in examples() {
+        let event = Event {
+            v: VERSION,
+            session: "20260131-174502-k3fd".parse().unwrap(),
+            seq: kind.lasts().then_some(7),
+            time: "2026-01-31T17:45:02Z".parse().unwrap(),
+            kind,
+        };
+        let value = serde_json::to_value(&event).unwrap();
+        kinds.insert(value["type"].as_str().unwrap().to_owned());
+        let errors: Vec<String> = validator
+            .iter_errors(&value)
+            .map(|error| error.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{value}: {errors:?}");
+        assert_eq!(serde_json::from_value::<Event>(value).unwrap(), event);
+    }
+    let variants = schema["oneOf"].as_array().unwrap();
+    let known: std::collections::BTreeSet<String> = variants
+        .iter()
+        .map(|variant| {
+            variant["properties"]["type"]["const"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    assert_eq!(
+        kinds, known,
+        "an example for each kind that the schema knows"
+    );
+    assert!(
+        validator
+            .validate(&json!({"v": 1, "type": "text_delta"}))
+            .is_err()
+    );
+}
