@@ -10,7 +10,7 @@ DOC_LINTS := -D warnings -A rustdoc::private_intra_doc_links
 
 .PHONY: help
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## build, say what protects a sandbox here, and run a command in one
@@ -21,6 +21,10 @@ test: ## install what tests need and is missing, build, run every test, also as 
 	@scripts/setup
 	cargo test --workspace --locked --no-fail-fast
 	@scripts/test-as-user
+
+.PHONY: test-real-model
+test-real-model: ## test the model clients with a real, small model; fetches it once (about 550 MB on disk)
+	@scripts/test-real-model
 
 .PHONY: check
 check: ## formatting, lints, documentation, layers and headers

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use sandbox::SandboxError;
 use sandbox::request::RefusalKind;
+use store::StoreError;
 
 /// Exit code for wrong input.
 pub(crate) const USAGE: u8 = 2;
@@ -45,6 +46,15 @@ impl Complaint {
         self
     }
 
+    pub(crate) fn code(&self) -> u8 {
+        self.code
+    }
+
+    pub(crate) fn with_code(mut self, code: u8) -> Self {
+        self.code = code;
+        self
+    }
+
     #[allow(clippy::print_stderr)]
     pub(crate) fn tell(self) -> ExitCode {
         eprintln!("hotcell: {}", self.text);
@@ -59,6 +69,26 @@ fn causes<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
     std::iter::successors(Some(error), |error| error.source())
+}
+
+impl From<StoreError> for Complaint {
+    fn from(error: StoreError) -> Self {
+        let (code, hint) = match &error {
+            StoreError::Unknown(_) => (USAGE, Some("`hotcell sessions` lists those there are")),
+            StoreError::Ambiguous { .. } => (USAGE, Some("write more of the name")),
+            StoreError::InUse(_) => (
+                USAGE,
+                Some("end the other one, or go on in a copy with `--fork`"),
+            ),
+            StoreError::Newer { .. } => (
+                USAGE,
+                Some("update hotcell, or choose another `--data FOLDER`"),
+            ),
+            StoreError::Open { .. } => (1, Some("choose another folder with `--data FOLDER`")),
+            _ => (1, None),
+        };
+        Self::from_error(code, &error).hint(hint.map(str::to_owned))
+    }
 }
 
 impl From<SandboxError> for Complaint {

@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod complaint;
+mod render;
 mod settings;
 mod standard;
 mod terminal;
@@ -18,10 +19,12 @@ use crate::args::{Arguments, AuditCommand, Subcommand};
 use crate::complaint::{Complaint, explain_usage};
 
 fn main() -> ExitCode {
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|command| command == "exec")
-    {
+    // What every sandbox needs is made ready while flags and settings are read.
+    if std::env::args_os().nth(1).is_some_and(|command| {
+        ["exec", "run", "resume", "demo"]
+            .iter()
+            .any(|one| command == *one)
+    }) {
         std::thread::spawn(sandbox::prepare);
     }
     let arguments = match Arguments::try_parse() {
@@ -29,6 +32,8 @@ fn main() -> ExitCode {
         Err(error) => return explain_usage(&error),
     };
     start_tracing();
+    // The one provider of cryptography for all TLS. It is the first, so this cannot fail.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     match run(arguments) {
         Ok(code) => ExitCode::from(code),
         Err(complaint) => complaint.tell(),
@@ -37,6 +42,13 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<u8, Complaint> {
     match arguments.subcommand {
+        Subcommand::Run(run) => commands::run::run(&run),
+        Subcommand::Resume(resume) => commands::run::resume(&resume),
+        Subcommand::Demo(demo) => commands::demo::run(&demo),
+        Subcommand::Sessions(sessions) => commands::sessions::run(&sessions),
+        Subcommand::Undo(undo) => commands::undo::run(&undo),
+        Subcommand::Replay(replay) => commands::replay::run(&replay),
+        Subcommand::Config(config) => commands::config::run(&config),
         Subcommand::Exec(exec) => commands::exec::run(&exec),
         Subcommand::Doctor(doctor) => commands::doctor::run(&doctor),
         Subcommand::Audit(AuditCommand::Verify { file }) => commands::audit::verify(&file),

@@ -64,6 +64,22 @@ pub(crate) fn parse_open_files(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A whole number from 1 on.
+pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
+    match text.parse::<u64>() {
+        Ok(count @ 1..=1_000_000_000_000) => Ok(count),
+        _ => Err("this is a whole number from 1 on".into()),
+    }
+}
+
+/// US dollars: `0.50`, `$2`.
+pub(crate) fn parse_cost(text: &str) -> Result<f64, String> {
+    match text.strip_prefix('$').unwrap_or(text).parse::<f64>() {
+        Ok(cost) if cost > 0.0 && cost <= 1_000_000.0 => Ok(cost),
+        _ => Err("a cost is a number of US dollars above 0, such as `0.50`".into()),
+    }
+}
+
 /// `NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Variable {

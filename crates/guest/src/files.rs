@@ -5,7 +5,8 @@
 
 use std::fs::{self, File, Metadata as FileMetadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -277,6 +278,50 @@ pub(crate) async fn make_folder(guest: &Rc<Guest>, path: Raw, stream: Stream) {
     let path = guest.resolve(Some(&path));
     perform(guest, stream, move || {
         fs::create_dir_all(&path).on("make", &path)
+    })
+    .await;
+}
+
+pub(crate) async fn make_link(guest: &Rc<Guest>, path: Raw, target: Raw, stream: Stream) {
+    let path = guest.resolve(Some(&path));
+    perform(guest, stream, move || {
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).on("make the folder of", &path)?;
+        }
+        let aside = aside(&path);
+        symlink(target.as_path(), &aside).on("make a link at", &path)?;
+        let published = fs::rename(&aside, &path);
+        if published.is_err() {
+            let _ = fs::remove_file(&aside);
+        }
+        published.on("make a link at", &path)
+    })
+    .await;
+}
+
+pub(crate) async fn set_mode(guest: &Rc<Guest>, path: Raw, mode: u32, stream: Stream) {
+    let path = guest.resolve(Some(&path));
+    perform(guest, stream, move || {
+        let refuse = |kind, why: &str| {
+            let message = format!("cannot set the mode of `{}`: {why}", path.display());
+            Err(refuse_with(kind, message))
+        };
+        if mode & !0o777 != 0 {
+            return refuse(RefusalKind::Invalid, "only permission bits can be set");
+        }
+        let held = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
+            .open(&path)
+            .on("set the mode of", &path)?;
+        let metadata = held.metadata().on("set the mode of", &path)?;
+        if metadata.is_symlink() {
+            return refuse(RefusalKind::WrongType, "it is a symlink");
+        }
+        // By the descriptor: what stands at the path now may be another thing.
+        let held_path = format!("/proc/self/fd/{}", held.as_raw_fd());
+        fs::set_permissions(held_path, fs::Permissions::from_mode(mode))
+            .on("set the mode of", &path)
     })
     .await;
 }

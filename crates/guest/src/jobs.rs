@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use link::request::{Answer, Exit, Limit, Poll, Progress, Raw, RefusalKind};
-use link::{Item, Sender, Stream};
+use link::{Item, Receiver, Sender, Stream};
 use nix::unistd::Pid;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
@@ -19,12 +19,15 @@ use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 
 use crate::exec::{PIPE, read, read_now};
-use crate::processes::{Child, signal_group};
+use crate::processes::{Child, group_lives, signal_group};
 use crate::refusal::{refuse, refuse_with};
 use crate::session::Guest;
 
 /// Output that a job keeps for its next reader.
 const SPOOL: usize = 1024 * 1024;
+
+/// Time for a command to end by itself once it is interrupted.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Jobs at once, finished ones that nobody asked for included.
 const MOST: usize = 64;
@@ -223,14 +226,22 @@ impl Job {
     }
 
     /// Streams output until the command ends or the wait is over.
-    pub(crate) async fn follow(&self, sender: &mut Sender, wait: Duration) -> Answer<Progress> {
+    /// `None` once nobody listens any more.
+    pub(crate) async fn follow(
+        &self,
+        sender: &mut Sender,
+        receiver: &mut Receiver,
+        wait: Duration,
+    ) -> Option<Progress> {
         let deadline = Instant::now() + wait;
-        self.change(|state| state.readers += 1);
-        let outcome = self.stream(sender, deadline).await;
-        self.change(|state| state.readers -= 1);
-        outcome.map_err(|error| refuse_with(RefusalKind::Other, error.to_string()))?;
+        let reader = Reader::new(self);
+        tokio::select! {
+            outcome = self.stream(sender, deadline) => outcome.ok()?,
+            () = receiver.peer_stops() => return None,
+        }
+        drop(reader);
         let mut state = self.state.borrow_mut();
-        Ok(Progress {
+        Some(Progress {
             job: self.id,
             exit: state.exit.clone().filter(|_| state.settled),
             output_open: state.open,
@@ -268,28 +279,56 @@ impl Job {
     }
 }
 
+/// Somebody who waits for a job, for as long as he does.
+struct Reader<'a>(&'a Job);
+
+impl<'a> Reader<'a> {
+    fn new(job: &'a Job) -> Self {
+        job.change(|state| state.readers += 1);
+        Self(job)
+    }
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        self.0.change(|state| state.readers -= 1);
+    }
+}
+
 pub(crate) async fn poll(guest: &Rc<Guest>, poll: Poll, mut stream: Stream) {
-    let answer = match guest.jobs.find(poll.job) {
-        Ok(job) => {
-            let (mut sender, _receiver) = stream.split();
-            let answer = job.follow(&mut sender, poll.wait).await;
-            report(guest, &answer, &mut sender).await;
+    let job = match guest.jobs.find(poll.job) {
+        Ok(job) => job,
+        Err(refusal) => {
+            let _ = stream.send(&Answer::<Progress>::Err(refusal)).await;
             return;
         }
-        Err(refusal) => Answer::<Progress>::Err(refusal),
     };
-    let _ = stream.send(&answer).await;
+    let (mut sender, mut receiver) = stream.split();
+    if let Some(progress) = job.follow(&mut sender, &mut receiver, poll.wait).await {
+        report(guest, progress, &mut sender).await;
+    }
 }
 
 /// Sends the last word of a look at a job; one that has nothing more to say is forgotten.
-pub(crate) async fn report(guest: &Rc<Guest>, answer: &Answer<Progress>, sender: &mut Sender) {
-    let sent = sender.send(answer).await;
-    if let Ok(progress) = answer
-        && sent.is_ok()
-        && progress.exit.is_some()
-        && !progress.output_open
-    {
-        guest.jobs.forget(progress.job);
+pub(crate) async fn report(guest: &Rc<Guest>, progress: Progress, sender: &mut Sender) {
+    let is_over = progress.exit.is_some() && !progress.output_open;
+    let job = progress.job;
+    if sender.send(&Answer::Ok(progress)).await.is_ok() && is_over {
+        guest.jobs.forget(job);
+    }
+}
+
+/// Ends a command that nobody waits for and nobody knows: politely, then not.
+pub(crate) async fn interrupt(guest: &Rc<Guest>, job: &Job) {
+    guest.jobs.forget(job.id);
+    let _ = signal_group(job.group, libc::SIGINT);
+    let patience = Instant::now() + PATIENCE;
+    while group_lives(job.group) {
+        if Instant::now() >= patience {
+            let _ = signal_group(job.group, libc::SIGKILL);
+            return;
+        }
+        tokio::time::sleep(PATIENCE / 20).await;
     }
 }
 

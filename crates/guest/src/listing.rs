@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
+use ignore::overrides::{Override, OverrideBuilder};
 use link::Stream;
 use link::request::{Answer, Batch, Entry, FileKind, List, Raw, Truncated};
 use serde::Serialize;
@@ -11,7 +12,7 @@ use tokio::sync::mpsc;
 use crate::files::kind_of;
 use crate::refusal::{OnPath, refuse_with};
 use crate::session::Guest;
-use crate::walk::Walk;
+use crate::walk::{Passing, Walk};
 
 /// Items that travel together.
 const BATCH: usize = 256;
@@ -23,8 +24,15 @@ pub(crate) async fn list(guest: &Rc<Guest>, request: List, stream: Stream) {
 
 fn walk(root: &Path, request: &List, out: &mut Out<Entry>) -> Answer<Truncated> {
     std::fs::read_dir(root).on("list", root)?;
-    for found in Walk::new(root, request.depth, request.ignore) {
+    let globs = globs(root, &request.globs)?;
+    let passing = Passing::of(request.ignore, request.hidden);
+    for found in Walk::new(root, request.depth, passing) {
         let kind = kind_of(found.kind);
+        let is_wanted = globs.is_empty()
+            || kind != FileKind::Folder && !globs.matched(&found.path, false).is_ignore();
+        if !is_wanted {
+            continue;
+        }
         let size = match kind {
             FileKind::File => found
                 .path
@@ -40,6 +48,10 @@ fn walk(root: &Path, request: &List, out: &mut Out<Entry>) -> Answer<Truncated> 
             path: Raw::from(path),
             kind,
             size,
+            target: match kind {
+                FileKind::Symlink => std::fs::read_link(&found.path).ok().map(Raw::from),
+                _ => None,
+            },
         };
         if out.push(item).is_break() {
             break;
@@ -104,6 +116,19 @@ pub(crate) async fn batches<T: Serialize + Send + 'static>(
             () = receiver.peer_stops() => return,
         }
     }
+}
+
+/// Globs that a file must match, or must not with a `!` before them.
+pub(crate) fn globs(root: &Path, globs: &[String]) -> Answer<Override> {
+    let mut builder = OverrideBuilder::new(root);
+    for glob in globs {
+        builder
+            .add(glob)
+            .map_err(|error| bad_pattern("the glob", error))?;
+    }
+    builder
+        .build()
+        .map_err(|error| bad_pattern("the globs", error))
 }
 
 /// A refusal for a pattern that cannot be understood.

@@ -125,6 +125,11 @@ impl Processes {
     }
 }
 
+/// Whether anything of a group is left.
+pub(crate) fn group_lives(group: Pid) -> bool {
+    killpg(group, None) != Err(Errno::ESRCH)
+}
+
 /// Sends a signal to a whole group; a group that is gone needs none.
 pub(crate) fn signal_group(group: Pid, number: i32) -> io::Result<()> {
     let signal = Signal::try_from(number)?;

@@ -6,14 +6,13 @@ use std::rc::Rc;
 
 use grep_regex::RegexMatcherBuilder;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
-use ignore::overrides::OverrideBuilder;
 use link::Stream;
 use link::request::{Answer, Match, Raw, Search, Truncated};
 
-use crate::listing::{Out, bad_pattern, batches};
+use crate::listing::{Out, bad_pattern, batches, globs};
 use crate::refusal::OnPath;
 use crate::session::Guest;
-use crate::walk::{Walk, open_regular};
+use crate::walk::{Passing, Walk, open_regular};
 
 /// Held of one file at once.
 const LARGEST_BUFFER: usize = 8 * 1024 * 1024;
@@ -33,15 +32,7 @@ fn run(root: &Path, request: &Search, out: &mut Out<Match>) -> Answer<Truncated>
         .line_terminator(Some(b'\n'))
         .build(&request.pattern)
         .map_err(|error| bad_pattern("the pattern", error))?;
-    let mut globs = OverrideBuilder::new(root);
-    for glob in &request.globs {
-        globs
-            .add(glob)
-            .map_err(|error| bad_pattern("the glob", error))?;
-    }
-    let globs = globs
-        .build()
-        .map_err(|error| bad_pattern("the globs", error))?;
+    let globs = globs(root, &request.globs)?;
     let mut searcher = SearcherBuilder::new()
         .binary_detection(BinaryDetection::quit(0))
         .line_number(true)
@@ -52,7 +43,8 @@ fn run(root: &Path, request: &Search, out: &mut Out<Match>) -> Answer<Truncated>
     let mut left = request.limit;
     let is_file = root.is_file();
     let alone = is_file.then(|| root.to_owned());
-    let below = Walk::new(root, u32::MAX, request.ignore)
+    let passing = Passing::of(request.ignore, request.hidden);
+    let below = Walk::new(root, u32::MAX, passing)
         .filter(|found| found.kind.is_file())
         .map(|found| found.path)
         .filter(|path| !globs.matched(path, false).is_ignore());

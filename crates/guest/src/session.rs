@@ -18,7 +18,7 @@ use crate::jobs::Jobs;
 use crate::processes::Processes;
 use crate::readiness::register;
 use crate::workers::Workers;
-use crate::{disk, exec, files, inspect, jobs, listing, ports, search, shell, watch};
+use crate::{disk, exec, files, inspect, jobs, listing, ports, search, shell, survey, watch};
 
 /// What every request handler may use.
 pub(crate) struct Guest {
@@ -151,8 +151,11 @@ async fn answer(guest: Rc<Guest>, mut stream: Stream) {
             files::remove(&guest, path, recursive, stream).await;
         }
         Request::MakeFolder { path } => files::make_folder(&guest, path, stream).await,
+        Request::MakeLink { path, target } => files::make_link(&guest, path, target, stream).await,
+        Request::SetMode { path, mode } => files::set_mode(&guest, path, mode, stream).await,
         Request::Stat { path } => files::stat(&guest, path, stream).await,
         Request::List(list) => listing::list(&guest, list, stream).await,
+        Request::Survey { path, limit } => survey::survey(&guest, path, limit, stream).await,
         Request::Watch { path } => watch::watch(&guest, path, stream).await,
         Request::Search(query) => search::search(&guest, query, stream).await,
         Request::Connect { port } => ports::connect(port, stream).await,

@@ -105,12 +105,27 @@ struct State {
 }
 
 pub(crate) async fn run(guest: Rc<Guest>, command: ShellCommand, stream: Stream) {
-    let (mut sender, _receiver) = stream.split();
-    let answer: Answer<Progress> = match start(&guest, &command) {
-        Ok(job) => job.follow(&mut sender, command.wait).await,
-        Err(refusal) => Err(refusal),
+    let (mut sender, mut receiver) = stream.split();
+    let job = match start(&guest, &command) {
+        Ok(job) => job,
+        Err(refusal) => {
+            let _ = sender.send(&Answer::<Progress>::Err(refusal)).await;
+            return;
+        }
     };
-    jobs::report(&guest, &answer, &mut sender).await;
+    let followed = job.follow(&mut sender, &mut receiver, command.wait).await;
+    let is_known = match followed {
+        Some(progress) => {
+            let has_ended = progress.exit.is_some();
+            jobs::report(&guest, progress, &mut sender).await;
+            // A host that left at the last moment never learned that the command goes on.
+            has_ended || matches!(receiver.receive().await, Ok(None))
+        }
+        None => false,
+    };
+    if !is_known {
+        jobs::interrupt(&guest, &job).await;
+    }
 }
 
 fn start(guest: &Rc<Guest>, command: &ShellCommand) -> Answer<Rc<Job>> {

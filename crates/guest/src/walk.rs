@@ -4,6 +4,7 @@
 //! because a FIFO, a device or an endless file of that name must not hold or fill the guest;
 //! what their patterns mean is the `ignore` crate's business.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -27,7 +28,35 @@ pub(crate) struct Walk {
     /// Entries still to visit, the next one last.
     ahead: Vec<(PathBuf, FileType, u32, Option<Rc<Rules>>)>,
     depth: u32,
-    ignore: bool,
+    passing: Passing,
+}
+
+/// What a walk passes over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passing {
+    Nothing,
+    /// What `.gitignore` and `.ignore` name, and `.git` itself.
+    Ignored,
+    /// That, and all that is hidden.
+    IgnoredAndHidden,
+}
+
+impl Passing {
+    pub(crate) fn of(ignore: bool, hidden: bool) -> Self {
+        match (ignore, hidden) {
+            (false, _) => Self::Nothing,
+            (true, true) => Self::Ignored,
+            (true, false) => Self::IgnoredAndHidden,
+        }
+    }
+
+    fn over(self, name: &OsStr) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Ignored => name == ".git",
+            Self::IgnoredAndHidden => name.as_encoded_bytes().starts_with(b"."),
+        }
+    }
 }
 
 /// The rules of a folder, and of those above it.
@@ -51,12 +80,11 @@ impl Rules {
 }
 
 impl Walk {
-    /// With `ignore`, leaves out hidden entries and what `.gitignore` and `.ignore` name.
-    pub(crate) fn new(root: &Path, depth: u32, ignore: bool) -> Self {
+    pub(crate) fn new(root: &Path, depth: u32, passing: Passing) -> Self {
         let mut walk = Self {
             ahead: Vec::new(),
             depth,
-            ignore,
+            passing,
         };
         walk.enter(root, 0, None);
         walk
@@ -69,9 +97,9 @@ impl Walk {
         let Ok(entries) = fs::read_dir(folder) else {
             return;
         };
-        let rules = match self.ignore {
-            true => read_rules(folder, above),
-            false => None,
+        let rules = match self.passing {
+            Passing::Nothing => None,
+            _ => read_rules(folder, above),
         };
         let first = self.ahead.len();
         for entry in entries.flatten() {
@@ -79,13 +107,10 @@ impl Walk {
                 continue;
             };
             let path = entry.path();
-            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-            let is_ignored = || {
-                rules
-                    .as_ref()
-                    .is_some_and(|rules| rules.ignores(&path, kind.is_dir()))
-            };
-            if !self.ignore || !(is_hidden || is_ignored()) {
+            let is_ignored = rules
+                .as_ref()
+                .is_some_and(|rules| rules.ignores(&path, kind.is_dir()));
+            if !is_ignored && !self.passing.over(&entry.file_name()) {
                 self.ahead.push((path, kind, depth + 1, rules.clone()));
             }
         }

@@ -13,7 +13,7 @@ use tokio::io::unix::AsyncFd;
 use crate::readiness::{Source, register};
 use crate::refusal::refuse;
 use crate::session::Guest;
-use crate::walk::Walk;
+use crate::walk::{Passing, Walk};
 
 const EVENTS: AddWatchFlags = AddWatchFlags::IN_CREATE
     .union(AddWatchFlags::IN_CLOSE_WRITE)
@@ -82,7 +82,7 @@ impl Watch {
     }
 
     fn add_below(&mut self, folder: &Path) {
-        for found in Walk::new(folder, u32::MAX, false) {
+        for found in Walk::new(folder, u32::MAX, Passing::Nothing) {
             if found.kind.is_dir() {
                 let _ = self.add(&found.path);
             }
@@ -138,7 +138,7 @@ impl Watch {
             let _ = self.add(&path);
             self.add_below(&path);
             // What was put into the new folder before its watch stood.
-            for found in Walk::new(&path, u32::MAX, false) {
+            for found in Walk::new(&path, u32::MAX, Passing::Nothing) {
                 changes.push(self.change(&found.path, ChangeKind::Created));
             }
         }

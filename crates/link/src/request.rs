@@ -49,7 +49,8 @@ pub enum Request {
     /// own, so that it never waits behind standard input. Out: `Answer<()>`.
     Control { exec: u32, control: Control },
     /// Runs a command in a shell session. Out: data and errors while it is waited for, then
-    /// `Answer<Progress>`.
+    /// `Answer<Progress>`. In: the end, once the host has read it. A host that leaves before that
+    /// takes the command with it.
     Shell(ShellCommand),
     /// Asks after a background command. Out: data and errors since the last look, then
     /// `Answer<Progress>`.
@@ -68,10 +69,18 @@ pub enum Request {
     Remove { path: Raw, recursive: bool },
     /// Makes a folder and its parents. Out: `Answer<()>`.
     MakeFolder { path: Raw },
+    /// Makes a symlink and its parents, in place of whatever is there and is no folder: the old
+    /// or the new, never nothing. Out: `Answer<()>`.
+    MakeLink { path: Raw, target: Raw },
+    /// Sets the permission bits of what is no symlink. Out: `Answer<()>`.
+    SetMode { path: Raw, mode: u32 },
     /// Describes a path without following a symlink at its end. Out: `Answer<Metadata>`.
     Stat { path: Raw },
     /// Lists a folder. Out: [`Batch`]es of [`Entry`].
     List(List),
+    /// Describes everything below a folder, also what is hidden or ignored, in the order of
+    /// names. Out: [`Batch`]es of [`Surveyed`].
+    Survey { path: Raw, limit: u64 },
     /// Reports changes below a path until the stream ends. Out: [`Batch`]es of [`Change`], the
     /// first one empty, when the watch stands.
     Watch { path: Raw },
@@ -293,6 +302,10 @@ pub struct List {
     pub depth: u32,
     /// Leaves out what `.gitignore` and its kin name, and hidden files.
     pub ignore: bool,
+    /// Hidden files are not left out, except for `.git`.
+    pub hidden: bool,
+    /// Globs as in [`Search`]. If there are any, only files are listed.
+    pub globs: Vec<String>,
     pub limit: u64,
 }
 
@@ -302,6 +315,26 @@ pub struct Entry {
     pub path: Raw,
     pub kind: FileKind,
     pub size: u64,
+    /// Where a symlink points.
+    pub target: Option<Raw>,
+}
+
+/// An entry with all that tells whether it has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Surveyed {
+    /// Relative to the folder asked for.
+    pub path: Raw,
+    pub kind: FileKind,
+    /// Permission bits.
+    pub mode: u32,
+    pub size: u64,
+    pub inode: u64,
+    /// Nanoseconds since the epoch: the last change of the content.
+    pub modified_ns: i64,
+    /// The same, of anything; nothing inside can set it back.
+    pub changed_ns: i64,
+    /// Where a symlink points.
+    pub target: Option<Raw>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -312,7 +345,10 @@ pub struct Search {
     pub case_insensitive: bool,
     /// Globs that a file must match; `!` before one leaves files out.
     pub globs: Vec<String>,
+    /// As in [`List`].
     pub ignore: bool,
+    /// As in [`List`].
+    pub hidden: bool,
     /// Lines around each match.
     pub context: u32,
     /// Matching lines at most.

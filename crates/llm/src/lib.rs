@@ -5,9 +5,26 @@
 //! settings, and knows nothing of tools or sandboxes. Entry points: [`Anthropic`], [`OpenAi`],
 //! [`Scripted`], each wrapped in [`Patient`] by whoever wants failed requests made again.
 
+mod anthropic;
+mod calls;
 mod error;
+mod estimate;
+mod events;
+mod failure;
+mod http;
 mod model;
+mod openai;
+mod prices;
+mod retry;
 pub mod script;
+mod scripted;
+mod sse;
 
+pub use anthropic::{Anthropic, AnthropicConfig};
 pub use error::{ErrorKind, ModelError};
+pub use estimate::{Calibration, estimate, estimate_blocks, estimate_message, estimate_text};
 pub use model::{Model, Piece, Reply, Request};
+pub use openai::{OpenAi, OpenAiConfig};
+pub use prices::{Price, Prices, PricesError, price};
+pub use retry::{Patience, Patient};
+pub use scripted::Scripted;

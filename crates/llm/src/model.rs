@@ -27,6 +27,24 @@ pub trait Model: Send + Sync + Debug {
     fn count<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Result<u64, ModelError>>;
 }
 
+impl<M: Model + ?Sized> Model for Arc<M> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn reply<'a>(
+        &'a self,
+        request: Request<'a>,
+        hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        (**self).reply(request, hear)
+    }
+
+    fn count<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
+        (**self).count(request)
+    }
+}
+
 /// Everything that a model is told. Borrowed, so that a long history costs nothing to ask with.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {

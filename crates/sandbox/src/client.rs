@@ -9,8 +9,8 @@ use std::time::Duration;
 use audit::Record;
 use bytes::Bytes;
 use link::request::{
-    Answer, Batch, Change, Entry, List, Match, Metadata, Poll, Progress, Raw, ReadFile, Request,
-    Search, ShellCommand, Stats, Walls, WriteFile, WriteMode,
+    Answer, Batch, Change, Entry, List, Match, Metadata, Poll, Progress, Raw, Request, Search,
+    ShellCommand, Stats, Surveyed, Walls, WriteFile, WriteMode,
 };
 use link::{Item, Receiver, Sender, Stream, StreamIo};
 use serde::de::DeserializeOwned;
@@ -25,7 +25,8 @@ pub type Port = StreamIo;
 
 impl Sandbox {
     /// Runs a command in a shell session and waits for its end, but no longer than `wait`; it
-    /// then goes on in the background. `print` gets its output, errors marked.
+    /// then goes on in the background. `print` gets its output, errors marked. Whoever stops
+    /// waiting before that interrupts the command.
     pub async fn shell(
         &self,
         session: &str,
@@ -62,12 +63,16 @@ impl Sandbox {
         request: &Request,
         mut print: impl FnMut(Bytes, bool),
     ) -> Outcome<Progress> {
-        let mut stream = self.request(request).await?;
+        let (mut sender, mut receiver) = self.request(request).await?.split();
         loop {
-            match stream.receive().await?.ok_or(SandboxError::Ended)? {
+            match receiver.receive().await?.ok_or(SandboxError::Ended)? {
                 Item::Data(bytes) => print(bytes, false),
                 Item::Errors(bytes) => print(bytes, true),
-                message => return Ok(message.decode::<Answer<Progress>>()??),
+                message => {
+                    // It is known from here on, and so not interrupted any more.
+                    sender.end();
+                    return Ok(message.decode::<Answer<Progress>>()??);
+                }
             }
         }
     }
@@ -87,31 +92,6 @@ impl Sandbox {
         self.ask(&Request::Kill { job, signal }).await
     }
 
-    /// Reads a file, or a part of it.
-    pub async fn read_file(
-        &self,
-        path: impl AsRef<Path>,
-        offset: u64,
-        length: Option<u64>,
-    ) -> Outcome<(Metadata, Vec<u8>)> {
-        let path = Raw::from(path.as_ref());
-        let request = ReadFile {
-            path,
-            offset,
-            length,
-        };
-        let mut stream = self.request(&Request::Read(request)).await?;
-        let metadata = stream.expect::<Answer<Metadata>>().await??;
-        let mut content = Vec::new();
-        while let Some(item) = stream.receive().await? {
-            match item {
-                Item::Data(bytes) => content.extend_from_slice(&bytes),
-                _ => return Err(link::StreamError::Unexpected.into()),
-            }
-        }
-        Ok((metadata, content))
-    }
-
     /// Writes a file whole: the old content or the new one, never a mixture.
     pub async fn write_file(
         &self,
@@ -119,12 +99,23 @@ impl Sandbox {
         content: impl Into<Bytes>,
         mode: WriteMode,
     ) -> Outcome<()> {
+        self.write_file_with(path, content, mode, None).await
+    }
+
+    /// Like [`Self::write_file`], with these permission bits instead of those that were there.
+    pub async fn write_file_with(
+        &self,
+        path: impl AsRef<Path>,
+        content: impl Into<Bytes>,
+        mode: WriteMode,
+        permissions: Option<u32>,
+    ) -> Outcome<()> {
         let path = path.as_ref();
         self.record_change("write", path)?;
         let request = WriteFile {
             path: Raw::from(path),
             mode,
-            permissions: None,
+            permissions,
         };
         let (mut sender, receiver) = self.request(&Request::Write(request)).await?.split();
         // A refusal may come before all is sent; it says more than the broken stream.
@@ -154,6 +145,22 @@ impl Sandbox {
         self.ask(&Request::MakeFolder { path }).await
     }
 
+    /// Makes a symlink, in place of whatever is there and is no folder.
+    pub async fn make_link(&self, path: impl AsRef<Path>, target: impl AsRef<Path>) -> Outcome<()> {
+        let path = path.as_ref();
+        self.record_change("make link", path)?;
+        let (path, target) = (Raw::from(path), Raw::from(target.as_ref()));
+        self.ask(&Request::MakeLink { path, target }).await
+    }
+
+    /// Sets the permission bits of what is no symlink.
+    pub async fn set_mode(&self, path: impl AsRef<Path>, mode: u32) -> Outcome<()> {
+        let path = path.as_ref();
+        self.record_change("set mode", path)?;
+        let path = Raw::from(path);
+        self.ask(&Request::SetMode { path, mode }).await
+    }
+
     pub async fn stat(&self, path: impl AsRef<Path>) -> Outcome<Metadata> {
         let path = Raw::from(path.as_ref());
         self.ask(&Request::Stat { path }).await
@@ -161,6 +168,12 @@ impl Sandbox {
 
     pub async fn list(&self, list: List) -> Outcome<Batches<Entry>> {
         self.batches(&Request::List(list)).await
+    }
+
+    /// Describes everything below a folder.
+    pub async fn survey(&self, path: impl AsRef<Path>, limit: u64) -> Outcome<Batches<Surveyed>> {
+        let path = Raw::from(path.as_ref());
+        self.batches(&Request::Survey { path, limit }).await
     }
 
     pub async fn search(&self, search: Search) -> Outcome<Batches<Match>> {
@@ -236,6 +249,11 @@ impl<T: DeserializeOwned> Batches<T> {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether the limit cut the answer short; known after the last part.
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
     }
 
     /// All parts together, and whether the limit cut them short.

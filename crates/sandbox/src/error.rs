@@ -39,6 +39,16 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
+    /// Whether nothing more can be asked of the sandbox.
+    pub fn is_final(&self) -> bool {
+        use link::StreamError::{Encode, TooLong};
+        // What was not even sent broke nothing.
+        !matches!(
+            self,
+            Self::Refused(_) | Self::Stream(Encode(_) | TooLong(_))
+        )
+    }
+
     /// How to fix it, if that is known.
     pub fn hint(&self) -> Option<String> {
         match self {

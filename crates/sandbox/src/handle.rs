@@ -89,6 +89,11 @@ impl Sandbox {
         &self.description
     }
 
+    /// What can be reached from inside.
+    pub fn network(&self) -> &Network {
+        &self.spec.network
+    }
+
     /// Ends every process inside and waits until nothing of the sandbox is left.
     pub async fn end(self) -> Ending {
         self.link.close();
@@ -106,8 +111,8 @@ impl Sandbox {
         Ending { memory_kills }
     }
 
-    /// Kernel kills for want of memory so far.
-    pub(crate) async fn memory_kills(&self) -> u64 {
+    /// Kernel kills for want of memory so far, if anybody counts them.
+    pub async fn memory_kills(&self) -> u64 {
         self.walls.lock().await.memory_kills()
     }
 

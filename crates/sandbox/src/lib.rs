@@ -12,6 +12,7 @@ mod exec;
 mod guest_program;
 mod handle;
 pub mod limits;
+mod reading;
 mod recorder;
 mod spec;
 
@@ -22,6 +23,7 @@ pub use exec::{Captured, Command, Input, Output, Remote, Running, Verdict};
 pub use guest_program::GUEST;
 pub use handle::{Ending, Sandbox};
 pub use limits::{Enforcement, Enforcer, LimitKind, Limits};
+pub use reading::{LONGEST_READ, Reading};
 pub use spec::{Backend, Network, RootSpec, SandboxSpec, WORKSPACE};
 
 pub use link::request;

@@ -1,11 +1,22 @@
 //! Checkpoints: which files a workspace had, and their contents, each content once.
+//!
+//! In a database of their own, because they are large and come and go: the list of sessions stays
+//! small beside them. Never reads a workspace: whoever makes a checkpoint does.
 
-use std::collections::HashSet;
+mod contents;
+mod manifest;
+mod repair;
+mod room;
+mod runs;
 
 use protocol::SessionId;
 use serde::{Deserialize, Serialize};
+use sqlx::SqliteConnection;
 
+use self::manifest::Place;
+use crate::database::carry_out;
 use crate::error::StoreError;
+use crate::rows::nanoseconds;
 use crate::store::Store;
 
 /// SHA-256 of a file's content.
@@ -39,39 +50,134 @@ pub struct Stamp {
     pub changed: i64,
 }
 
+const SAVE: &str = "save a checkpoint";
+
 impl Store {
-    /// Which of these contents are not in the store.
-    pub async fn missing(&self, _contents: &[Hash]) -> Result<HashSet<Hash>, StoreError> {
-        unimplemented!()
-    }
-
-    pub async fn put_contents(&self, _contents: Vec<(Hash, Vec<u8>)>) -> Result<(), StoreError> {
-        unimplemented!()
-    }
-
-    pub async fn content(&self, _hash: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
-        unimplemented!()
-    }
-
-    /// Saves a checkpoint whose contents are all in the store. Then, while all contents together
-    /// are larger than `most` bytes, removes the oldest checkpoints of any session, but never
-    /// the one just saved.
+    /// Saves a checkpoint whose contents are all in the store. Then, while all contents that
+    /// checkpoints hold are together larger than `most` bytes, or all lists of files are, removes
+    /// the oldest checkpoints of any session, but never the one just saved.
     pub async fn save_checkpoint(
         &self,
-        _session: &SessionId,
-        _number: u32,
-        _files: &[FileRecord],
-        _most: u64,
+        session: &SessionId,
+        number: u32,
+        files: &[FileRecord],
+        most: u64,
     ) -> Result<(), StoreError> {
-        unimplemented!()
+        let store = self.clone();
+        let place = Place {
+            session: session.to_string(),
+            number,
+        };
+        let saved = nanoseconds(jiff::Timestamp::now());
+        let manifest = manifest::encode(&place, files)?;
+        let held = manifest::hashes(files);
+        let session = session.clone();
+        carry_out(SAVE, async move {
+            let mut transaction = store.checkpoints_db().await?.begin(SAVE).await?;
+            let connection = transaction.connection();
+            let result = async {
+                manifest::remove(connection, &place).await?;
+                let missing = manifest::insert(connection, &place, saved, manifest, &held).await?;
+                if missing > 0 {
+                    return Err(StoreError::MissingContents {
+                        session,
+                        number,
+                        count: missing,
+                    });
+                }
+                room::make(connection, most, &place).await?;
+                contents::sweep(connection).await
+            };
+            let result = result.await;
+            transaction.end(result).await
+        })
+        .await
     }
 
     /// `None` when there is none or it was removed to make room.
     pub async fn checkpoint(
         &self,
-        _session: &SessionId,
-        _number: u32,
+        session: &SessionId,
+        number: u32,
     ) -> Result<Option<Vec<FileRecord>>, StoreError> {
-        unimplemented!()
+        let place = Place {
+            session: session.to_string(),
+            number,
+        };
+        let mut reader = self.checkpoints_db().await?.reader().await?;
+        manifest::read(&mut reader, &place).await
     }
+
+    /// Copies a session's checkpoints up to a number to another session. They keep their age.
+    pub(crate) async fn copy_checkpoints(
+        &self,
+        from: &SessionId,
+        to: &SessionId,
+        last: u32,
+    ) -> Result<(), StoreError> {
+        let store = self.clone();
+        let (from, to) = (from.to_string(), to.to_string());
+        carry_out(SAVE, async move {
+            let mut transaction = store.checkpoints_db().await?.begin(SAVE).await?;
+            let copied = copy(transaction.connection(), &from, &to, last).await;
+            transaction.end(copied).await
+        })
+        .await
+    }
+
+    /// Removes all checkpoints of a session. To be awaited inside of [`carry_out`].
+    pub(crate) async fn forget_checkpoints(&self, session: &SessionId) -> Result<(), StoreError> {
+        let database = self.checkpoints_db().await?;
+        let mut transaction = database.begin("remove checkpoints").await?;
+        let removed = forget(transaction.connection(), session.as_str()).await;
+        transaction.end(removed).await?;
+        database.shrink().await
+    }
+}
+
+async fn copy(
+    connection: &mut SqliteConnection,
+    from: &str,
+    to: &str,
+    last: u32,
+) -> Result<(), StoreError> {
+    for number in manifest::numbers(connection, from).await? {
+        let source = Place {
+            session: from.to_owned(),
+            number,
+        };
+        if number > last {
+            break;
+        }
+        let Some((saved, manifest)) = manifest::copy_of(connection, &source).await? else {
+            continue;
+        };
+        let held = manifest::hashes(&manifest::decode(&source, &manifest)?);
+        let target = Place {
+            session: to.to_owned(),
+            number,
+        };
+        // Waste of a fork that came to nothing, under the same name.
+        manifest::remove(connection, &target).await?;
+        manifest::insert(connection, &target, saved, manifest, &held).await?;
+    }
+    Ok(())
+}
+
+async fn forget(connection: &mut SqliteConnection, session: &str) -> Result<(), StoreError> {
+    for number in manifest::numbers(connection, session).await? {
+        let place = Place {
+            session: session.to_owned(),
+            number,
+        };
+        match manifest::remove(connection, &place).await {
+            // Whoever wants a session deleted wants so in spite of any damage.
+            Err(StoreError::DamagedCheckpoint { .. }) => {
+                repair::remove_all(connection, session).await?;
+                break;
+            }
+            result => result?,
+        }
+    }
+    contents::sweep(connection).await
 }

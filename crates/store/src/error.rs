@@ -23,6 +23,8 @@ pub enum StoreError {
     },
     #[error("there is no session `{0}`")]
     Unknown(String),
+    #[error("there is already a session `{0}`")]
+    Exists(SessionId),
     #[error("`{name}` begins the names of {count} sessions")]
     Ambiguous { name: String, count: u64 },
     #[error("session `{0}` is in use by another hotcell")]
@@ -38,4 +40,41 @@ pub enum StoreError {
         seq: u64,
         source: serde_json::Error,
     },
+    /// The event stays as it is, and the session cannot be gone on with by this release.
+    #[error("event {seq} of session `{session}` was written by a newer hotcell")]
+    NewerEvent {
+        session: SessionId,
+        seq: u64,
+        source: serde_json::Error,
+    },
+    #[error("cannot write an event of session `{session}` as JSON")]
+    Encode {
+        session: SessionId,
+        source: serde_json::Error,
+    },
+    #[error("the first event of session `{0}` must be its start")]
+    NotStarted(SessionId),
+    #[error("an event that does not last cannot be written to session `{0}`")]
+    Fleeting(SessionId),
+    #[error("cannot save checkpoint {number} of session `{session}`: {count} contents are missing")]
+    MissingContents {
+        session: SessionId,
+        number: u32,
+        count: u64,
+    },
+    #[error("checkpoint {number} of session `{session}` cannot be understood")]
+    DamagedCheckpoint {
+        session: String,
+        number: u32,
+        source: postcard::Error,
+    },
+    #[error("the kept content `{hash}` is not what was put there")]
+    DamagedContent { hash: String },
+}
+
+impl StoreError {
+    /// For `map_err`: the database failed while we wanted to do `what`.
+    pub(crate) fn database(what: &'static str) -> impl FnOnce(sqlx::Error) -> Self {
+        move |source| Self::Database { what, source }
+    }
 }

@@ -1,46 +1,274 @@
 //! The one way to write a session's events.
+//!
+//! Events are only ever added. The summary and the index of words change in the same transaction,
+//! so that neither can be out of step.
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use protocol::{Event, EventKind, SessionId};
+use protocol::{Event, EventKind, SessionId, VERSION};
+use sqlx::{Row, SqliteConnection};
+use tokio::sync::Mutex;
 
+use crate::database::carry_out;
 use crate::error::StoreError;
+use crate::fold::{Fold, words_of};
+use crate::lock::SessionLock;
+use crate::rows::{load_events, nanoseconds, place, signed, time_of};
+use crate::sessions::Summary;
 use crate::store::Store;
+
+const BEGIN: &str = "
+    INSERT INTO sessions (name, workspace, model, begun, changed, title, turns, input_tokens,
+        cache_creation_input_tokens, cache_read_input_tokens, output_tokens, cost, outcome, events)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+    RETURNING number";
+
+const APPEND: &str = "
+    INSERT INTO events (session, seq, version, time, body) VALUES (?1, ?2, ?3, ?4, ?5)";
+
+// Two statements in one message to the connection's thread.
+const APPEND_AND_SUM_UP: &str = "
+    INSERT INTO events (session, seq, version, time, body) VALUES (?1, ?2, ?3, ?4, ?5);
+    UPDATE sessions SET changed = ?6, title = ?7, turns = ?8, input_tokens = ?9,
+        cache_creation_input_tokens = ?10, cache_read_input_tokens = ?11, output_tokens = ?12,
+        cost = ?13, outcome = ?14, events = ?15
+    WHERE number = ?1";
+
+const INDEX: &str = "INSERT INTO words (rowid, text) VALUES (?1, ?2)";
+
+const NUMBER: &str = "SELECT number FROM sessions WHERE name = ?1";
+
+const WRITE: &str = "write an event";
 
 /// The right to write to a session. One process has it at a time; it ends with the value.
 #[derive(Debug)]
-pub struct Journal {}
+pub struct Journal {
+    store: Store,
+    session: SessionId,
+    /// Taken by each append for as long as it lasts, also when its caller no longer waits.
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The session's number in the database, from its first event on.
+    number: Option<i64>,
+    fold: Fold,
+    // Last, so that nobody else comes in before all is done.
+    _lock: SessionLock,
+}
 
 impl Store {
     /// Begins a session; its first event must be [`EventKind::SessionStarted`].
-    pub async fn begin(&self, _session: SessionId) -> Result<Journal, StoreError> {
-        unimplemented!()
+    ///
+    /// Nothing of it is stored before that event is.
+    pub async fn begin(&self, session: SessionId) -> Result<Journal, StoreError> {
+        let lock = self.lock(&session)?;
+        self.check_new(&session).await?;
+        let fold = Fold::new(session);
+        Ok(Journal::new(self.clone(), lock, None, fold))
     }
 
     /// Takes over a session, with all of its events so far.
-    pub async fn claim(&self, _session: &SessionId) -> Result<(Journal, Vec<Event>), StoreError> {
-        unimplemented!()
+    ///
+    /// An event that a newer hotcell wrote is [`StoreError::NewerEvent`]: to go on without it
+    /// would be to go on with another conversation.
+    pub async fn claim(&self, session: &SessionId) -> Result<(Journal, Vec<Event>), StoreError> {
+        let lock = self.lock(session)?;
+        let (number, events) = {
+            let mut reader = self.sessions_db().reader().await?;
+            load_events(&mut reader, session, u64::MAX).await?
+        };
+        let fold = Fold::of(session.clone(), &events);
+        let journal = Journal::new(self.clone(), lock, Some(number), fold);
+        Ok((journal, events))
     }
 
-    /// Begins a session with a copy of another's events up to `seq`, its kept outputs and
-    /// checkpoints. Those events keep their content and get the new session's name.
-    pub async fn fork(
-        &self,
-        _from: &SessionId,
-        _seq: u64,
-        _session: SessionId,
-        _now: Timestamp,
-    ) -> Result<(Journal, Vec<Event>), StoreError> {
-        unimplemented!()
+    pub(crate) async fn check_new(&self, session: &SessionId) -> Result<(), StoreError> {
+        let mut reader = self.sessions_db().reader().await?;
+        let number = number_of(&mut reader, session).await?;
+        match number {
+            Some(_) => Err(StoreError::Exists(session.clone())),
+            None => Ok(()),
+        }
     }
 }
 
 impl Journal {
+    pub(crate) fn new(store: Store, lock: SessionLock, number: Option<i64>, fold: Fold) -> Self {
+        Self {
+            store,
+            session: fold.summary().session.clone(),
+            state: Arc::new(Mutex::new(State {
+                number,
+                fold,
+                _lock: lock,
+            })),
+        }
+    }
+
     pub fn session(&self) -> &SessionId {
-        unimplemented!()
+        &self.session
     }
 
     /// Writes an event. When this returns it is on disk, and no crash loses it.
-    pub async fn append(&mut self, _time: Timestamp, _kind: EventKind) -> Result<Event, StoreError> {
-        unimplemented!()
+    ///
+    /// An append that is no longer waited for is carried out all the same.
+    pub async fn append(&mut self, time: Timestamp, kind: EventKind) -> Result<Event, StoreError> {
+        let mut state = self.state.clone().lock_owned().await;
+        let store = self.store.clone();
+        carry_out(WRITE, async move { state.append(&store, time, kind).await }).await
     }
+}
+
+impl State {
+    async fn append(
+        &mut self,
+        store: &Store,
+        time: Timestamp,
+        kind: EventKind,
+    ) -> Result<Event, StoreError> {
+        let event = Event {
+            v: VERSION,
+            session: self.fold.summary().session.clone(),
+            seq: Some(self.fold.next_seq()),
+            time: time_of(nanoseconds(time)),
+            kind,
+        };
+        self.check(&event.kind)?;
+        let body = serde_json::to_string(&event.kind).map_err(|source| StoreError::Encode {
+            session: event.session.clone(),
+            source,
+        })?;
+        let mut fold = self.fold.clone();
+        fold.apply(event.time, &event.kind);
+
+        let mut transaction = store.sessions_db().begin(WRITE).await?;
+        let written = write(
+            transaction.connection(),
+            self.number,
+            fold.summary(),
+            &event,
+            body,
+        );
+        let written = written.await.map_err(StoreError::database(WRITE));
+        self.number = Some(transaction.end(written).await?);
+        self.fold = fold;
+        Ok(event)
+    }
+
+    fn check(&self, kind: &EventKind) -> Result<(), StoreError> {
+        let session = &self.fold.summary().session;
+        if !kind.lasts() {
+            return Err(StoreError::Fleeting(session.clone()));
+        }
+        let is_start = matches!(kind, EventKind::SessionStarted { .. });
+        match self.number {
+            None if !is_start => Err(StoreError::NotStarted(session.clone())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Writes an event with what follows from it; returns the session's number.
+async fn write(
+    connection: &mut SqliteConnection,
+    number: Option<i64>,
+    summary: &Summary,
+    event: &Event,
+    body: String,
+) -> Result<i64, sqlx::Error> {
+    let seq = summary.events;
+    let number = match number {
+        None => {
+            let number = insert_session(connection, summary).await?;
+            insert_event(connection, number, seq, event, body).await?;
+            number
+        }
+        Some(number) => {
+            sqlx::query(APPEND_AND_SUM_UP)
+                .bind(number)
+                .bind(signed(seq))
+                .bind(event.v)
+                .bind(nanoseconds(event.time))
+                .bind(body)
+                .bind(nanoseconds(summary.changed))
+                .bind(&summary.title)
+                .bind(summary.turns)
+                .bind(signed(summary.usage.input_tokens))
+                .bind(signed(summary.usage.cache_creation_input_tokens))
+                .bind(signed(summary.usage.cache_read_input_tokens))
+                .bind(signed(summary.usage.output_tokens))
+                .bind(summary.cost)
+                .bind(&summary.outcome)
+                .bind(signed(summary.events))
+                .execute(&mut *connection)
+                .await?;
+            number
+        }
+    };
+    if let Some(words) = words_of(&event.kind) {
+        sqlx::query(INDEX)
+            .bind(place(number, seq))
+            .bind(words)
+            .execute(connection)
+            .await?;
+    }
+    Ok(number)
+}
+
+/// Begins a session's row; returns its number.
+pub(crate) async fn insert_session(
+    connection: &mut SqliteConnection,
+    summary: &Summary,
+) -> Result<i64, sqlx::Error> {
+    let row = sqlx::query(BEGIN)
+        .bind(summary.session.as_str())
+        .bind(&summary.workspace)
+        .bind(&summary.model)
+        .bind(nanoseconds(summary.begun))
+        .bind(nanoseconds(summary.changed))
+        .bind(&summary.title)
+        .bind(summary.turns)
+        .bind(signed(summary.usage.input_tokens))
+        .bind(signed(summary.usage.cache_creation_input_tokens))
+        .bind(signed(summary.usage.cache_read_input_tokens))
+        .bind(signed(summary.usage.output_tokens))
+        .bind(summary.cost)
+        .bind(&summary.outcome)
+        .bind(signed(summary.events))
+        .fetch_one(connection)
+        .await?;
+    row.try_get(0)
+}
+
+pub(crate) async fn insert_event(
+    connection: &mut SqliteConnection,
+    number: i64,
+    seq: u64,
+    event: &Event,
+    body: String,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(APPEND)
+        .bind(number)
+        .bind(signed(seq))
+        .bind(event.v)
+        .bind(nanoseconds(event.time))
+        .bind(body)
+        .execute(connection)
+        .await
+        .map(drop)
+}
+
+/// The session's number in the database, if it is there.
+pub(crate) async fn number_of(
+    connection: &mut SqliteConnection,
+    session: &SessionId,
+) -> Result<Option<i64>, StoreError> {
+    sqlx::query_scalar(NUMBER)
+        .bind(session.as_str())
+        .fetch_optional(connection)
+        .await
+        .map_err(StoreError::database("look up a session"))
 }

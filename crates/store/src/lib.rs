@@ -5,14 +5,23 @@
 //! [`Store::open`], [`Store::begin`] and [`Store::claim`] for a [`Journal`] to write to.
 
 mod checkpoints;
+mod database;
+mod deletion;
 mod error;
+mod fold;
+mod fork;
 mod journal;
+mod lock;
+mod migration;
 mod outputs;
+mod rows;
+mod search;
 mod sessions;
 mod store;
 
 pub use checkpoints::{FileRecord, Hash, RecordedKind, Stamp};
 pub use error::StoreError;
 pub use journal::Journal;
-pub use sessions::{Found, Page, Summary};
+pub use search::Found;
+pub use sessions::{Page, Summary};
 pub use store::Store;

@@ -1,27 +1,56 @@
-//! Sessions as a list: found by age, by name, by words in them.
+//! Sessions as a list: found by age and by name. Reads only what is kept ready for it, never the
+//! events, so that the list of ten thousand sessions is as fast as that of ten.
 
 use jiff::Timestamp;
 use protocol::{Event, SessionId, Usage};
 
 use crate::error::StoreError;
+use crate::rows::{load_events, session_id, signed, summary, summary_columns};
 use crate::store::Store;
+
+const LIST: &str = concat!(
+    "SELECT ",
+    summary_columns!(),
+    " FROM sessions WHERE name < ?1 ORDER BY name DESC LIMIT ?2"
+);
+
+const LIST_OF_WORKSPACE: &str = concat!(
+    "SELECT ",
+    summary_columns!(),
+    " FROM sessions WHERE name < ?1 AND workspace = ?3 ORDER BY name DESC LIMIT ?2"
+);
+
+const ONE: &str = concat!(
+    "SELECT ",
+    summary_columns!(),
+    " FROM sessions WHERE name = ?1"
+);
+
+const NAMES: &str = "
+    SELECT name, count(*) OVER () FROM sessions WHERE name >= ?1 AND name < ?2 LIMIT 1";
+
+/// Sorts after all names, which are made of digits, small letters and `-`.
+const AFTER_ALL: &str = "~";
 
 /// A session in one line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     pub session: SessionId,
     pub begun: Timestamp,
-    /// Time of the last event.
+    /// Time of the latest event.
     pub changed: Timestamp,
-    /// First line of the first prompt.
+    /// First line of the first prompt that was not taken back, or its beginning.
     pub title: String,
     pub workspace: String,
     pub model: String,
+    /// Without those that were taken back.
     pub turns: u32,
+    /// Of all requests, also in turns that were taken back.
     pub usage: Usage,
     /// In US dollars; `None` when any part of it is unknown.
     pub cost: Option<f64>,
-    /// How the last turn ended, as [`protocol::Outcome`] names it; `None` while one is under way.
+    /// How the last turn ended, as [`protocol::Outcome`] names it; `None` while one is under way
+    /// and before there is one.
     pub outcome: Option<String>,
     pub events: u64,
 }
@@ -36,40 +65,72 @@ pub struct Page {
     pub limit: u64,
 }
 
-/// Where words were found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Found {
-    pub summary: Summary,
-    /// The words among their neighbours.
-    pub excerpt: String,
-}
-
 impl Store {
-    pub async fn sessions(&self, _page: &Page) -> Result<Vec<Summary>, StoreError> {
-        unimplemented!()
+    pub async fn sessions(&self, page: &Page) -> Result<Vec<Summary>, StoreError> {
+        const WHAT: &str = "list sessions";
+        let before = page.before.as_ref().map_or(AFTER_ALL, SessionId::as_str);
+        let query = match &page.workspace {
+            None => sqlx::query(LIST).bind(before).bind(limit(page.limit)),
+            Some(workspace) => sqlx::query(LIST_OF_WORKSPACE)
+                .bind(before)
+                .bind(limit(page.limit))
+                .bind(workspace),
+        };
+        let mut reader = self.sessions_db().reader().await?;
+        let rows = query
+            .fetch_all(&mut *reader)
+            .await
+            .map_err(StoreError::database(WHAT))?;
+        let summaries = rows.iter().map(summary).collect::<Result<_, _>>();
+        summaries.map_err(StoreError::database(WHAT))
     }
 
-    pub async fn summary(&self, _session: &SessionId) -> Result<Summary, StoreError> {
-        unimplemented!()
+    pub async fn summary(&self, session: &SessionId) -> Result<Summary, StoreError> {
+        const WHAT: &str = "look up a session";
+        let mut reader = self.sessions_db().reader().await?;
+        let row = sqlx::query(ONE)
+            .bind(session.as_str())
+            .fetch_optional(&mut *reader)
+            .await
+            .map_err(StoreError::database(WHAT))?;
+        match row {
+            Some(row) => summary(&row).map_err(StoreError::database(WHAT)),
+            None => Err(StoreError::Unknown(session.to_string())),
+        }
     }
 
     /// The session of that name, or the only one whose name begins so.
-    pub async fn find(&self, _name: &str) -> Result<SessionId, StoreError> {
-        unimplemented!()
+    pub async fn find(&self, name: &str) -> Result<SessionId, StoreError> {
+        const WHAT: &str = "look up a session";
+        let mut reader = self.sessions_db().reader().await?;
+        let row: Option<(String, i64)> = sqlx::query_as(NAMES)
+            .bind(name)
+            .bind(format!("{name}{AFTER_ALL}"))
+            .fetch_optional(&mut *reader)
+            .await
+            .map_err(StoreError::database(WHAT))?;
+        match row {
+            None => Err(StoreError::Unknown(name.to_owned())),
+            Some((found, 1)) => session_id(found).map_err(StoreError::database(WHAT)),
+            Some((_, count)) => Err(StoreError::Ambiguous {
+                name: name.to_owned(),
+                count: crate::rows::unsigned(count),
+            }),
+        }
     }
 
     /// All events of a session, in order.
-    pub async fn events(&self, _session: &SessionId) -> Result<Vec<Event>, StoreError> {
-        unimplemented!()
+    pub async fn events(&self, session: &SessionId) -> Result<Vec<Event>, StoreError> {
+        let mut reader = self.sessions_db().reader().await?;
+        let (_, events) = load_events(&mut reader, session, u64::MAX).await?;
+        Ok(events)
     }
+}
 
-    /// Sessions in which all of the words occur, in prompts, replies or titles.
-    pub async fn search(&self, _words: &str, _limit: u64) -> Result<Vec<Found>, StoreError> {
-        unimplemented!()
-    }
-
-    /// Removes a session with all that was kept for it.
-    pub async fn delete(&self, _session: &SessionId) -> Result<(), StoreError> {
-        unimplemented!()
+/// As SQLite understands it: a negative one is none.
+pub(crate) fn limit(limit: u64) -> i64 {
+    match limit {
+        0 => -1,
+        limit => signed(limit),
     }
 }

@@ -1,16 +1,83 @@
 //! The store as its owner sees it: a folder that is opened.
+//!
+//! `sessions.db` has what people said and did, `checkpoints.db` the far larger contents of their
+//! files, `locks` a file for each session that is being written. Never touches anything outside.
 
-use std::path::Path;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use tokio::sync::OnceCell;
+
+use crate::database::Database;
 use crate::error::StoreError;
+use crate::lock::SessionLock;
+use crate::migration::{CHECKPOINTS, SESSIONS};
 
-/// An open store. Cheap to clone; clones share one connection.
+/// An open store. Cheap to clone; clones share its connections.
 #[derive(Debug, Clone)]
-pub struct Store {}
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    folder: PathBuf,
+    sessions: Database,
+    /// Opened at first use: a start need not wait for it.
+    checkpoints: OnceCell<Database>,
+}
 
 impl Store {
     /// Opens the store in a folder, and makes both if they are not there.
-    pub async fn open(_folder: &Path) -> Result<Self, StoreError> {
-        unimplemented!()
+    ///
+    /// Sessions hold people's words: the folder is made for its owner only, and so are its files.
+    pub async fn open(folder: &Path) -> Result<Self, StoreError> {
+        let folder = make_folders(folder).map_err(|source| StoreError::Open {
+            path: folder.to_owned(),
+            source: Box::new(source),
+        })?;
+        let sessions = Database::open(&folder, SESSIONS).await?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                folder,
+                sessions,
+                checkpoints: OnceCell::new(),
+            }),
+        })
     }
+
+    pub(crate) fn sessions_db(&self) -> &Database {
+        &self.inner.sessions
+    }
+
+    pub(crate) async fn checkpoints_db(&self) -> Result<&Database, StoreError> {
+        let open = || Database::open(&self.inner.folder, CHECKPOINTS);
+        self.inner.checkpoints.get_or_try_init(open).await
+    }
+
+    /// Whether anybody ever made a checkpoint in this store.
+    pub(crate) fn has_checkpoints(&self) -> bool {
+        self.inner.folder.join(CHECKPOINTS.file).exists()
+    }
+
+    pub(crate) fn lock(&self, session: &protocol::SessionId) -> Result<SessionLock, StoreError> {
+        SessionLock::take(&locks(&self.inner.folder), session)
+    }
+}
+
+/// Where the files are that are locked.
+pub(crate) fn locks(folder: &Path) -> PathBuf {
+    folder.join("locks")
+}
+
+fn make_folders(folder: &Path) -> std::io::Result<PathBuf> {
+    // SQLite takes a relative name that begins with `file:` for something else.
+    let folder = std::path::absolute(folder)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(locks(&folder))?;
+    Ok(folder)
 }

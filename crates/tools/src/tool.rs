@@ -1,7 +1,5 @@
 //! The port: what a tool is, what it is given, and what it answers.
 
-use std::sync::Arc;
-
 use futures_util::future::BoxFuture;
 use protocol::{Block, Change, Kept, ToolDefinition};
 use sandbox::{Sandbox, SandboxError};
@@ -90,39 +88,4 @@ pub enum ToolError {
     /// The sandbox is gone or does not answer: nothing in it can be used any more.
     #[error("the sandbox broke")]
     Broken(#[source] SandboxError),
-}
-
-/// The tools of a session, in the order in which the model is told of them.
-#[derive(Clone, Default)]
-pub struct ToolSet {
-    tools: Vec<Arc<dyn Tool>>,
-}
-
-impl ToolSet {
-    pub fn new(tools: Vec<Arc<dyn Tool>>) -> Self {
-        Self { tools }
-    }
-
-    /// Every tool that works in any sandbox. A new one is added here, and nowhere else.
-    pub fn standard() -> Self {
-        Self::new(vec![])
-    }
-
-    pub fn find(&self, name: &str) -> Option<&Arc<dyn Tool>> {
-        self.tools.iter().find(|tool| tool.definition().name == name)
-    }
-
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.tools.iter().map(|tool| tool.definition().name.as_str())
-    }
-
-    pub fn definitions(&self) -> Vec<ToolDefinition> {
-        self.tools.iter().map(|tool| tool.definition().clone()).collect()
-    }
-}
-
-impl std::fmt::Debug for ToolSet {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_list().entries(self.names()).finish()
-    }
 }

@@ -1,16 +1,22 @@
 //! Flags as people type them. Meaning is made of them elsewhere, once.
 
+mod agent;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser};
 
+pub(crate) use self::agent::{
+    Agent, BudgetFlags, ConfigCommand, ModelFlags, Replay, Resume, Run, SessionName,
+    SessionsCommand, SessionsList, SessionsSubcommand, StoreFlags, Undo,
+};
 use crate::values::{
     Variable, parse_cpus, parse_duration, parse_open_files, parse_pids, parse_size,
 };
 
-/// A coding agent's workshop: every command it runs is sealed in a sandbox.
+/// A coding agent whose every command is sealed in a sandbox.
 #[derive(Debug, Parser)]
 #[command(name = "hotcell", version, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -20,6 +26,24 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subcommand {
+    /// Gives a task to the agent and waits for its end.
+    ///
+    /// Progress goes to standard error, the answer to standard output. The exit code is 0 when
+    /// the model is done, 1 when the task failed, 2 for wrong input, 3 when a budget is used up,
+    /// 4 when the provider failed, 130 when it was interrupted.
+    Run(Box<Run>),
+    /// Goes on with a session: with a new prompt, or where it was cut short.
+    Resume(Box<Resume>),
+    /// Shows the whole path with no key: a scripted model, a real sandbox, real tools.
+    Demo(Box<Agent>),
+    /// Lists, shows, searches, exports and deletes sessions.
+    Sessions(SessionsCommand),
+    /// Takes back the last turn of a session, files and conversation together.
+    Undo(Box<Undo>),
+    /// Runs the recorded tool calls of a session again and tells where results differ.
+    Replay(Box<Replay>),
+    /// Prints the settings in force and where each came from.
+    Config(ConfigCommand),
     /// Runs one command in a fresh sandbox.
     ///
     /// Standard input, output and errors pass through byte for byte; the exit code is the
@@ -60,7 +84,7 @@ pub(crate) struct Exec {
 }
 
 /// What a sandbox is to be; shared by all commands that start one.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct SandboxFlags {
     /// The one host folder inside, at `/workspace` [default: SAFEDIR, or `./workspace`].
     #[arg(long, value_name = "FOLDER")]

@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::runtime;
 use crate::args::Exec;
 use crate::complaint::{Complaint, warn};
-use crate::settings::sandbox_spec;
+use crate::settings::{Overrides, Settings, sandbox_spec};
 use crate::{standard, terminal};
 
 /// Exit code of a command whose time was over.
@@ -29,7 +29,8 @@ pub(crate) fn run(exec: &Exec) -> Result<u8, Complaint> {
         return Err(Complaint::usage("the command is empty")
             .hint("write it after `--`, such as `hotcell exec -- ls`".to_owned()));
     }
-    let mut spec = sandbox_spec(&exec.sandbox)?;
+    let settings = Settings::read(&Overrides::default().sandbox(&exec.sandbox))?;
+    let mut spec = sandbox_spec(&exec.sandbox, &settings)?;
     spec.limits.wall = exec.timeout;
     spec.env.extend(
         exec.env

@@ -1,9 +1,18 @@
 //! One file a command.
 
 pub(crate) mod audit;
+pub(crate) mod config;
+pub(crate) mod demo;
 pub(crate) mod doctor;
+mod drive;
 pub(crate) mod exec;
 pub(crate) mod pages;
+pub(crate) mod replay;
+pub(crate) mod run;
+pub(crate) mod sessions;
+pub(crate) mod undo;
+
+use std::io::{self, Write};
 
 use crate::complaint::{Complaint, FAILED};
 
@@ -13,4 +22,23 @@ fn runtime() -> Result<tokio::runtime::Runtime, Complaint> {
         .enable_all()
         .build()
         .map_err(|error| Complaint::new(FAILED, format!("cannot start the runtime: {error}")))
+}
+
+/// Writes to standard output.
+fn print(text: &str) -> Result<u8, Complaint> {
+    let mut output = io::stdout().lock();
+    written(
+        output
+            .write_all(text.as_bytes())
+            .and_then(|()| output.flush()),
+    )
+}
+
+/// The exit code after writing: a reader that went away is no error of ours.
+fn written(outcome: io::Result<()>) -> Result<u8, Complaint> {
+    match outcome {
+        Ok(()) => Ok(0),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(141),
+        Err(error) => Err(Complaint::new(1, format!("cannot write: {error}"))),
+    }
 }

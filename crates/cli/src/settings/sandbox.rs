@@ -1,9 +1,5 @@
-//! Settings from the environment and from `.env`, read once and made into a sandbox spec.
-//!
-//! A `.env` that lies inside the workspace is not read: what a sandbox can write must not
-//! decide how the next sandbox is built.
+//! Flags and settings become a sandbox spec.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,89 +9,17 @@ use audit::AuditLog;
 use etcetera::BaseStrategy;
 use sandbox::{Backend, Limits, Network, RootSpec, SandboxSpec};
 
-use crate::args::SandboxFlags;
+use super::{Settings, Source, parse_switch};
+use crate::args::{SandboxFlags, StoreFlags};
 use crate::complaint::{Complaint, FAILED, USAGE, warn};
-
-/// Variables that hotcell understands.
-pub(crate) struct Settings {
-    safedir: Option<PathBuf>,
-    use_sandbox: bool,
-}
-
-impl Settings {
-    /// The environment wins over `.env` in the current folder.
-    pub(crate) fn read(named_workspace: Option<&Path>) -> Result<Self, Complaint> {
-        let from_file = read_dotenv(named_workspace)?;
-        let get = |name: &str| {
-            std::env::var(name)
-                .ok()
-                .or_else(|| from_file.get(name).cloned())
-        };
-        let use_sandbox = switch(get("USE_SANDBOX"))?;
-        let is_from_file = std::env::var_os("USE_SANDBOX").is_none();
-        if !use_sandbox && is_from_file {
-            // The file may be what an earlier sandbox left in what was its workspace.
-            warn(
-                "`.env` cannot switch the sandbox off: it stays on\n\
-                 hint: `--backend none`, or USE_SANDBOX=false in the environment",
-            );
-        }
-        Ok(Self {
-            safedir: get("SAFEDIR")
-                .filter(|text| !text.is_empty())
-                .map(PathBuf::from),
-            use_sandbox: use_sandbox || is_from_file,
-        })
-    }
-}
-
-/// USE_SANDBOX as people write it; on unless it says otherwise.
-fn switch(value: Option<String>) -> Result<bool, Complaint> {
-    match value.as_deref() {
-        None | Some("" | "true" | "1" | "yes" | "on") => Ok(true),
-        Some("false" | "0" | "no" | "off") => Ok(false),
-        Some(other) => {
-            let text = format!("USE_SANDBOX is `{other}`, which is neither true nor false");
-            Err(Complaint::usage(text).hint("set it to `true`".to_owned()))
-        }
-    }
-}
-
-fn read_dotenv(named_workspace: Option<&Path>) -> Result<HashMap<String, String>, Complaint> {
-    let path = Path::new(".env");
-    if !path.exists() {
-        return Ok(HashMap::new());
-    }
-    let here = fs::canonicalize(".").unwrap_or_default();
-    let is_inside = |workspace: Option<PathBuf>| {
-        let workspace = workspace.and_then(|folder| fs::canonicalize(folder).ok());
-        workspace.is_some_and(|workspace| here.starts_with(workspace))
-    };
-    let not_read = || {
-        warn("`.env` is not read: it lies inside the workspace, where a sandbox can write");
-        Ok(HashMap::new())
-    };
-    // Before a look at it: what stands there may be no `.env` at all.
-    let named = std::env::var_os("SAFEDIR").map(PathBuf::from);
-    if is_inside(named_workspace.map(Path::to_owned)) || is_inside(named) {
-        return not_read();
-    }
-    let unreadable =
-        |error: dotenvy::Error| Complaint::usage(format!("cannot read `.env`: {error}"));
-    let pairs: HashMap<String, String> = dotenvy::from_path_iter(path)
-        .map_err(unreadable)?
-        .collect::<Result<_, _>>()
-        .map_err(unreadable)?;
-    match is_inside(pairs.get("SAFEDIR").map(PathBuf::from)) {
-        true => not_read(),
-        false => Ok(pairs),
-    }
-}
 
 /// Makes a spec of flags and settings. Everything is checked before anything is made: the audit
 /// log and the default workspace.
-pub(crate) fn sandbox_spec(flags: &SandboxFlags) -> Result<SandboxSpec, Complaint> {
-    let settings = Settings::read(flags.workspace.as_deref())?;
+pub(crate) fn sandbox_spec(
+    flags: &SandboxFlags,
+    settings: &Settings,
+) -> Result<SandboxSpec, Complaint> {
+    let is_on = settings.parse("sandbox", parse_switch)?.unwrap_or(true);
     let network = network(&flags.allow_net)?;
     let root = match &flags.rootfs {
         Some(folder) => RootSpec::Image(image(folder)?),
@@ -105,13 +29,13 @@ pub(crate) fn sandbox_spec(flags: &SandboxFlags) -> Result<SandboxSpec, Complain
         Some("native") => Backend::Native,
         Some("none") => Backend::None,
         Some(_) => Backend::Auto,
-        None if settings.use_sandbox => Backend::Auto,
+        None if is_on => Backend::Auto,
         None => Backend::None,
     };
     if backend == Backend::None {
         refuse_with_none(flags)?;
     }
-    let workspace = workspace(flags, &settings)?;
+    let workspace = workspace(flags, settings)?;
     let audit = audit_log(flags, &workspace)?;
     let mut spec = SandboxSpec::new(make_folder(workspace)?);
     spec.audit = audit;
@@ -170,9 +94,15 @@ fn refuse_with_none(flags: &SandboxFlags) -> Result<(), Complaint> {
 
 /// Where the workspace is or, if it is the default one, is to be.
 fn workspace(flags: &SandboxFlags, settings: &Settings) -> Result<PathBuf, Complaint> {
-    let folder = match (&flags.workspace, &settings.safedir) {
+    let folder = match (&flags.workspace, settings.get("workspace")) {
         (Some(named), _) => existing_folder(named, "--workspace")?,
-        (None, Some(named)) => folder_or_room(named, "SAFEDIR")?,
+        (None, Some(named)) => {
+            let role = match named.source {
+                Source::Environment | Source::DotEnv => "SAFEDIR",
+                _ => "the workspace",
+            };
+            folder_or_room(Path::new(&named.value), role)?
+        }
         (None, None) => folder_or_room(Path::new("./workspace"), "the workspace")?,
     };
     if folder == Path::new("/") {
@@ -265,6 +195,34 @@ fn destination(path: &Path) -> PathBuf {
         }
     }
     path
+}
+
+/// Where sessions are kept. Never inside the workspace: they hold what undo restores, and a
+/// sandbox could rewrite it.
+pub(crate) fn data_folder(
+    flags: &StoreFlags,
+    workspace: Option<&Path>,
+) -> Result<PathBuf, Complaint> {
+    let folder = match &flags.data {
+        Some(folder) => folder.clone(),
+        None => etcetera::base_strategy::choose_base_strategy()
+            .map_err(|error| {
+                Complaint::new(FAILED, format!("cannot find the user's folders: {error}"))
+                    .hint("set HOME, or choose a folder with `--data FOLDER`".to_owned())
+            })?
+            .data_dir()
+            .join("hotcell"),
+    };
+    if workspace.is_some_and(|workspace| destination(&folder).starts_with(destination(workspace))) {
+        let text = format!(
+            "the session store `{}` lies inside the workspace",
+            folder.display()
+        );
+        return Err(Complaint::usage(text).hint(
+            "a sandbox could rewrite it: choose another folder with `--data FOLDER`".to_owned(),
+        ));
+    }
+    Ok(folder)
 }
 
 fn state_folder() -> Result<PathBuf, Complaint> {

@@ -52,6 +52,8 @@ fn everything_is_on_the_record_and_no_secret_is() {
         world.rename("a/file", "b").await.unwrap();
         world.remove("b", false).await.unwrap();
         world.make_folder("c").await.unwrap();
+        world.make_link("d", "c").await.unwrap();
+        world.set_mode("c", 0o700).await.unwrap();
         let wait = Duration::from_secs(60);
         world
             .shell("main", "cd c; exit 3", wait, |_, _| {})
@@ -84,6 +86,8 @@ fn everything_is_on_the_record_and_no_secret_is() {
             "rename to b",
             "remove b",
             "make folder c",
+            "make link d",
+            "set mode c",
             r#"exec ["bash","-c","cd c; exit 3"] in session main"#,
             "end",
         ];

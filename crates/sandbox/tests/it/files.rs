@@ -358,6 +358,8 @@ fn a_list_goes_as_deep_and_as_far_as_asked() {
                 path: Raw::from(path),
                 depth,
                 ignore,
+                hidden: false,
+                globs: Vec::new(),
                 limit,
             };
             let (entries, truncated) = world.list(request).await.unwrap().collect().await.unwrap();
@@ -386,6 +388,8 @@ fn a_list_goes_as_deep_and_as_far_as_asked() {
             path: Raw::from(path),
             depth: 1,
             ignore: false,
+            hidden: false,
+            globs: Vec::new(),
             limit: 100_000,
         };
         let (entries, _) = world

@@ -13,6 +13,7 @@ fn search(pattern: &str) -> Search {
         case_insensitive: false,
         globs: Vec::new(),
         ignore: true,
+        hidden: false,
         context: 0,
         limit: 100,
     }

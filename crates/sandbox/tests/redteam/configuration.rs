@@ -18,6 +18,8 @@ fn used_by_the_host(scene: &Scene) -> Driven<'_> {
             path: ".".into(),
             depth: 9,
             ignore: true,
+            hidden: false,
+            globs: Vec::new(),
             limit: 1000,
         };
         let listed = within("list", async { sandbox.list(list).await?.collect().await }).await?;
@@ -27,6 +29,7 @@ fn used_by_the_host(scene: &Scene) -> Driven<'_> {
             case_insensitive: false,
             globs: Vec::new(),
             ignore: true,
+            hidden: false,
             context: 1,
             limit: 1000,
         };

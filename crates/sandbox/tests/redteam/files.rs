@@ -81,6 +81,8 @@ fn list(path: &str, ignore: bool) -> List {
         path: path.into(),
         depth: 8,
         ignore,
+        hidden: false,
+        globs: Vec::new(),
         limit: 1000,
     }
 }
@@ -92,6 +94,7 @@ fn search(path: &str, ignore: bool) -> Search {
         case_insensitive: false,
         globs: Vec::new(),
         ignore,
+        hidden: false,
         context: 0,
         limit: 1000,
     }

@@ -133,6 +133,8 @@ fn odd_names(scene: &Scene) -> Driven<'_> {
             path: ".".into(),
             depth: 1,
             ignore: false,
+            hidden: false,
+            globs: Vec::new(),
             limit: 100,
         };
         let (entries, _) =
@@ -157,6 +159,7 @@ fn odd_names(scene: &Scene) -> Driven<'_> {
             case_insensitive: false,
             globs: vec!["!hostile".into()],
             ignore: false,
+            hidden: false,
             context: 0,
             limit: 100,
         };

@@ -87,6 +87,7 @@ fn search(pattern: &str) -> Search {
         case_insensitive: false,
         globs: Vec::new(),
         ignore: true,
+        hidden: false,
         context: 0,
         limit: 100,
     }
@@ -101,6 +102,8 @@ fn deep_folders(scene: &Scene) -> Driven<'_> {
             path: ".".into(),
             depth: 200,
             ignore: true,
+            hidden: false,
+            globs: Vec::new(),
             limit: 1_000_000,
         };
         let listing = async { sandbox.list(list).await?.collect().await };

@@ -1,0 +1,98 @@
+//! Runs one command of a session to its end, showing what happens, and listening to signals.
+
+use agent::{AgentError, Setup};
+use protocol::{Command, Outcome};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::complaint::{Complaint, USAGE};
+use crate::render::{self, Ending, View};
+
+pub(crate) const TASK_FAILED: u8 = 1;
+const BUDGET: u8 = 3;
+const PROVIDER: u8 = 4;
+pub(crate) const INTERRUPTED: u8 = 130;
+const BROKEN_PIPE: u8 = 141;
+
+/// Events that may wait for a slow reader.
+const EVENTS: usize = 256;
+
+pub(crate) async fn drive(setup: Setup, command: Command, view: View) -> Result<u8, Complaint> {
+    let (commands, commands_receiver) = mpsc::channel(8);
+    let (events, events_receiver) = mpsc::channel(EVENTS);
+    let (done, mut is_done) = oneshot::channel();
+    let renderer = std::thread::spawn(move || render::show(view, events_receiver, done));
+    let listen = |kind| {
+        signal(kind).map_err(|error| {
+            Complaint::new(TASK_FAILED, format!("cannot listen to signals: {error}"))
+        })
+    };
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut hangup = listen(SignalKind::hangup())?;
+    // There is room: nothing was sent before.
+    let _ = commands.try_send(command);
+    // Dropped when all is done, which ends the session.
+    let mut commands = Some(commands);
+    let mut was_stopped = false;
+    let mut agent = std::pin::pin!(agent::run(setup, commands_receiver, events));
+    let ended = loop {
+        tokio::select! {
+            ended = &mut agent => break ended,
+            done = &mut is_done, if commands.is_some() => {
+                let commands = commands.take();
+                if let (Err(_), Some(commands)) = (done, commands) {
+                    // Whoever read the output went away.
+                    let _ = commands.try_send(Command::Interrupt);
+                }
+            }
+            _ = interrupt.recv() => stop(commands.as_ref(), &mut was_stopped),
+            _ = terminate.recv() => stop(commands.as_ref(), &mut was_stopped),
+            _ = hangup.recv() => stop(commands.as_ref(), &mut was_stopped),
+        }
+    };
+    ended?;
+    match renderer.join() {
+        Ok(Ok(ending)) => conclude(ending),
+        _ => Ok(BROKEN_PIPE),
+    }
+}
+
+/// Asks for an end; the second time, ends. The sandbox goes with this process either way.
+fn stop(commands: Option<&mpsc::Sender<Command>>, was_stopped: &mut bool) {
+    if std::mem::replace(was_stopped, true) {
+        std::process::exit(INTERRUPTED.into());
+    }
+    if let Some(commands) = commands {
+        let _ = commands.try_send(Command::Interrupt);
+    }
+}
+
+fn conclude(ending: Ending) -> Result<u8, Complaint> {
+    match ending {
+        Ending::Turn(Outcome::Done) | Ending::Undone => Ok(0),
+        Ending::Turn(Outcome::Failed { .. }) => Ok(TASK_FAILED),
+        Ending::Turn(Outcome::Budget { .. }) => Ok(BUDGET),
+        Ending::Turn(Outcome::Provider { .. }) => Ok(PROVIDER),
+        Ending::Turn(Outcome::Interrupted) => Ok(INTERRUPTED),
+        Ending::Refused(reason) => Err(Complaint::usage(reason)),
+        Ending::None => Err(Complaint::new(TASK_FAILED, "the session ended early")),
+    }
+}
+
+impl From<AgentError> for Complaint {
+    fn from(error: AgentError) -> Self {
+        match error {
+            AgentError::Sandbox(error) => {
+                let complaint = Self::from(error);
+                // The codes of `exec` mean something else here.
+                match complaint.code() {
+                    USAGE => complaint,
+                    _ => complaint.with_code(TASK_FAILED),
+                }
+            }
+            AgentError::Store(error) => error.into(),
+            error => Self::from_error(TASK_FAILED, &error),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `hotcell replay`: runs the recorded tool calls of a session again, in a fresh sandbox on an
+//! empty folder, and tells where the results differ.
+
+use agent::Replayed;
+use sandbox::SandboxSpec;
+use serde_json::json;
+use tools::ToolSet;
+
+use super::drive::TASK_FAILED;
+use super::sessions::open;
+use super::{print, runtime, written};
+use crate::args::Replay;
+use crate::complaint::Complaint;
+use crate::render::{clean, first_line, write_line};
+
+pub(crate) fn run(replay: &Replay) -> Result<u8, Complaint> {
+    let folder = tempfile::tempdir().map_err(|error| {
+        Complaint::new(
+            TASK_FAILED,
+            format!("cannot make a folder to replay in: {error}"),
+        )
+    })?;
+    let (mut calls, mut differ) = (0, 0);
+    let mut outcome = Ok(0);
+    runtime()?.block_on(async {
+        let store = open(&replay.name.store).await?;
+        let session = store.find(&replay.name.session).await?;
+        let events = store.events(&session).await?;
+        let spec = SandboxSpec::new(folder.path());
+        let report = |replayed: Replayed| {
+            calls += 1;
+            differ += u32::from(replayed.difference.is_some());
+            if outcome.is_ok() {
+                outcome = tell(&replayed, replay.json);
+            }
+        };
+        agent::replay(
+            &store,
+            &session,
+            &events,
+            &ToolSet::standard(),
+            spec,
+            report,
+        )
+        .await?;
+        Ok::<(), Complaint>(())
+    })?;
+    outcome?;
+    if !replay.json {
+        print(&format!("{calls} calls replayed, {differ} differ\n"))?;
+    }
+    Ok(if differ > 0 { TASK_FAILED } else { 0 })
+}
+
+fn tell(replayed: &Replayed, json: bool) -> Result<u8, Complaint> {
+    if json {
+        let difference = replayed.difference.as_ref().map(
+            |difference| json!({"recorded": difference.recorded, "replayed": difference.replayed}),
+        );
+        return written(write_line(&json!({
+            "turn": replayed.turn,
+            "call": replayed.call,
+            "name": replayed.name,
+            "same": replayed.difference.is_none(),
+            "difference": difference,
+        })));
+    }
+    let summary = first_line(&replayed.summary, 120);
+    let Some(difference) = &replayed.difference else {
+        return print(&format!("same     {summary}\n"));
+    };
+    let diff = similar::TextDiff::from_lines(&difference.recorded, &difference.replayed);
+    let mut lines = format!("differs  {summary}\n");
+    for change in diff.iter_all_changes() {
+        let sign = match change.tag() {
+            similar::ChangeTag::Equal => continue,
+            similar::ChangeTag::Delete => '-',
+            similar::ChangeTag::Insert => '+',
+        };
+        let line = clean(change.value());
+        lines.push_str(&format!("         {sign} {}\n", line.trim_end()));
+    }
+    print(&lines)
+}

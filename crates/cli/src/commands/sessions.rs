@@ -1,0 +1,221 @@
+//! `hotcell sessions`: lists, shows, searches, exports and deletes what is stored.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use protocol::{Event, SessionId};
+use serde_json::{Value, json};
+use store::{Page, Store, Summary};
+
+use super::{print, runtime, written};
+use crate::args::{SessionName, SessionsCommand, SessionsList, SessionsSubcommand, StoreFlags};
+use crate::complaint::Complaint;
+use crate::render::{clean, dollars, first_line, tokens, transcript, write_line};
+use crate::settings::data_folder;
+
+pub(crate) fn run(sessions: &SessionsCommand) -> Result<u8, Complaint> {
+    runtime()?.block_on(async {
+        match &sessions.command {
+            None => list(&sessions.list).await,
+            Some(SessionsSubcommand::List(flags)) => list(flags).await,
+            Some(SessionsSubcommand::Show(name)) => show(name).await,
+            Some(SessionsSubcommand::Search { store, words, json }) => {
+                search(store, &words.join(" "), *json).await
+            }
+            Some(SessionsSubcommand::Export {
+                name,
+                output,
+                force,
+            }) => export(name, output, *force).await,
+            Some(SessionsSubcommand::Delete { store, sessions }) => delete(store, sessions).await,
+        }
+    })
+}
+
+pub(crate) async fn open(flags: &StoreFlags) -> Result<Store, Complaint> {
+    Ok(Store::open(&data_folder(flags, None)?).await?)
+}
+
+async fn list(flags: &SessionsList) -> Result<u8, Complaint> {
+    let store = open(&flags.store).await?;
+    let real = |folder: &PathBuf| fs::canonicalize(folder).unwrap_or_else(|_| folder.clone());
+    let page = Page {
+        workspace: flags
+            .workspace
+            .as_ref()
+            .map(|folder| real(folder).display().to_string()),
+        before: None,
+        limit: flags.limit,
+    };
+    let found = store.sessions(&page).await?;
+    if flags.json {
+        for summary in &found {
+            written(write_line(&described(summary)))?;
+        }
+        return Ok(0);
+    }
+    if found.is_empty() {
+        return print("no sessions yet: `hotcell run \"…\"` begins one\n");
+    }
+    let now = Timestamp::now();
+    let lines: Vec<String> = found.iter().map(|summary| line(summary, now)).collect();
+    print(&(lines.join("\n") + "\n"))
+}
+
+fn line(summary: &Summary, now: Timestamp) -> String {
+    format!(
+        "{}  {:>8}  {:11}  {:>3} turns  {:>7} tokens  {:>12}  {}",
+        summary.session,
+        age(summary.changed, now),
+        summary.outcome.as_deref().unwrap_or("unfinished"),
+        summary.turns,
+        tokens(summary.usage.total()),
+        dollars(summary.cost),
+        first_line(&summary.title, 60)
+    )
+}
+
+/// `12 s`, `5 min`, `3 h`, `9 d`.
+fn age(then: Timestamp, now: Timestamp) -> String {
+    let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+fn described(summary: &Summary) -> Value {
+    json!({
+        "session": summary.session,
+        "begun": summary.begun,
+        "changed": summary.changed,
+        "title": summary.title,
+        "workspace": summary.workspace,
+        "model": summary.model,
+        "turns": summary.turns,
+        "usage": summary.usage,
+        "cost": summary.cost,
+        "outcome": summary.outcome,
+        "events": summary.events,
+    })
+}
+
+async fn show(name: &SessionName) -> Result<u8, Complaint> {
+    let store = open(&name.store).await?;
+    let session = store.find(&name.session).await?;
+    let summary = store.summary(&session).await?;
+    let events = store.events(&session).await?;
+    print(&format!("{}\n\n{}", heading(&summary), transcript(&events)))
+}
+
+fn heading(summary: &Summary) -> String {
+    format!(
+        "{} · {} · {}\n{} · {} turns · {} tokens · {}",
+        summary.session,
+        summary.begun.strftime("%Y-%m-%d %H:%M:%S UTC"),
+        clean(&summary.workspace),
+        clean(&summary.model),
+        summary.turns,
+        tokens(summary.usage.total()),
+        dollars(summary.cost)
+    )
+}
+
+async fn search(flags: &StoreFlags, words: &str, json: bool) -> Result<u8, Complaint> {
+    let store = open(flags).await?;
+    let found = store.search(words, 50).await?;
+    if json {
+        for found in &found {
+            let mut described = described(&found.summary);
+            described["excerpt"] = json!(found.excerpt);
+            written(write_line(&described))?;
+        }
+        return Ok(0);
+    }
+    if found.is_empty() {
+        return print("no session has these words\n");
+    }
+    let now = Timestamp::now();
+    let lines: Vec<String> = found
+        .iter()
+        .map(|found| {
+            let excerpt = clean(&found.excerpt).replace('\n', " ");
+            format!("{}\n    {excerpt}", line(&found.summary, now))
+        })
+        .collect();
+    print(&(lines.join("\n") + "\n"))
+}
+
+/// One field a line and one event after the other, so that versions of it compare well.
+async fn export(name: &SessionName, output: &Path, force: bool) -> Result<u8, Complaint> {
+    let store = open(&name.store).await?;
+    let session = store.find(&name.session).await?;
+    let summary = store.summary(&session).await?;
+    let events = store.events(&session).await?;
+    let text = exported(&summary, &events)
+        .map_err(|error| Complaint::new(1, format!("cannot export {session}: {error}")))?;
+    if output == Path::new("-") {
+        return print(&text);
+    }
+    let path = match output.is_dir() {
+        true => output.join(file_name(&session)),
+        false => output.to_owned(),
+    };
+    write_new(&path, &text, force)?;
+    print(&format!("{}\n", path.display()))
+}
+
+fn exported(summary: &Summary, events: &[Event]) -> serde_json::Result<String> {
+    let mut document = described(summary);
+    document["version"] = json!(protocol::VERSION);
+    document["events"] = serde_json::to_value(events)?;
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
+}
+
+/// When the session began: `YYYYMMDD-HHMMSS.json`.
+fn file_name(session: &SessionId) -> String {
+    format!("{}.json", &session.as_str()[..15])
+}
+
+/// Writes a file whole, beside its place, and then puts it there.
+fn write_new(path: &Path, text: &str, force: bool) -> Result<(), Complaint> {
+    let complain = |error: &dyn std::fmt::Display| {
+        Complaint::new(1, format!("cannot write `{}`: {error}", path.display()))
+    };
+    if !force && path.exists() {
+        return Err(
+            Complaint::usage(format!("`{}` is there already", path.display()))
+                .hint("choose another with `--output`, or replace it with `--force`".to_owned()),
+        );
+    }
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let mut draft = tempfile::NamedTempFile::new_in(folder).map_err(|error| complain(&error))?;
+    draft
+        .write_all(text.as_bytes())
+        .map_err(|error| complain(&error))?;
+    draft
+        .persist(path)
+        .map_err(|error| complain(&error.error))?;
+    Ok(())
+}
+
+async fn delete(flags: &StoreFlags, names: &[String]) -> Result<u8, Complaint> {
+    let store = open(flags).await?;
+    // All names are looked up before anything is removed.
+    let mut sessions = Vec::new();
+    for name in names {
+        sessions.push(store.find(name).await?);
+    }
+    for session in &sessions {
+        store.delete(session).await?;
+        print(&format!("deleted {session}\n"))?;
+    }
+    Ok(0)
+}

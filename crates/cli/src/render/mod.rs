@@ -1,0 +1,63 @@
+//! What people and programs see of a session: events become lines.
+//!
+//! A renderer is a fold over events. It runs on a thread of its own, because standard output may
+//! be slow and the agent must not be.
+
+mod json;
+mod status;
+mod text;
+mod transcript;
+
+use protocol::{Event, EventKind, Outcome};
+use tokio::sync::{mpsc, oneshot};
+
+pub(crate) use self::json::write_line;
+pub(crate) use self::status::{dollars, tokens};
+pub(crate) use self::text::{TextView, clean, first_line};
+pub(crate) use self::transcript::transcript;
+
+/// How to show a session.
+pub(crate) enum View {
+    Json,
+    Text(TextView),
+}
+
+/// How what was asked for came out.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Ending {
+    Turn(Outcome),
+    Undone,
+    Refused(String),
+    /// The session ended before that.
+    None,
+}
+
+/// Shows events until there are no more. Tells `done` once the first command is through.
+pub(crate) fn show(
+    mut view: View,
+    mut events: mpsc::Receiver<Event>,
+    done: oneshot::Sender<()>,
+) -> std::io::Result<Ending> {
+    let mut ending = Ending::None;
+    let mut done = Some(done);
+    while let Some(event) = events.blocking_recv() {
+        match &mut view {
+            View::Json => write_line(&event)?,
+            View::Text(view) => view.show(&event)?,
+        }
+        let ended = match event.kind {
+            EventKind::TurnEnded { outcome, .. } => Ending::Turn(outcome),
+            EventKind::Undone { .. } => Ending::Undone,
+            EventKind::CommandRefused { reason } => Ending::Refused(reason),
+            _ => continue,
+        };
+        ending = ended;
+        if let Some(done) = done.take() {
+            let _ = done.send(());
+        }
+    }
+    if let View::Text(view) = &mut view {
+        view.finish()?;
+    }
+    Ok(ending)
+}

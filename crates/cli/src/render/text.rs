@@ -1,0 +1,301 @@
+//! A session as text: progress on standard error, the answer on standard output.
+//!
+//! Where standard output is a terminal the model's words appear there as they come, once. Where
+//! it is not, the words appear on standard error as they come, and standard output gets the
+//! answer alone, at the end. Whatever came from the sandbox or the model is cleaned of terminal
+//! escapes.
+
+use std::io::{self, IsTerminal, Write};
+
+use protocol::{Block, Change, Event, EventKind, Outcome, Spending};
+
+use super::status;
+
+/// Lines of a tool's result that are shown.
+const SHOWN_LINES: usize = 8;
+const LONGEST_LINE: usize = 160;
+
+#[derive(Debug)]
+pub(crate) struct TextView {
+    colours: bool,
+    /// Words go to standard output as they come.
+    words_to_output: bool,
+    /// Something was written on the current line.
+    in_line: bool,
+    thinking: bool,
+    /// The text of the last reply.
+    answer: String,
+    errors: io::Stderr,
+    output: io::Stdout,
+}
+
+impl TextView {
+    pub(crate) fn new() -> Self {
+        let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            colours: io::stderr().is_terminal() && !is_plain,
+            words_to_output: io::stdout().is_terminal(),
+            in_line: false,
+            thinking: false,
+            answer: String::new(),
+            errors: io::stderr(),
+            output: io::stdout(),
+        }
+    }
+
+    /// A line of our own, above everything else.
+    pub(crate) fn announce(&mut self, text: &str) -> io::Result<()> {
+        let text = self.paint("1", text);
+        self.line(&text)
+    }
+
+    pub(super) fn show(&mut self, event: &Event) -> io::Result<()> {
+        match &event.kind {
+            EventKind::SessionStarted { model, .. } => {
+                self.dim(&format!("session {} · {}", event.session, clean(model)))
+            }
+            EventKind::SandboxStarted {
+                backend,
+                network,
+                replaces,
+                ..
+            } => self.sandbox(backend, network, replaces.as_deref()),
+            EventKind::TextDelta { text } => self.words(text),
+            EventKind::ThinkingDelta { text } => self.thoughts(text),
+            EventKind::Retrying {
+                wait_ms, reason, ..
+            } => {
+                let wait = *wait_ms as f64 / 1e3;
+                self.warn(&format!("{}; trying again in {wait:.1} s", clean(reason)))
+            }
+            EventKind::Replied { content, .. } => self.replied(content),
+            EventKind::ToolStarted { summary, .. } => {
+                let summary = format!("{} {}", self.paint("36", "●"), first_line(summary, 120));
+                self.line(&summary)
+            }
+            EventKind::ToolEnded {
+                content,
+                is_error,
+                changes,
+                millis,
+                ..
+            } => self.result(content, *is_error, changes, *millis),
+            EventKind::Noted { text } => self.dim(&format!("note to the model: {}", clean(text))),
+            EventKind::Spent { spending } if status::has_ceiling(spending) => {
+                self.dim(&status::line(spending))
+            }
+            EventKind::TurnEnded {
+                outcome, spending, ..
+            } => self.ended(outcome, spending),
+            EventKind::Undone {
+                turn,
+                restored,
+                removed,
+                ..
+            } => self.line(&format!(
+                "turn {turn} taken back: {restored} files restored, {removed} removed"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn sandbox(
+        &mut self,
+        backend: &str,
+        network: &[String],
+        replaces: Option<&str>,
+    ) -> io::Result<()> {
+        if let Some(why) = replaces {
+            self.warn(&format!("{}; a new sandbox was started", clean(why)))?;
+        }
+        let network = match network {
+            [] => "no network".to_owned(),
+            hosts => format!("network: {}", hosts.join(", ")),
+        };
+        self.dim(&format!("sandbox: {backend} walls · {network}"))
+    }
+
+    fn words(&mut self, text: &str) -> io::Result<()> {
+        if self.thinking {
+            self.end_line()?;
+        }
+        let text = clean(text);
+        self.in_line = !text.ends_with('\n') && (self.in_line || !text.is_empty());
+        match self.words_to_output {
+            true => write_now(&mut self.output, &text),
+            false => write_now(&mut self.errors, &text),
+        }
+    }
+
+    fn thoughts(&mut self, text: &str) -> io::Result<()> {
+        if !self.thinking {
+            self.end_line()?;
+            self.thinking = true;
+        }
+        let text = self.paint("2", &clean(text));
+        self.in_line = true;
+        write_now(&mut self.errors, &text)
+    }
+
+    fn replied(&mut self, content: &[Block]) -> io::Result<()> {
+        self.end_line()?;
+        let texts: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
+        self.answer = texts.join("\n\n");
+        Ok(())
+    }
+
+    fn result(
+        &mut self,
+        content: &[Block],
+        is_error: bool,
+        changes: &[Change],
+        millis: u64,
+    ) -> io::Result<()> {
+        let diffs: Vec<&str> = changes
+            .iter()
+            .filter_map(|change| change.diff.as_deref())
+            .collect();
+        let text = match diffs.is_empty() {
+            true => content
+                .iter()
+                .filter_map(Block::as_text)
+                .collect::<Vec<_>>()
+                .join("\n"),
+            false => diffs.join("\n"),
+        };
+        let lines: Vec<&str> = text.lines().collect();
+        // The beginning says what it is, the end how it ended.
+        let tail = SHOWN_LINES / 2;
+        for (place, line) in lines.iter().enumerate() {
+            let is_shown =
+                lines.len() <= SHOWN_LINES || place < tail || place >= lines.len() - tail;
+            if is_shown {
+                let line = first_line(line, LONGEST_LINE);
+                let colour = match line.as_bytes().first() {
+                    _ if is_error => "31",
+                    Some(b'+') if !diffs.is_empty() => "32",
+                    Some(b'-') if !diffs.is_empty() => "31",
+                    _ => "2",
+                };
+                let line = self.paint(colour, &line);
+                self.line(&format!("  │ {line}"))?;
+            } else if place == tail {
+                let more = format!("  │ … {} more lines", lines.len() - SHOWN_LINES);
+                self.dim(&more)?;
+            }
+        }
+        match millis {
+            0..1000 => Ok(()),
+            _ => self.dim(&format!("  └ {:.1} s", millis as f64 / 1e3)),
+        }
+    }
+
+    fn ended(&mut self, outcome: &Outcome, spending: &Spending) -> io::Result<()> {
+        self.end_line()?;
+        self.dim(&status::line(spending))?;
+        match outcome {
+            Outcome::Done => Ok(()),
+            Outcome::Failed { reason } => self.warn(&format!("failed: {}", clean(reason))),
+            Outcome::Budget { reason, .. } => {
+                self.warn(&format!("the budget is used up: {reason}"))
+            }
+            Outcome::Provider { reason } => {
+                self.warn(&format!("the provider failed: {}", clean(reason)))
+            }
+            Outcome::Interrupted => self.warn("interrupted"),
+        }
+    }
+
+    /// The answer, where it was not shown already.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        if self.words_to_output || self.answer.is_empty() {
+            return Ok(());
+        }
+        let answer = format!("{}\n", clean(self.answer.trim_end()));
+        write_now(&mut self.output, &answer)
+    }
+
+    fn warn(&mut self, text: &str) -> io::Result<()> {
+        let text = self.paint("33", &format!("hotcell: {text}"));
+        self.line(&text)
+    }
+
+    fn dim(&mut self, text: &str) -> io::Result<()> {
+        let text = self.paint("2", text);
+        self.line(&text)
+    }
+
+    fn line(&mut self, text: &str) -> io::Result<()> {
+        self.end_line()?;
+        write_now(&mut self.errors, &format!("{text}\n"))
+    }
+
+    fn end_line(&mut self) -> io::Result<()> {
+        let was_in_line = std::mem::take(&mut self.in_line);
+        let was_thinking = std::mem::take(&mut self.thinking);
+        match (was_in_line, was_thinking || !self.words_to_output) {
+            (false, _) => Ok(()),
+            (true, true) => write_now(&mut self.errors, "\n"),
+            (true, false) => write_now(&mut self.output, "\n"),
+        }
+    }
+
+    fn paint(&self, colour: &str, text: &str) -> String {
+        match self.colours {
+            true => format!("\x1b[{colour}m{text}\x1b[0m"),
+            false => text.to_owned(),
+        }
+    }
+}
+
+fn write_now(to: &mut impl Write, text: &str) -> io::Result<()> {
+    to.write_all(text.as_bytes())?;
+    to.flush()
+}
+
+/// Without anything that a terminal would obey: only text, line ends and tabs.
+pub(crate) fn clean(text: &str) -> String {
+    let is_safe = |letter: &char| match letter {
+        '\n' | '\t' => true,
+        // Marks that turn the direction of text can hide what it says.
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => false,
+        letter => !letter.is_control(),
+    };
+    text.chars().filter(is_safe).collect()
+}
+
+/// One clean line of bounded length.
+pub(crate) fn first_line(text: &str, longest: usize) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let is_cut = text.lines().nth(1).is_some() || line.chars().count() > longest;
+    let line: String = clean(line).chars().take(longest).collect();
+    match is_cut {
+        true => format!("{line} …"),
+        false => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_do_not_reach_the_terminal() {
+        for (text, expect) in [
+            ("plain\ttext\n", "plain\ttext\n"),
+            ("\x1b]52;c;ZXZpbA==\x07x", "]52;c;ZXZpbA==x"),
+            ("\u{9b}31mred", "31mred"),
+            ("a\rb\x08c", "abc"),
+            ("\u{202e}txt.exe", "txt.exe"),
+        ] {
+            assert_eq!(clean(text), expect);
+        }
+    }
+
+    #[test]
+    fn lines_are_cut() {
+        assert_eq!(first_line("one\ntwo", 10), "one …");
+        assert_eq!(first_line("four", 3), "fou …");
+        assert_eq!(first_line("four", 4), "four");
+    }
+}

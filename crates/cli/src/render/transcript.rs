@@ -1,0 +1,83 @@
+//! A stored session as text, for people to read. Pure.
+
+use protocol::{Block, Event, EventKind, Outcome};
+
+use super::text::{clean, first_line};
+
+/// Lines of a tool's result that are shown.
+const SHOWN_LINES: usize = 12;
+
+pub(crate) fn transcript(events: &[Event]) -> String {
+    let mut text = String::new();
+    for event in events {
+        if let Some(part) = part(&event.kind) {
+            text.push_str(part.trim_end());
+            text.push_str("\n\n");
+        }
+    }
+    text
+}
+
+fn part(kind: &EventKind) -> Option<String> {
+    Some(match kind {
+        EventKind::TurnStarted { turn, prompt } => {
+            format!("## {turn}. person\n\n{}", words(prompt))
+        }
+        EventKind::TurnContinued { turn } => format!("## {turn}. taken up again"),
+        EventKind::Replied { content, .. } => content
+            .iter()
+            .filter_map(said)
+            .collect::<Vec<_>>()
+            .join("\n\n"),
+        EventKind::ToolEnded { content, .. } => quoted(&words(content)),
+        EventKind::Noted { text } => format!("(note to the model: {})", clean(text)),
+        EventKind::SandboxStarted {
+            replaces: Some(why),
+            ..
+        } => format!("(a new sandbox: {})", clean(why)),
+        EventKind::Undone { turn, .. } => format!("(turn {turn} was taken back)"),
+        EventKind::TurnEnded { outcome, .. } => match outcome {
+            Outcome::Done => return None,
+            Outcome::Interrupted => "(interrupted)".to_owned(),
+            Outcome::Failed { reason }
+            | Outcome::Provider { reason }
+            | Outcome::Budget { reason, .. } => format!("(ended: {})", clean(reason)),
+        },
+        _ => return None,
+    })
+}
+
+fn said(block: &Block) -> Option<String> {
+    match block {
+        Block::Text { text, .. } => Some(clean(text)),
+        Block::ToolUse { name, input, .. } => {
+            Some(format!("● {name} {}", first_line(&input.to_string(), 200)))
+        }
+        _ => None,
+    }
+}
+
+fn words(content: &[Block]) -> String {
+    let texts: Vec<String> = content
+        .iter()
+        .map(|block| match block {
+            Block::Text { text, .. } => clean(text),
+            Block::Image { .. } => "(an image)".to_owned(),
+            _ => "(something else)".to_owned(),
+        })
+        .collect();
+    texts.join("\n")
+}
+
+fn quoted(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut quoted: Vec<String> = lines
+        .iter()
+        .take(SHOWN_LINES)
+        .map(|line| format!("  │ {line}"))
+        .collect();
+    if lines.len() > SHOWN_LINES {
+        quoted.push(format!("  │ … {} more lines", lines.len() - SHOWN_LINES));
+    }
+    quoted.join("\n")
+}

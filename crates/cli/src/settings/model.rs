@@ -1,0 +1,176 @@
+//! Settings become a model, its prices and a budget.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::{Budget, Price};
+use llm::{
+    Anthropic, AnthropicConfig, Model, OpenAi, OpenAiConfig, Patience, Patient, Prices, Scripted,
+    script::Script,
+};
+use secrecy::SecretString;
+
+use super::{Setting, Settings};
+use crate::args::BudgetFlags;
+use crate::complaint::Complaint;
+use crate::values::{parse_cost, parse_count, parse_duration};
+
+/// A model, ready to be asked.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) price: Price,
+    pub(crate) budget: Budget,
+    pub(crate) max_tokens: u32,
+}
+
+/// The model that the settings name.
+pub(crate) fn choose_model(settings: &Settings, budget: &BudgetFlags) -> Result<Chosen, Complaint> {
+    let name = settings
+        .get("model")
+        .map(|setting| setting.value.clone())
+        .unwrap_or_default();
+    let max_tokens = small(settings, "max_tokens")?.unwrap_or(8096);
+    let model: Arc<dyn Model> = match name.split_once('/') {
+        Some(("openai", plain)) => Arc::new(patient(openai(settings, plain)?)),
+        Some(("scripted", file)) => Arc::new(scripted(file)?),
+        Some(("anthropic", plain)) => Arc::new(patient(anthropic(settings, plain, max_tokens)?)),
+        _ => Arc::new(patient(anthropic(settings, &name, max_tokens)?)),
+    };
+    let prices = prices(settings)?;
+    let price = prices.find(model.name());
+    let budget = ceilings(settings, budget)?;
+    if budget.cost.is_some() && price.is_none() {
+        let text = format!(
+            "the price of `{}` is unknown, so `--max-cost` cannot hold",
+            name
+        );
+        return Err(Complaint::usage(text).hint(
+            "use `--max-tokens-total`, or name its price in the settings file under `prices`"
+                .to_owned(),
+        ));
+    }
+    Ok(Chosen {
+        model,
+        price: Price(Arc::new(move |usage| {
+            price.as_ref().map(|price| price.cost(usage))
+        })),
+        budget,
+        max_tokens,
+    })
+}
+
+fn patient<M: Model + 'static>(model: M) -> Patient<M> {
+    Patient::new(model, Patience::default())
+}
+
+fn anthropic(settings: &Settings, name: &str, max_tokens: u32) -> Result<Anthropic, Complaint> {
+    let Some(key) = settings.get("anthropic.api_key") else {
+        return Err(missing_key());
+    };
+    let thinking = small(settings, "thinking")?;
+    if thinking.is_some_and(|budget| budget < 1024 || budget >= max_tokens) {
+        let text = format!("`thinking` must be from 1024 to below `max_tokens` ({max_tokens})");
+        return Err(Complaint::usage(text).hint("raise `--max-tokens`".to_owned()));
+    }
+    let base_url = base_url(settings, "anthropic.base_url")?;
+    let config = AnthropicConfig {
+        proxy: proxy(settings, &base_url),
+        base_url,
+        thinking_budget: thinking,
+        ..AnthropicConfig::new(name, SecretString::from(key.value.clone()))
+    };
+    Anthropic::new(config).map_err(|error| Complaint::from_error(2, &error))
+}
+
+fn openai(settings: &Settings, name: &str) -> Result<OpenAi, Complaint> {
+    let key = settings.get("openai.api_key");
+    let base_url = base_url(settings, "openai.base_url")?;
+    let config = OpenAiConfig {
+        api_key: key.map(|key| SecretString::from(key.value.clone())),
+        proxy: proxy(settings, &base_url),
+        ..OpenAiConfig::new(name, base_url)
+    };
+    OpenAi::new(config).map_err(|error| Complaint::from_error(2, &error))
+}
+
+/// The way to the provider, which may have a password in it.
+fn proxy(settings: &Settings, base_url: &str) -> Option<SecretString> {
+    let proxy = settings.get("proxy")?;
+    // As HTTPS_PROXY says: plain HTTP goes straight, which is what servers nearby speak.
+    if !base_url.starts_with("https://") {
+        return None;
+    }
+    Some(SecretString::from(proxy.value.clone()))
+}
+
+fn scripted(file: &str) -> Result<Scripted, Complaint> {
+    let complain = |why: &dyn std::fmt::Display| {
+        Complaint::usage(format!("cannot read the script `{file}`: {why}"))
+    };
+    let text = fs::read_to_string(file).map_err(|error| complain(&error))?;
+    let script = Script::parse(&text).map_err(|error| complain(&error))?;
+    Ok(Scripted::new(script))
+}
+
+/// Where the provider is: as the flag or the file says for all, or as is said for this one.
+fn base_url(settings: &Settings, own: &str) -> Result<String, Complaint> {
+    let Some(Setting { value, source }) = settings.get("base_url").or(settings.get(own)) else {
+        return Err(Complaint::usage("an `openai/…` model needs an address")
+            .hint("say where its server is: `--base-url http://127.0.0.1:11434`".to_owned()));
+    };
+    match value.starts_with("http://") || value.starts_with("https://") {
+        true => Ok(value.clone()),
+        false => {
+            let text = format!("the provider's address from {source} is `{value}`");
+            Err(Complaint::usage(text).hint("it begins with `https://` or `http://`".to_owned()))
+        }
+    }
+}
+
+fn missing_key() -> Complaint {
+    let file = Settings::file(None).map_or_else(
+        || "the settings file".to_owned(),
+        |path| format!("`{}`", path.display()),
+    );
+    Complaint::usage("there is no ANTHROPIC_API_KEY").hint(format!(
+        "set it in the environment (`export ANTHROPIC_API_KEY=…`), in `.env` in this folder, or \
+         in {file} (`[anthropic]`, `api_key = \"…\"`); `hotcell demo` needs none"
+    ))
+}
+
+fn prices(settings: &Settings) -> Result<Prices, Complaint> {
+    let builtin = Prices::builtin().clone();
+    if settings.prices().is_empty() {
+        return Ok(builtin);
+    }
+    match Prices::parse(settings.prices()) {
+        Ok(more) => Ok(builtin.merge(more)),
+        Err(error) => Err(Complaint::from_error(2, &error).hint(
+            "write `[prices.\"NAME\"]` with `input` and `output` in US dollars per million tokens"
+                .to_owned(),
+        )),
+    }
+}
+
+fn ceilings(settings: &Settings, flags: &BudgetFlags) -> Result<Budget, Complaint> {
+    let cost = settings.parse("budget.cost", parse_cost)?;
+    let tokens = settings.parse("budget.tokens", parse_count)?;
+    let turns = settings.parse("budget.turns", parse_count)?;
+    let time: Option<Duration> = settings.parse("budget.time", parse_duration)?;
+    let turns = flags.max_turns.or(turns);
+    Ok(Budget {
+        cost: flags.max_cost.or(cost),
+        tokens: flags.max_tokens_total.or(tokens),
+        turns: turns.map(|turns| u32::try_from(turns).unwrap_or(u32::MAX)),
+        time: flags.max_time.or(time),
+    })
+}
+
+fn small(settings: &Settings, name: &'static str) -> Result<Option<u32>, Complaint> {
+    settings.parse(name, |text| {
+        let count = parse_count(text)?;
+        u32::try_from(count).map_err(|_| "this number is too large".to_owned())
+    })
+}

@@ -1,0 +1,161 @@
+//! Reads `.env` and the settings file.
+//!
+//! A `.env` that lies inside the workspace is not read: what a sandbox can write must not
+//! decide how the next sandbox is built.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+
+use super::keys::KEYS;
+use crate::complaint::{Complaint, warn};
+
+/// What the settings file says.
+#[derive(Debug, Default)]
+pub(super) struct FromFile {
+    pub(super) path: PathBuf,
+    /// By the name of the key.
+    pub(super) values: BTreeMap<String, String>,
+    /// The table `prices`, as TOML.
+    pub(super) prices: String,
+}
+
+pub(super) fn read_dotenv(
+    named_workspace: Option<&Path>,
+) -> Result<HashMap<String, String>, Complaint> {
+    let path = Path::new(".env");
+    if !path.exists() {
+        return Ok(HashMap::new());
+    }
+    let here = fs::canonicalize(".").unwrap_or_default();
+    let is_inside = |workspace: Option<PathBuf>| {
+        let workspace = workspace.and_then(|folder| fs::canonicalize(folder).ok());
+        workspace.is_some_and(|workspace| here.starts_with(workspace))
+    };
+    let not_read = || {
+        warn("`.env` is not read: it lies inside the workspace, where a sandbox can write");
+        Ok(HashMap::new())
+    };
+    // Before a look at it: what stands there may be no `.env` at all.
+    let named = std::env::var_os("SAFEDIR").map(PathBuf::from);
+    if is_inside(named_workspace.map(Path::to_owned)) || is_inside(named) {
+        return not_read();
+    }
+    let unreadable =
+        |error: dotenvy::Error| Complaint::usage(format!("cannot read `.env`: {error}"));
+    let pairs: HashMap<String, String> = dotenvy::from_path_iter(path)
+        .map_err(unreadable)?
+        .collect::<Result<_, _>>()
+        .map_err(unreadable)?;
+    match is_inside(pairs.get("SAFEDIR").map(PathBuf::from)) {
+        true => not_read(),
+        false => Ok(pairs),
+    }
+}
+
+pub(super) fn file_path(named: Option<&Path>) -> Option<PathBuf> {
+    named.map(Path::to_owned).or_else(|| {
+        let strategy = etcetera::base_strategy::choose_base_strategy().ok()?;
+        Some(strategy.config_dir().join("hotcell").join("config.toml"))
+    })
+}
+
+/// The settings file; nothing if there is none, unless it was asked for by name.
+pub(super) fn read_file(named: Option<&Path>) -> Result<FromFile, Complaint> {
+    let Some(path) = file_path(named) else {
+        return Ok(FromFile::default());
+    };
+    let complain = |why: &dyn std::fmt::Display| {
+        Complaint::usage(format!(
+            "cannot read the settings `{}`: {why}",
+            path.display()
+        ))
+    };
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
+            return Ok(FromFile::default());
+        }
+        Err(error) => return Err(complain(&error)),
+    };
+    let mut table: toml::Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| complain(&error.to_string().trim_end()))?;
+    let prices = match table.remove("prices") {
+        Some(toml::Value::Table(prices)) => prices.to_string(),
+        Some(_) => return Err(complain(&"`prices` is no table")),
+        None => String::new(),
+    };
+    let mut values = BTreeMap::new();
+    flatten("", table, &mut values).map_err(|why| complain(&why))?;
+    if let Some(unknown) = values
+        .keys()
+        .find(|name| !KEYS.iter().any(|key| key.name == name.as_str()))
+    {
+        let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+        return Err(complain(&format!("there is no setting `{unknown}`"))
+            .hint(format!("there are {}", known.join(", "))));
+    }
+    let has_secret = KEYS
+        .iter()
+        .any(|key| key.is_secret && values.contains_key(key.name));
+    let is_open = |metadata: fs::Metadata| metadata.permissions().mode() & 0o077 != 0;
+    if has_secret && fs::metadata(&path).is_ok_and(is_open) {
+        warn(format!(
+            "others can read the key in `{0}`\nhint: `chmod 600 {0}`",
+            path.display()
+        ));
+    }
+    Ok(FromFile {
+        path,
+        values,
+        prices,
+    })
+}
+
+/// `{a: {b: 1}}` becomes `a.b` = `1`.
+fn flatten(
+    prefix: &str,
+    table: toml::Table,
+    values: &mut BTreeMap<String, String>,
+) -> Result<(), String> {
+    for (name, value) in table {
+        let name = format!("{prefix}{name}");
+        let text = match value {
+            toml::Value::Table(inner) => {
+                flatten(&format!("{name}."), inner, values)?;
+                continue;
+            }
+            toml::Value::String(text) => text,
+            toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Float(number) => number.to_string(),
+            toml::Value::Boolean(switch) => switch.to_string(),
+            toml::Value::Array(_) | toml::Value::Datetime(_) => {
+                return Err(format!("`{name}` is neither text, number nor switch"));
+            }
+        };
+        values.insert(name, text);
+    }
+    Ok(())
+}
+
+/// Whether an address can only be on this machine.
+pub(super) fn is_loopback(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    // What stands before an `@` is no host.
+    if authority.contains('@') {
+        return false;
+    }
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost"
+        || host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}

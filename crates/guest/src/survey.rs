@@ -1,0 +1,63 @@
+//! Describes everything below a folder, so that the host can tell what has changed since it last
+//! looked without reading a single file.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::rc::Rc;
+
+use link::Stream;
+use link::request::{Answer, FileKind, Raw, Surveyed, Truncated};
+
+use crate::files::kind_of;
+use crate::listing::{Out, batches};
+use crate::refusal::OnPath;
+use crate::session::Guest;
+use crate::walk::{Passing, Walk};
+
+pub(crate) async fn survey(guest: &Rc<Guest>, path: Raw, limit: u64, stream: Stream) {
+    let root = guest.resolve(Some(&path));
+    batches(guest, stream, move |out| walk(&root, limit, out)).await;
+}
+
+fn walk(root: &Path, limit: u64, out: &mut Out<Surveyed>) -> Answer<Truncated> {
+    fs::read_dir(root).on("survey", root)?;
+    for found in Walk::new(root, u32::MAX, Passing::Nothing) {
+        // What vanished meanwhile is not there.
+        let Ok(surveyed) = describe(root, &found.path) else {
+            continue;
+        };
+        if out.sent >= limit {
+            return Ok(Truncated(true));
+        }
+        if out.push(surveyed).is_break() {
+            break;
+        }
+    }
+    Ok(Truncated(false))
+}
+
+fn describe(root: &Path, path: &Path) -> std::io::Result<Surveyed> {
+    let metadata = fs::symlink_metadata(path)?;
+    let kind = kind_of(metadata.file_type());
+    Ok(Surveyed {
+        path: Raw::from(path.strip_prefix(root).unwrap_or(path)),
+        kind,
+        mode: metadata.mode() & 0o7777,
+        size: metadata.len(),
+        inode: metadata.ino(),
+        modified_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+        changed_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+        target: match kind {
+            FileKind::Symlink => Some(Raw::from(fs::read_link(path)?)),
+            _ => None,
+        },
+    })
+}
+
+/// Times that commands set may lie anywhere.
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
+    seconds
+        .saturating_mul(1_000_000_000)
+        .saturating_add(nanoseconds)
+}

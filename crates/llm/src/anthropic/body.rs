@@ -1,0 +1,273 @@
+//! Requests of the Messages API, written straight from what is borrowed: a long history is read
+//! once, while it is sent, and never copied. Pure.
+//!
+//! The wire form is the same as that of `protocol`, but for marks of the prompt cache and text
+//! that the API would refuse.
+
+use std::sync::Arc;
+
+use protocol::{Block, Message, Role, ToolDefinition};
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::json;
+
+use crate::model::Request;
+
+/// The least that the API takes as a budget for thinking.
+const LEAST_THINKING: u32 = 1_024;
+
+/// How a model is told to think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Thinking {
+    /// Up to so many tokens, as models know it until Claude 4.6.
+    Budget(u32),
+    /// As much as the model finds right; later models know only this.
+    Adaptive,
+}
+
+/// What the body is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Reply,
+    /// Has neither `max_tokens` nor `stream`.
+    Count,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Body<'a> {
+    pub(super) model: &'a str,
+    pub(super) request: Request<'a>,
+    pub(super) thinking: Option<Thinking>,
+    pub(super) purpose: Purpose,
+}
+
+impl Body<'_> {
+    fn thinking(&self) -> Option<serde_json::Value> {
+        match self.thinking? {
+            // Without `display`, later models keep all of their thinking to themselves.
+            Thinking::Adaptive => Some(json!({"type": "adaptive", "display": "summarized"})),
+            Thinking::Budget(budget) => {
+                let room = self.request.max_tokens.saturating_sub(1);
+                let budget = budget.max(LEAST_THINKING).min(room);
+                let fits = budget >= LEAST_THINKING && !goes_on_unthought(self.request.messages);
+                fits.then(|| json!({"type": "enabled", "budget_tokens": budget}))
+            }
+        }
+    }
+}
+
+/// Whether the request goes on with calls that were made without thinking, by another model or
+/// before it was switched on. The API then refuses to think until the calls are done with.
+fn goes_on_unthought(messages: &[Arc<Message>]) -> bool {
+    let [.., asked, answered] = messages else {
+        return false;
+    };
+    let mut answers = answered.content.iter();
+    let thought = asked.content.first().is_some_and(|block| {
+        matches!(
+            block,
+            Block::Thinking { .. } | Block::RedactedThinking { .. }
+        )
+    });
+    !thought && answers.any(|block| matches!(block, Block::ToolResult { .. }))
+}
+
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Request {
+            system,
+            tools,
+            messages,
+            max_tokens,
+        } = self.request;
+        let mut body = serializer.serialize_map(None)?;
+        body.serialize_entry("model", self.model)?;
+        if self.purpose == Purpose::Reply {
+            body.serialize_entry("max_tokens", &max_tokens)?;
+            body.serialize_entry("stream", &true)?;
+        }
+        if let Some(thinking) = self.thinking() {
+            body.serialize_entry("thinking", &thinking)?;
+        }
+        if !tools.is_empty() {
+            body.serialize_entry("tools", &Tools(tools))?;
+        }
+        if system.iter().any(|text| !is_blank(text)) {
+            body.serialize_entry("system", &System(system))?;
+        }
+        body.serialize_entry("messages", &Messages(messages))?;
+        body.end()
+    }
+}
+
+/// The mark that asks the service to keep all that comes before it.
+///
+/// A request has at most four. The prefix of a request is tools, then system prompt, then
+/// messages, so: one on the last tool, one on the last block of the system prompt (each stays good
+/// when what follows it changes), and one on each of the last two user messages. The very last one
+/// keeps this request for the next. The one before is where the last request had its own mark: the
+/// service looks back only some twenty blocks from a mark for what it has kept, so after a reply
+/// with many calls the last mark alone would not find it.
+#[derive(Serialize)]
+struct CacheControl {
+    r#type: &'static str,
+}
+
+const CACHE: CacheControl = CacheControl {
+    r#type: "ephemeral",
+};
+
+#[derive(Serialize)]
+struct Marked<T> {
+    #[serde(flatten)]
+    value: T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
+}
+
+impl<T> Marked<T> {
+    fn new(value: T, is_marked: bool) -> Self {
+        Self {
+            value,
+            cache_control: is_marked.then_some(CACHE),
+        }
+    }
+}
+
+struct Tools<'a>(&'a [ToolDefinition]);
+
+impl Serialize for Tools<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let last = self.0.len().saturating_sub(1);
+        let tools = self.0.iter().enumerate();
+        serializer.collect_seq(tools.map(|(place, tool)| Marked::new(tool, place == last)))
+    }
+}
+
+struct System<'a>(&'a [String]);
+
+impl Serialize for System<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Text<'a> {
+            r#type: &'static str,
+            text: &'a str,
+        }
+        let last = self.0.iter().rposition(|text| !is_blank(text));
+        let mut texts = serializer.serialize_seq(None)?;
+        for (place, text) in self.0.iter().enumerate() {
+            if !is_blank(text) {
+                let block = Text {
+                    r#type: "text",
+                    text,
+                };
+                texts.serialize_element(&Marked::new(block, Some(place) == last))?;
+            }
+        }
+        texts.end()
+    }
+}
+
+struct Messages<'a>(&'a [Arc<Message>]);
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut marks = self.0.iter().enumerate().rev();
+        let mut next_mark = || {
+            let mut marked = marks.by_ref().filter(|(_, message)| {
+                message.role == Role::User && message.content.iter().any(can_be_marked)
+            });
+            marked.next().map(|(place, _)| place)
+        };
+        let marks = [next_mark(), next_mark()];
+        let mut messages = serializer.serialize_seq(None)?;
+        for (place, message) in self.0.iter().enumerate() {
+            if message.content.iter().any(can_be_sent) {
+                messages.serialize_element(&Sent {
+                    role: message.role,
+                    content: Content {
+                        blocks: &message.content,
+                        is_marked: marks.contains(&Some(place)),
+                    },
+                })?;
+            }
+        }
+        messages.end()
+    }
+}
+
+#[derive(Serialize)]
+struct Sent<'a> {
+    role: Role,
+    content: Content<'a>,
+}
+
+struct Content<'a> {
+    blocks: &'a [Block],
+    /// On the last block that can be.
+    is_marked: bool,
+}
+
+impl Serialize for Content<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mark = match self.is_marked {
+            true => self.blocks.iter().rposition(can_be_marked),
+            false => None,
+        };
+        let mut blocks = serializer.serialize_seq(None)?;
+        for (place, block) in self.blocks.iter().enumerate() {
+            let is_marked = Some(place) == mark;
+            match block {
+                block if !can_be_sent(block) => {}
+                Block::ToolResult {
+                    tool_use_id,
+                    content,
+                    is_error,
+                } => {
+                    let result = ToolResult {
+                        r#type: "tool_result",
+                        tool_use_id: &tool_use_id.0,
+                        content: Content {
+                            blocks: content,
+                            is_marked: false,
+                        },
+                        is_error: *is_error,
+                    };
+                    blocks.serialize_element(&Marked::new(result, is_marked))?;
+                }
+                block if is_marked => blocks.serialize_element(&Marked::new(block, true))?,
+                block => blocks.serialize_element(block)?,
+            }
+        }
+        blocks.end()
+    }
+}
+
+#[derive(Serialize)]
+struct ToolResult<'a> {
+    r#type: &'static str,
+    tool_use_id: &'a str,
+    content: Content<'a>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_error: bool,
+}
+
+/// The API refuses text without a letter in it.
+fn can_be_sent(block: &Block) -> bool {
+    block.as_text().is_none_or(|text| !is_blank(text))
+}
+
+fn can_be_marked(block: &Block) -> bool {
+    let fits = matches!(
+        block,
+        Block::Text { .. } | Block::ToolResult { .. } | Block::Image { .. }
+    );
+    fits && can_be_sent(block)
+}
+
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+#[cfg(test)]
+mod tests;

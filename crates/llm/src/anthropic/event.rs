@@ -1,0 +1,111 @@
+//! Events of a stream of the Messages API, as they stand on the wire. What is newer than this
+//! program is `Unknown` and passed over.
+
+use protocol::Usage;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::error::{ErrorKind, ModelError};
+use crate::failure::clean;
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Event {
+    MessageStart {
+        message: Start,
+    },
+    ContentBlockStart {
+        index: u64,
+        content_block: Map<String, Value>,
+    },
+    ContentBlockDelta {
+        index: u64,
+        delta: Delta,
+    },
+    ContentBlockStop,
+    MessageDelta {
+        delta: End,
+        #[serde(default)]
+        usage: Option<Counted>,
+    },
+    MessageStop,
+    Ping,
+    Error {
+        error: Value,
+    },
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Start {
+    #[serde(default)]
+    pub(super) model: String,
+    #[serde(default)]
+    pub(super) usage: Option<Counted>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type")]
+pub(super) enum Delta {
+    #[serde(rename = "text_delta")]
+    Text { text: String },
+    #[serde(rename = "input_json_delta")]
+    InputJson { partial_json: String },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: String },
+    #[serde(rename = "signature_delta")]
+    Signature { signature: String },
+    #[serde(rename = "citations_delta")]
+    Citations { citation: Value },
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct End {
+    #[serde(default)]
+    pub(super) stop_reason: Option<String>,
+}
+
+/// Tokens so far. Every figure is of the whole reply, and replaces the one before.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Counted {
+    input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+}
+
+impl Counted {
+    pub(super) fn replace(self, usage: &mut Usage) {
+        let set = |place: &mut u64, figure: Option<u64>| *place = figure.unwrap_or(*place);
+        set(&mut usage.input_tokens, self.input_tokens);
+        set(
+            &mut usage.cache_creation_input_tokens,
+            self.cache_creation_input_tokens,
+        );
+        set(
+            &mut usage.cache_read_input_tokens,
+            self.cache_read_input_tokens,
+        );
+        set(&mut usage.output_tokens, self.output_tokens);
+    }
+}
+
+impl Event {
+    pub(super) fn parse(data: &str) -> Result<Self, ModelError> {
+        serde_json::from_str(data).or_else(|error| match serde_json::from_str::<Value>(data) {
+            // Not of this API, such as what a proxy sends to keep the connection alive.
+            Ok(value) if value.get("type").is_none() => Ok(Self::Unknown),
+            _ => Err(ModelError::new(
+                ErrorKind::Stream,
+                format!(
+                    "cannot understand an event of the reply: {}",
+                    clean(&error.to_string())
+                ),
+            )),
+        })
+    }
+}

@@ -1,0 +1,284 @@
+//! Anthropic's Messages API, and servers that speak it.
+//!
+//! Asks and listens; [`body`] says how a request is written, [`stream`] how a reply is put
+//! together. Never makes a request again by itself but for one refused form of thinking: that is
+//! [`crate::Patient`]'s work. Entry type: [`Anthropic`].
+
+mod body;
+mod event;
+pub(crate) mod stream;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use secrecy::SecretString;
+use serde::Deserialize;
+use tokio::time::timeout;
+use tracing::debug;
+
+use crate::anthropic::body::{Body, Purpose, Thinking};
+use crate::anthropic::stream::StreamState;
+use crate::calls::Ids;
+use crate::error::{ErrorKind, ModelError};
+use crate::estimate::{Calibration, estimate};
+use crate::events::{Events, misunderstood, read_whole};
+use crate::http::{Http, KeyHeader, Route, endpoint};
+use crate::model::{Model, Piece, Reply, Request};
+
+/// How long the service's count of tokens is waited for before it is estimated instead.
+const COUNT_LIMIT: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone)]
+pub struct AnthropicConfig {
+    /// The name that people chose the model by.
+    pub name: String,
+    /// The name that the service knows the model by.
+    pub model: String,
+    /// With or without `/v1` and a slash at the end.
+    pub base_url: String,
+    pub api_key: SecretString,
+    /// Tokens that the model may think with before it answers; `None` for no thinking. A model
+    /// that sets its own budget is left to do so.
+    pub thinking_budget: Option<u32>,
+    /// Names for the `anthropic-beta` header.
+    pub betas: Vec<String>,
+    /// URL of a proxy, which may have a password in it.
+    pub proxy: Option<SecretString>,
+    pub connect_limit: Duration,
+    /// Longest time in which nothing comes, not even a ping.
+    pub silence_limit: Duration,
+}
+
+impl AnthropicConfig {
+    /// For the service itself, without thinking.
+    pub fn new(model: impl Into<String>, api_key: SecretString) -> Self {
+        let model = model.into();
+        Self {
+            name: model.clone(),
+            model,
+            base_url: "https://api.anthropic.com".to_owned(),
+            api_key,
+            thinking_budget: None,
+            betas: Vec::new(),
+            proxy: None,
+            connect_limit: Duration::from_secs(10),
+            silence_limit: Duration::from_secs(90),
+        }
+    }
+}
+
+/// A model behind the Messages API.
+#[derive(Debug)]
+pub struct Anthropic {
+    name: String,
+    model: String,
+    messages: Url,
+    count_tokens: Url,
+    http: Http,
+    thinking_budget: Option<u32>,
+    /// The service has said that this model sets its own budget for thinking.
+    is_adaptive: AtomicBool,
+    /// The server has said that it cannot count.
+    cannot_count: AtomicBool,
+    calibration: Mutex<Calibration>,
+}
+
+impl Anthropic {
+    pub fn new(config: AnthropicConfig) -> Result<Self, ModelError> {
+        let route = Route {
+            base_url: &config.base_url,
+            proxy: config.proxy.as_ref(),
+            connect_limit: config.connect_limit,
+            silence_limit: config.silence_limit,
+        };
+        let key_header = KeyHeader {
+            name: HeaderName::from_static("x-api-key"),
+            prefix: "",
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+        if !config.betas.is_empty() {
+            let betas = config.betas.join(",");
+            let value = HeaderValue::try_from(betas).map_err(|_| {
+                let message = "cannot use the names of beta features: they are no header";
+                ModelError::new(ErrorKind::Request, message)
+            })?;
+            headers.insert("anthropic-beta", value);
+        }
+        let http = Http::new(&route, Some(&config.api_key), key_header, headers)?;
+        if !http.has_key() {
+            return Err(ModelError::new(
+                ErrorKind::Key,
+                "cannot use the key: it is empty",
+            ));
+        }
+        let messages = endpoint(&config.base_url, "/messages")?;
+        let mut count_tokens = messages.clone();
+        count_tokens.set_path(&format!("{}/count_tokens", messages.path()));
+        Ok(Self {
+            name: config.name,
+            model: config.model,
+            messages,
+            count_tokens,
+            http,
+            thinking_budget: config.thinking_budget,
+            is_adaptive: AtomicBool::new(false),
+            cannot_count: AtomicBool::new(false),
+            calibration: Mutex::new(Calibration::new()),
+        })
+    }
+
+    fn body(&self, request: Request<'_>, purpose: Purpose) -> Result<Vec<u8>, ModelError> {
+        let thinking =
+            self.thinking_budget
+                .map(|budget| match self.is_adaptive.load(Ordering::Relaxed) {
+                    true => Thinking::Adaptive,
+                    false => Thinking::Budget(budget),
+                });
+        let body = Body {
+            model: &self.model,
+            request,
+            thinking,
+            purpose,
+        };
+        serde_json::to_vec(&body).map_err(|error| {
+            let message = format!("cannot write the request: {error}");
+            ModelError::new(ErrorKind::Request, message)
+        })
+    }
+
+    /// Asks once, in the form of thinking that the model is known to take.
+    async fn ask(
+        &self,
+        request: Request<'_>,
+        hear: &mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> Result<Reply, ModelError> {
+        let body = self.body(request, Purpose::Reply)?;
+        let answer = self.http.post(&self.messages, body).await?;
+        if answer.is("application/json") || answer.is("text/html") {
+            return Err(misunderstood(answer).await);
+        }
+        let mut events = Events::new(answer);
+        let mut state = StreamState::new(Ids::new(request.messages));
+        while let Some(data) = events.next().await? {
+            state.apply(&data, hear)?;
+            if state.is_over() {
+                events.close().await;
+                break;
+            }
+        }
+        state.finish()
+    }
+
+    async fn reply_in_some_form(
+        &self,
+        request: Request<'_>,
+        hear: &mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> Result<Reply, ModelError> {
+        let asked = self.ask(request, hear).await;
+        let Err(error) = &asked else {
+            return asked;
+        };
+        // Nothing was heard yet: a refused form is refused before the first piece.
+        let takes_other_form = error.kind == ErrorKind::Request
+            && error.message.contains("thinking.type.adaptive")
+            && self.thinking_budget.is_some();
+        if takes_other_form && !self.is_adaptive.swap(true, Ordering::Relaxed) {
+            return self.ask(request, hear).await;
+        }
+        asked
+    }
+
+    async fn count_there(&self, request: Request<'_>) -> Result<u64, ModelError> {
+        #[derive(Deserialize)]
+        struct Count {
+            input_tokens: u64,
+        }
+        let body = self.body(request, Purpose::Count)?;
+        let answer = self.http.post(&self.count_tokens, body).await?;
+        let body = read_whole(answer).await?;
+        let count: Count = serde_json::from_slice(&body).map_err(|_| {
+            ModelError::new(ErrorKind::Stream, "cannot understand the count of tokens")
+        })?;
+        Ok(count.input_tokens)
+    }
+
+    fn with_calibration<T>(&self, work: impl FnOnce(&mut Calibration) -> T) -> T {
+        // What it holds is good at any moment, whoever panicked.
+        work(
+            &mut self
+                .calibration
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+}
+
+impl Model for Anthropic {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn reply<'a>(
+        &'a self,
+        request: Request<'a>,
+        hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        async move {
+            let reply = self.reply_in_some_form(request, hear).await;
+            let reply = reply.map_err(|error| self.http.without_key(error))?;
+            let (input, output) = (reply.usage.input(), reply.usage.output_tokens);
+            debug!(model = %self.name, input, output, stop = ?reply.stop, "model replied");
+            let estimated = estimate(request);
+            self.with_calibration(|calibration| calibration.learn(estimated, input));
+            Ok(reply)
+        }
+        .boxed()
+    }
+
+    fn count<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
+        async move {
+            if !self.cannot_count.load(Ordering::Relaxed) {
+                match timeout(COUNT_LIMIT, self.count_there(request)).await {
+                    Ok(Ok(count)) => return Ok(count),
+                    Ok(Err(error)) if error.kind == ErrorKind::NotFound => {
+                        self.cannot_count.store(true, Ordering::Relaxed);
+                    }
+                    _ => {}
+                }
+            }
+            Ok(self.with_calibration(|calibration| calibration.apply(estimate(request))))
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_config_becomes_a_model_or_an_error_without_its_key() {
+        let config = |key: &str| AnthropicConfig {
+            base_url: "http://127.0.0.1:9/v1/".into(),
+            ..AnthropicConfig::new("claude-x", key.into())
+        };
+        let model = Anthropic::new(config("sk-hush")).unwrap();
+        assert_eq!(model.messages.as_str(), "http://127.0.0.1:9/v1/messages");
+        assert_eq!(model.count_tokens.path(), "/v1/messages/count_tokens");
+        for shown in [format!("{model:?}"), format!("{:?}", config("sk-hush"))] {
+            assert!(!shown.contains("hush"), "{shown}");
+        }
+        for key in ["", " \n", "sk-hush\r\nx"] {
+            let error = Anthropic::new(config(key)).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Key, "{key:?}");
+            assert!(!format!("{error:?}").contains("hush"));
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Calls as replies bring them: their names made unique, their inputs checked. Pure but for the
+//! random part of a name.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use protocol::{Block, CallId, Message, Stop};
+use serde_json::{Map, Value, json};
+
+/// Hands out the ids of one reply's calls. Whatever a server does, no two calls of a conversation
+/// have the same: results, approvals and events are found by it.
+#[derive(Debug)]
+pub(crate) struct Ids<'a> {
+    before: &'a [Arc<Message>],
+    given: BTreeSet<CallId>,
+}
+
+impl<'a> Ids<'a> {
+    /// For a reply to `messages`.
+    pub(crate) fn new(messages: &'a [Arc<Message>]) -> Self {
+        Self {
+            before: messages,
+            given: BTreeSet::new(),
+        }
+    }
+
+    /// The server's id if it has one that is free, else a new one.
+    pub(crate) fn claim(&mut self, offered: Option<&str>) -> CallId {
+        let mut id = match offered {
+            Some(offered) if !offered.is_empty() => CallId::from(offered),
+            _ => new_id(),
+        };
+        // Some servers count calls from 0 in each reply.
+        while self.is_taken(&id) {
+            id = new_id();
+        }
+        self.given.insert(id.clone());
+        id
+    }
+
+    fn is_taken(&self, id: &CallId) -> bool {
+        let blocks = self.before.iter().flat_map(|message| &message.content);
+        self.given.contains(id)
+            || blocks
+                .filter_map(|block| match block {
+                    Block::ToolUse { id, .. } => Some(id),
+                    _ => None,
+                })
+                .any(|known| known == id)
+    }
+}
+
+fn new_id() -> CallId {
+    CallId(format!("call_{:016x}", fastrand::u64(..)))
+}
+
+/// Whether a reply that stopped for this reason may break off in the middle of its last block.
+pub(crate) fn cuts(stop: &Stop) -> bool {
+    matches!(
+        stop,
+        Stop::MaxTokens | Stop::ModelContextWindowExceeded | Stop::Refusal
+    )
+}
+
+/// A call's input, always an object; and why the call must not be run, if it must not.
+///
+/// `is_cut` says that the reply broke off in or right after this call.
+pub(crate) fn read_input(text: &str, is_cut: bool) -> (Value, Option<String>) {
+    let parsed = match text.trim().is_empty() {
+        // No input is how a provider says `{}`; but if the reply broke off here, the input was
+        // still to come.
+        true if is_cut => Err("it is missing".to_owned()),
+        true => Ok(Value::Object(Map::new())),
+        false => serde_json::from_str(text).map_err(|error| error.to_string()),
+    };
+    match parsed {
+        Ok(input) if input.is_object() => (input, None),
+        _ if is_cut => {
+            let reason = "the reply was cut off in the middle of this call's input";
+            (json!({}), Some(reason.to_owned()))
+        }
+        Ok(_) => unparsed(text, "it is some other JSON value"),
+        Err(error) => unparsed(text, &error),
+    }
+}
+
+fn unparsed(text: &str, why: &str) -> (Value, Option<String>) {
+    let reason = format!("the input is not a JSON object: {why}");
+    (json!({ "unparsed": text }), Some(reason))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use protocol::Role;
+
+    use super::*;
+
+    #[test]
+    fn inputs_are_objects_or_broken() {
+        fn check(text: &str, is_cut: bool, expect: Value, broken: bool) {
+            let (input, reason) = read_input(text, is_cut);
+            assert_eq!(
+                (input, reason.is_some()),
+                (expect, broken),
+                "{text} {is_cut}"
+            );
+        }
+        check("", false, json!({}), false);
+        check(" ", false, json!({}), false);
+        check(r#"{"a": [1]}"#, false, json!({"a": [1]}), false);
+        check("[1]", false, json!({"unparsed": "[1]"}), true);
+        check("null", false, json!({"unparsed": "null"}), true);
+        check(r#"{"a": "#, false, json!({"unparsed": r#"{"a": "#}), true);
+        check("", true, json!({}), true);
+        check(r#"{"a": "#, true, json!({}), true);
+        check(r#"{"a": 1}"#, true, json!({"a": 1}), false);
+    }
+
+    #[test]
+    fn no_two_calls_share_an_id() {
+        let call = |id: &str| Block::ToolUse {
+            id: id.into(),
+            name: "bash".into(),
+            input: json!({}),
+        };
+        let messages = [Arc::new(Message {
+            role: Role::Assistant,
+            content: vec![Block::text("so"), call("call_0")],
+        })];
+        let mut ids = Ids::new(&messages);
+        let claimed = [
+            Some("call_0"),
+            Some("call_1"),
+            Some("call_1"),
+            Some(""),
+            None,
+        ]
+        .map(|offered| ids.claim(offered));
+        assert_eq!(claimed[1], "call_1".into(), "a free one is kept");
+        let mut all = BTreeSet::from([CallId::from("call_0")]);
+        for id in claimed {
+            assert!(all.insert(id));
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! How many tokens something has, roughly, without a tokenizer. Pure.
+//!
+//! Claude's tokenizer is not public, and the tables of the public ones (tiktoken's) would cost
+//! tens of megabytes of memory to be wrong by a different tenth. So bytes are counted, a little on
+//! the high side, and a [`Calibration`] learns from what the provider reports how far off that is
+//! for the model and the kind of text at hand. Entry points: [`estimate`], [`estimate_text`].
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use protocol::{Block, Image, Message};
+use serde_json::Value;
+
+use crate::model::Request;
+
+/// What a provider adds around each message.
+const MESSAGE: u64 = 4;
+/// What a block takes besides its text: its kind, its ids.
+const BLOCK: u64 = 4;
+/// What a provider says about tools in general, once, and about each.
+const TOOLS: u64 = 340;
+const TOOL: u64 = 16;
+/// Providers scale pictures down until they take about this many.
+const LARGEST_IMAGE: u64 = 1_600;
+/// Pixels for each token of a picture.
+const PIXELS: u64 = 750;
+
+/// All that a request says.
+pub fn estimate(request: Request<'_>) -> u64 {
+    let system: u64 = request.system.iter().map(|text| estimate_text(text)).sum();
+    let about_tools = if request.tools.is_empty() { 0 } else { TOOLS };
+    let tools: u64 = request
+        .tools
+        .iter()
+        .map(|tool| {
+            let words = estimate_text(&tool.name) + estimate_text(&tool.description);
+            TOOL + words + estimate_json(&tool.input_schema)
+        })
+        .sum();
+    let messages = request.messages.iter();
+    let messages: u64 = messages.map(|message| estimate_message(message)).sum();
+    system + about_tools + tools + messages
+}
+
+pub fn estimate_message(message: &Message) -> u64 {
+    MESSAGE + estimate_blocks(&message.content)
+}
+
+pub fn estimate_blocks(blocks: &[Block]) -> u64 {
+    blocks.iter().map(estimate_block).sum()
+}
+
+fn estimate_block(block: &Block) -> u64 {
+    BLOCK
+        + match block {
+            Block::Text { text, .. } => estimate_text(text),
+            Block::Thinking { thinking, .. } => estimate_text(thinking),
+            Block::RedactedThinking { data } => estimate_text(data),
+            Block::ToolUse { name, input, .. } => estimate_text(name) + estimate_json(input),
+            Block::ToolResult { content, .. } => estimate_blocks(content),
+            Block::Image { source } => estimate_image(source),
+            Block::Other(value) => estimate_json(value),
+        }
+}
+
+/// English and code have 3 to 4 bytes to a token, other scripts 2 or fewer.
+pub fn estimate_text(text: &str) -> u64 {
+    let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
+    let other = text.len() as u64 - ascii;
+    (ascii * 2).div_ceil(7) + other.div_ceil(2)
+}
+
+/// By its parts, without making the text.
+fn estimate_json(value: &Value) -> u64 {
+    match value {
+        Value::Null | Value::Bool(_) => 1,
+        Value::Number(_) => 2,
+        Value::String(text) => 1 + estimate_text(text),
+        Value::Array(items) => 1 + items.iter().map(estimate_json).sum::<u64>(),
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            1 + fields
+                .map(|(key, value)| 1 + estimate_text(key) + estimate_json(value))
+                .sum::<u64>()
+        }
+    }
+}
+
+fn estimate_image(Image::Base64 { data, .. }: &Image) -> u64 {
+    let pixels = png_size(data).map(|(width, height)| u64::from(width) * u64::from(height));
+    pixels.map_or(LARGEST_IMAGE, |pixels| {
+        pixels.div_ceil(PIXELS).min(LARGEST_IMAGE)
+    })
+}
+
+/// Width and height, which stand at fixed places in every PNG.
+fn png_size(data: &str) -> Option<(u32, u32)> {
+    let head = STANDARD.decode(data.get(..32)?).ok()?;
+    let size = head.strip_prefix(b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR")?;
+    let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?));
+    Some((number(size.get(..4)?)?, number(size.get(4..8)?)?))
+}
+
+/// How far estimates are off, learnt from the figures of a provider.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Calibration {
+    ratio: Option<f64>,
+}
+
+/// Smaller requests say little: what is the same in each of them weighs too much.
+const WORTH_LEARNING: u64 = 200;
+/// How much a new figure counts against those before it.
+const WEIGHT: f64 = 0.3;
+
+impl Calibration {
+    pub const fn new() -> Self {
+        Self { ratio: None }
+    }
+
+    /// Takes note that `estimated` was `counted` in truth.
+    pub fn learn(&mut self, estimated: u64, counted: u64) {
+        if estimated < WORTH_LEARNING || counted == 0 {
+            return;
+        }
+        // A server that reports nonsense must not stop every later request.
+        let seen = (counted as f64 / estimated as f64).clamp(0.25, 4.0);
+        self.ratio = Some(match self.ratio {
+            Some(ratio) => ratio + WEIGHT * (seen - ratio),
+            None => seen,
+        });
+    }
+
+    pub fn apply(&self, estimated: u64) -> u64 {
+        (estimated as f64 * self.ratio.unwrap_or(1.0)).ceil() as u64
+    }
+}
+
+impl Default for Calibration {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use protocol::{Role, ToolDefinition};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn text_has_about_as_many_tokens_as_tokenizers_say() {
+        fn check(text: &str, least: u64, most: u64) {
+            let tokens = estimate_text(text);
+            assert!((least..=most).contains(&tokens), "{text:?}: {tokens}");
+        }
+        check("", 0, 0);
+        check("a", 1, 1);
+        check("The quick brown fox jumps over the lazy dog.", 9, 14);
+        check("fn main() { println!(\"{}\", 1 + 1); }", 10, 18);
+        check("快速的棕色狐狸跳过懒狗", 10, 18);
+        check("🦀🦀🦀", 3, 9);
+    }
+
+    #[test]
+    fn a_picture_counts_by_its_size_not_its_bytes() {
+        fn check(media_type: &str, data: &str, expect: u64) {
+            let block = Block::Image {
+                source: Image::Base64 {
+                    media_type: media_type.into(),
+                    data: data.into(),
+                },
+            };
+            assert_eq!(estimate_block(&block), BLOCK + expect);
+        }
+        let png = |width: u32, height: u32| {
+            let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".to_vec();
+            bytes.extend(width.to_be_bytes());
+            bytes.extend(height.to_be_bytes());
+            bytes.resize(10_000, 7);
+            STANDARD.encode(bytes)
+        };
+        check("image/png", &png(300, 250), 100);
+        check("image/png", &png(1, 1), 1);
+        check("image/png", &png(u32::MAX, u32::MAX), LARGEST_IMAGE);
+        check("image/jpeg", &STANDARD.encode([9; 10_000]), LARGEST_IMAGE);
+        check("image/png", "", LARGEST_IMAGE);
+        check(
+            "image/png",
+            "????????????????????????????????",
+            LARGEST_IMAGE,
+        );
+    }
+
+    #[test]
+    fn every_part_of_a_request_counts() {
+        let tool = ToolDefinition {
+            name: "bash".into(),
+            description: "runs a command".into(),
+            input_schema: json!({"type": "object", "properties": {"command": {}}}),
+        };
+        let message = |block| {
+            Arc::new(Message {
+                role: Role::User,
+                content: vec![block],
+            })
+        };
+        let system = ["be brief".to_owned()];
+        let tools = [tool];
+        let call = Block::ToolUse {
+            id: "c".into(),
+            name: "bash".into(),
+            input: json!({"command": "ls"}),
+        };
+        let messages = [message(Block::text("hello")), message(call)];
+        let count = |system, tools, messages| {
+            estimate(Request {
+                system,
+                tools,
+                messages,
+                max_tokens: 10,
+            })
+        };
+        let sizes = [
+            count(&[], &[], &[]),
+            count(&system, &[], &[]),
+            count(&system, &[], &messages[..1]),
+            count(&system, &[], &messages),
+            count(&system, &tools, &messages),
+        ];
+        assert_eq!(sizes[0], 0);
+        assert!(sizes.is_sorted_by(|less, more| less < more), "{sizes:?}");
+    }
+
+    #[test]
+    fn estimates_learn_from_the_provider() {
+        let mut calibration = Calibration::new();
+        assert_eq!(calibration.apply(1_000), 1_000);
+        calibration.learn(100, 900);
+        calibration.learn(1_000, 0);
+        assert_eq!(calibration.apply(1_000), 1_000, "nothing worth learning");
+        calibration.learn(1_000, 1_500);
+        assert_eq!(calibration.apply(2_000), 3_000);
+        for _ in 0..30 {
+            calibration.learn(1_000, 800);
+        }
+        assert_eq!(calibration.apply(1_000), 801, "it follows, and rounds up");
+        calibration.learn(1_000, u64::MAX);
+        assert!(calibration.apply(1_000) < 2_000, "nonsense is bounded");
+    }
+}

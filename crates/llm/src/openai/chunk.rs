@@ -1,0 +1,129 @@
+//! Chunks of a chat completion, as they stand on the wire. Servers differ, so that almost nothing
+//! is required and many forms of one thing are taken.
+
+use protocol::Usage;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// One event of a stream, or the whole answer of a server that does not stream.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Chunk {
+    #[serde(default)]
+    pub(super) error: Option<Value>,
+    #[serde(default)]
+    pub(super) model: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) choices: Vec<Choice>,
+    #[serde(default)]
+    pub(super) usage: Option<Counted>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Choice {
+    #[serde(default)]
+    pub(super) index: Option<u64>,
+    /// `message` is what it is called where the answer comes whole.
+    #[serde(default, alias = "message", deserialize_with = "or_default")]
+    pub(super) delta: Delta,
+    #[serde(default)]
+    pub(super) finish_reason: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Delta {
+    /// Text, or a list of parts with text.
+    content: Value,
+    refusal: Value,
+    reasoning_content: Value,
+    reasoning: Value,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) tool_calls: Vec<CallPiece>,
+}
+
+impl Delta {
+    pub(super) fn text(&self) -> String {
+        match &self.content {
+            Value::String(text) => text.clone(),
+            Value::Array(parts) => {
+                let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+                texts.collect()
+            }
+            _ => String::new(),
+        }
+    }
+
+    pub(super) fn refusal(&self) -> &str {
+        self.refusal.as_str().unwrap_or_default()
+    }
+
+    pub(super) fn thinking(&self) -> &str {
+        let fields = [&self.reasoning_content, &self.reasoning];
+        let mut texts = fields.iter().filter_map(|field| field.as_str());
+        texts.find(|text| !text.is_empty()).unwrap_or_default()
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CallPiece {
+    pub(super) index: Option<u64>,
+    pub(super) id: Option<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) function: FunctionPiece,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FunctionPiece {
+    pub(super) name: Option<String>,
+    arguments: Value,
+}
+
+impl FunctionPiece {
+    /// A piece of JSON text; some servers send the object itself.
+    pub(super) fn arguments(&self) -> String {
+        match &self.arguments {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            value => value.to_string(),
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Counted {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    #[serde(deserialize_with = "or_default")]
+    prompt_tokens_details: PromptDetails,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PromptDetails {
+    #[serde(deserialize_with = "or_default")]
+    cached_tokens: u64,
+}
+
+impl Counted {
+    pub(super) fn usage(&self) -> Usage {
+        let cached = self.prompt_tokens_details.cached_tokens;
+        Usage {
+            input_tokens: self.prompt_tokens.saturating_sub(cached),
+            cache_creation_input_tokens: 0,
+            cache_read_input_tokens: cached,
+            output_tokens: self.completion_tokens,
+        }
+    }
+}
+
+/// `null` is as good as nothing.
+fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}

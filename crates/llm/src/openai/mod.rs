@@ -1,0 +1,250 @@
+//! OpenAI's chat completions API, as the many servers speak it that are compatible with it.
+//!
+//! Asks and listens; [`body`] says how a request is written, [`stream`] how a reply is put
+//! together. Thinking is told of as it comes but not kept, because the API does not take it back.
+//! Entry type: [`OpenAi`].
+
+mod body;
+mod chunk;
+mod stream;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{self, BoxFuture, FutureExt};
+use protocol::Usage;
+use reqwest::Url;
+use reqwest::header::{AUTHORIZATION, HeaderMap};
+use secrecy::SecretString;
+use tracing::debug;
+
+use crate::calls::Ids;
+use crate::error::{ErrorKind, ModelError};
+use crate::estimate::{Calibration, estimate, estimate_blocks};
+use crate::events::{Events, misunderstood, read_whole};
+use crate::http::{Answer, Http, KeyHeader, Route, endpoint};
+use crate::model::{Model, Piece, Reply, Request};
+use crate::openai::body::Body;
+use crate::openai::stream::StreamState;
+
+/// How long figures are waited for once the reply is whole.
+const FIGURES_LIMIT: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone)]
+pub struct OpenAiConfig {
+    /// The name that people chose the model by.
+    pub name: String,
+    /// The name that the server knows the model by.
+    pub model: String,
+    /// With or without `/v1` and a slash at the end.
+    pub base_url: String,
+    /// Servers on this machine want none.
+    pub api_key: Option<SecretString>,
+    /// URL of a proxy, which may have a password in it.
+    pub proxy: Option<SecretString>,
+    pub connect_limit: Duration,
+    /// Longest time in which nothing comes. A server on this machine may need minutes to read a
+    /// long prompt, and says nothing meanwhile.
+    pub silence_limit: Duration,
+}
+
+impl OpenAiConfig {
+    /// For a server that wants no key.
+    pub fn new(model: impl Into<String>, base_url: impl Into<String>) -> Self {
+        let model = model.into();
+        Self {
+            name: format!("openai/{model}"),
+            model,
+            base_url: base_url.into(),
+            api_key: None,
+            proxy: None,
+            connect_limit: Duration::from_secs(10),
+            silence_limit: Duration::from_secs(300),
+        }
+    }
+}
+
+/// A model behind a chat completions API.
+#[derive(Debug)]
+pub struct OpenAi {
+    name: String,
+    model: String,
+    completions: Url,
+    http: Http,
+    /// The server has said that it knows the limit on a reply only by its newer name.
+    has_newer_limit: AtomicBool,
+    calibration: Mutex<Calibration>,
+}
+
+impl OpenAi {
+    pub fn new(config: OpenAiConfig) -> Result<Self, ModelError> {
+        let route = Route {
+            base_url: &config.base_url,
+            proxy: config.proxy.as_ref(),
+            connect_limit: config.connect_limit,
+            silence_limit: config.silence_limit,
+        };
+        let key_header = KeyHeader {
+            name: AUTHORIZATION,
+            prefix: "Bearer ",
+        };
+        let key = config.api_key.as_ref();
+        Ok(Self {
+            name: config.name,
+            model: config.model,
+            completions: endpoint(&config.base_url, "/chat/completions")?,
+            http: Http::new(&route, key, key_header, HeaderMap::new())?,
+            has_newer_limit: AtomicBool::new(false),
+            calibration: Mutex::new(Calibration::new()),
+        })
+    }
+
+    async fn post(&self, request: Request<'_>) -> Result<Answer, ModelError> {
+        let limit = match self.has_newer_limit.load(Ordering::Relaxed) {
+            true => "max_completion_tokens",
+            false => "max_tokens",
+        };
+        let body = Body {
+            model: &self.model,
+            request,
+            limit,
+        };
+        let body = serde_json::to_vec(&body).map_err(|error| {
+            let message = format!("cannot write the request: {error}");
+            ModelError::new(ErrorKind::Request, message)
+        })?;
+        self.http.post(&self.completions, body).await
+    }
+
+    /// The reply, and the server's figures if there were any.
+    async fn ask(
+        &self,
+        request: Request<'_>,
+        hear: &mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> Result<(Reply, Option<Usage>), ModelError> {
+        let mut answer = self.post(request).await;
+        if let Err(error) = &answer
+            && error.kind == ErrorKind::Request
+            && error.message.contains("max_completion_tokens")
+            && !self.has_newer_limit.swap(true, Ordering::Relaxed)
+        {
+            answer = self.post(request).await;
+        }
+        let answer = answer?;
+        let mut state = StreamState::new(Ids::new(request.messages));
+        if answer.is("text/html") {
+            return Err(misunderstood(answer).await);
+        }
+        if answer.is("application/json") {
+            let body = read_whole(answer).await?;
+            state.apply(&String::from_utf8_lossy(&body), hear)?;
+            return state.finish();
+        }
+        let mut events = Events::new(answer);
+        loop {
+            match events.next().await {
+                Ok(Some(data)) => state.apply(&data, hear)?,
+                Ok(None) => break,
+                // What breaks after the reply is whole takes nothing from it.
+                Err(_) if state.is_whole() => break,
+                Err(error) => return Err(error),
+            }
+            if state.is_over() {
+                events.close().await;
+                break;
+            }
+            if state.is_whole() {
+                events.hurry(FIGURES_LIMIT);
+            }
+        }
+        state.finish()
+    }
+
+    fn estimate(&self, request: Request<'_>) -> u64 {
+        let estimated = estimate(request);
+        self.with_calibration(|calibration| calibration.apply(estimated))
+    }
+
+    fn with_calibration<T>(&self, work: impl FnOnce(&mut Calibration) -> T) -> T {
+        // What it holds is good at any moment, whoever panicked.
+        work(
+            &mut self
+                .calibration
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+}
+
+impl Model for OpenAi {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn reply<'a>(
+        &'a self,
+        request: Request<'a>,
+        hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        async move {
+            let asked = self.ask(request, hear).await;
+            let (mut reply, usage) = asked.map_err(|error| self.http.without_key(error))?;
+            match usage {
+                Some(usage) => {
+                    let estimated = estimate(request);
+                    self.with_calibration(|known| known.learn(estimated, usage.input()));
+                }
+                None => {
+                    reply.usage = Usage {
+                        input_tokens: self.estimate(request),
+                        output_tokens: estimate_blocks(&reply.content),
+                        ..Usage::default()
+                    };
+                }
+            }
+            if reply.model.is_empty() {
+                reply.model.clone_from(&self.model);
+            }
+            let (input, output) = (reply.usage.input(), reply.usage.output_tokens);
+            debug!(model = %self.name, input, output, stop = ?reply.stop, "model replied");
+            Ok(reply)
+        }
+        .boxed()
+    }
+
+    fn count<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
+        future::ready(Ok(self.estimate(request))).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_config_becomes_a_model_or_an_error_without_its_key() {
+        let config = |key: &str| OpenAiConfig {
+            api_key: Some(key.into()),
+            ..OpenAiConfig::new("qwen3", "http://127.0.0.1:9/v1/")
+        };
+        let model = OpenAi::new(config("sk-hush")).unwrap();
+        assert_eq!(model.name(), "openai/qwen3");
+        assert_eq!(model.completions.path(), "/v1/chat/completions");
+        for shown in [format!("{model:?}"), format!("{:?}", config("sk-hush"))] {
+            assert!(!shown.contains("hush"), "{shown}");
+        }
+        let error = OpenAi::new(config("sk-hush\r\nx")).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Key);
+        assert!(!format!("{error:?}").contains("hush"));
+        for key in [None, Some("".into())] {
+            let config = OpenAiConfig {
+                api_key: key,
+                ..config("")
+            };
+            assert!(OpenAi::new(config).is_ok(), "a key is optional");
+        }
+    }
+}

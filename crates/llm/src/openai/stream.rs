@@ -1,0 +1,237 @@
+//! Puts a reply together from the chunks of a chat completion. Does no I/O.
+//!
+//! What differs between servers is settled here: which call a piece belongs to, ids that are
+//! missing or used twice, reasons to stop that do not fit the content.
+
+use std::collections::BTreeMap;
+
+use protocol::{Block, CallId, Stop, Usage};
+use serde::de::IgnoredAny;
+
+use crate::calls::{Ids, cuts, read_input};
+use crate::error::{ErrorKind, ModelError};
+use crate::events::DONE;
+use crate::failure;
+use crate::model::{Piece, Reply};
+use crate::openai::chunk::{CallPiece, Chunk, Delta};
+
+/// A reply so far.
+#[derive(Debug)]
+pub(crate) struct StreamState<'a> {
+    ids: Ids<'a>,
+    text: String,
+    calls: Vec<Call>,
+    model: String,
+    usage: Option<Usage>,
+    finish_reason: Option<String>,
+    is_refused: bool,
+    is_over: bool,
+}
+
+/// A call so far.
+#[derive(Debug)]
+struct Call {
+    index: Option<u64>,
+    /// As the server names it, which is not always as we do.
+    offered: Option<String>,
+    id: CallId,
+    name: String,
+    json: String,
+}
+
+impl<'a> StreamState<'a> {
+    pub(crate) fn new(ids: Ids<'a>) -> Self {
+        Self {
+            ids,
+            text: String::new(),
+            calls: Vec::new(),
+            model: String::new(),
+            usage: None,
+            finish_reason: None,
+            is_refused: false,
+            is_over: false,
+        }
+    }
+
+    /// Whether nothing more can come.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Whether the reply is whole, though figures may still come.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_over || self.finish_reason.is_some()
+    }
+
+    /// Takes the data of the next event, or the whole answer of a server that does not stream.
+    pub(crate) fn apply(
+        &mut self,
+        data: &str,
+        hear: &mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> Result<(), ModelError> {
+        if data.trim() == DONE {
+            self.is_over = true;
+            return Ok(());
+        }
+        let chunk: Chunk = serde_json::from_str(data).map_err(|error| {
+            let error = failure::clean(&error.to_string());
+            let message = format!("cannot understand a part of the reply: {error}");
+            ModelError::new(ErrorKind::Stream, message)
+        })?;
+        if let Some(error) = chunk.error {
+            return Err(failure::from_stream(&error));
+        }
+        if let Some(model) = chunk.model.filter(|model| !model.is_empty()) {
+            self.model = model;
+        }
+        // Some servers have figures in each chunk, and zeros in all but the last.
+        let usage = chunk.usage.map(|counted| counted.usage());
+        self.usage = usage.filter(|usage| usage.total() > 0).or(self.usage);
+        // One reply was asked for.
+        let choices = chunk.choices.into_iter();
+        for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {
+            self.take(choice.delta, hear);
+            let reason = choice.finish_reason.filter(|reason| !reason.is_empty());
+            self.finish_reason = reason.or(self.finish_reason.take());
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, delta: Delta, hear: &mut (dyn FnMut(Piece<'_>) + Send)) {
+        let thinking = delta.thinking();
+        if !thinking.is_empty() {
+            hear(Piece::Thinking(thinking));
+        }
+        self.is_refused |= !delta.refusal().is_empty();
+        for text in [&delta.text(), delta.refusal()] {
+            if !text.is_empty() {
+                hear(Piece::Text(text));
+                self.text.push_str(text);
+            }
+        }
+        for piece in &delta.tool_calls {
+            self.take_call(piece, hear);
+        }
+    }
+
+    fn take_call(&mut self, piece: &CallPiece, hear: &mut (dyn FnMut(Piece<'_>) + Send)) {
+        let arguments = piece.function.arguments();
+        let name = piece.function.name.as_deref().unwrap_or_default();
+        let offered = piece.id.as_deref().filter(|id| !id.is_empty());
+        let place = self.place(piece.index, offered, name);
+        let call = match place {
+            Some(place) => &mut self.calls[place],
+            None => {
+                let call = Call {
+                    index: piece.index,
+                    offered: offered.map(str::to_owned),
+                    id: self.ids.claim(offered),
+                    name: String::new(),
+                    json: String::new(),
+                };
+                self.calls.push(call);
+                self.calls.last_mut().expect("one was just added")
+            }
+        };
+        let mut tell = |call: &Call, json: &str| {
+            hear(Piece::Input {
+                call: &call.id,
+                name: &call.name,
+                json,
+            });
+        };
+        if call.name.is_empty() && !name.is_empty() {
+            name.clone_into(&mut call.name);
+            tell(call, "");
+        }
+        if !arguments.is_empty() {
+            call.json.push_str(&arguments);
+            tell(call, &arguments);
+        }
+    }
+
+    /// Which call a piece goes on with, if it does not begin one. In order of trust: the server's
+    /// index, its id, and else the call that came last. A piece with a name begins a new call
+    /// where the one it would go on with has another id, or is whole already: there are servers
+    /// that count every call as the first.
+    fn place(&self, index: Option<u64>, offered: Option<&str>, name: &str) -> Option<usize> {
+        let by_index = || {
+            let index = Some(index?);
+            self.calls.iter().rposition(|call| call.index == index)
+        };
+        let by_id = || {
+            let offered = Some(offered?);
+            let mut calls = self.calls.iter();
+            calls.rposition(|call| call.offered.as_deref() == offered)
+        };
+        let place = match (index, offered) {
+            (Some(_), _) => by_index(),
+            (None, Some(_)) => by_id().or_else(|| self.calls.len().checked_sub(1)),
+            (None, None) => self.calls.len().checked_sub(1),
+        }?;
+        let call = &self.calls[place];
+        let same_id = match (offered, call.offered.as_deref()) {
+            (Some(offered), Some(known)) => Some(offered == known),
+            _ => None,
+        };
+        let begins_another = !name.is_empty()
+            && match same_id {
+                Some(same) => !same,
+                None => !call.name.is_empty() && (call.name != name || call.is_whole()),
+            };
+        (!begins_another).then_some(place)
+    }
+
+    /// The reply, if all of it has come, and its figures, if the server gave any.
+    pub(crate) fn finish(self) -> Result<(Reply, Option<Usage>), ModelError> {
+        if !self.is_whole() {
+            let message = "cannot read the reply to its end: it broke off";
+            return Err(ModelError::new(ErrorKind::Stream, message));
+        }
+        let has_calls = !self.calls.is_empty();
+        let stop = match self.finish_reason.as_deref() {
+            _ if self.is_refused => Stop::Refusal,
+            Some("length") => Stop::MaxTokens,
+            Some("content_filter") => Stop::Refusal,
+            // Some servers say `stop` although there are calls, and `tool_calls` without any.
+            _ if has_calls => Stop::ToolUse,
+            Some("stop" | "tool_calls" | "function_call") | None => Stop::EndTurn,
+            Some(other) => Stop::Other(other.to_owned()),
+        };
+        let mut content = Vec::new();
+        if !self.text.is_empty() {
+            content.push(Block::text(self.text));
+        }
+        let mut broken_calls = BTreeMap::new();
+        let last = self.calls.len().saturating_sub(1);
+        for (place, call) in self.calls.into_iter().enumerate() {
+            let (input, reason) = read_input(&call.json, place == last && cuts(&stop));
+            if let Some(reason) = reason {
+                broken_calls.insert(call.id.clone(), reason);
+            }
+            content.push(Block::ToolUse {
+                id: call.id,
+                name: call.name,
+                input,
+            });
+        }
+        let reply = Reply {
+            content,
+            stop,
+            broken_calls,
+            usage: self.usage.unwrap_or_default(),
+            model: self.model,
+        };
+        Ok((reply, self.usage))
+    }
+}
+
+impl Call {
+    /// Whether its input can take no further piece.
+    fn is_whole(&self) -> bool {
+        serde_json::from_str::<IgnoredAny>(&self.json).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! Server-sent events: bytes in, events out. Does no I/O, so it is tested as data.
+//!
+//! Our own decoder, because the crate that was looked at (`eventsource-stream`) panics on a byte
+//! order mark, shows nothing of an event whose last blank line is missing, and looks at a long
+//! line anew for each byte that comes. Entry type: [`Decoder`].
+
+use std::str;
+
+use thiserror::Error;
+
+/// An event, without its name: every provider repeats in the data what the name says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) data: String,
+}
+
+/// Bytes that are no events.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum BadStream {
+    #[error("it is not UTF-8")]
+    Encoding,
+    #[error("one event is longer than {MOST_BYTES} bytes")]
+    TooLong,
+}
+
+/// The longest event. A reply has at most some hundred thousand tokens, in pieces.
+const MOST_BYTES: usize = 16 << 20;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    /// Bytes of lines that have not been read; those before `line` have.
+    buffer: Vec<u8>,
+    line: usize,
+    /// No line ends before this place, so that a long line is looked through only once.
+    scanned: usize,
+    /// The last line ended with a carriage return, whose line feed may be yet to come.
+    after_return: bool,
+    past_first_line: bool,
+    data: String,
+    has_data: bool,
+}
+
+impl Decoder {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        if self.line > 0 {
+            self.buffer.drain(..self.line);
+            self.scanned -= self.line;
+            self.line = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next event that is whole, if there is one.
+    pub(crate) fn next(&mut self) -> Result<Option<Event>, BadStream> {
+        while let Some(end) = self.end_of_line() {
+            let line = self.line..end;
+            self.line = end + 1;
+            self.scanned = self.line;
+            self.after_return = self.buffer[end] == b'\r';
+            if line.is_empty() {
+                if let Some(event) = self.take() {
+                    return Ok(Some(event));
+                }
+            } else {
+                // Taken out of `self` for the time of the call; given back unchanged.
+                let buffer = std::mem::take(&mut self.buffer);
+                let read = self.read_line(&buffer[line]);
+                self.buffer = buffer;
+                read?;
+            }
+        }
+        match self.buffer.len() - self.line > MOST_BYTES {
+            true => Err(BadStream::TooLong),
+            false => Ok(None),
+        }
+    }
+
+    /// What is left when the stream has ended: an event without its last blank line, if the
+    /// server forgot that, or part of one, if the stream was cut.
+    pub(crate) fn finish(mut self) -> Result<Option<Event>, BadStream> {
+        let rest = self.buffer.split_off(self.line);
+        if !rest.is_empty() {
+            self.read_line(&rest)?;
+        }
+        Ok(self.take())
+    }
+
+    /// Where the line ends that begins at `self.line`, if it does: at a line feed, or a carriage
+    /// return with or without one.
+    fn end_of_line(&mut self) -> Option<usize> {
+        if self.after_return && self.line < self.buffer.len() {
+            self.after_return = false;
+            if self.buffer[self.line] == b'\n' {
+                self.line += 1;
+                self.scanned = self.line;
+            }
+        }
+        let found = self.buffer[self.scanned..]
+            .iter()
+            .position(|byte| matches!(byte, b'\n' | b'\r'));
+        match found {
+            Some(place) => Some(self.scanned + place),
+            None => {
+                self.scanned = self.buffer.len();
+                None
+            }
+        }
+    }
+
+    fn read_line(&mut self, line: &[u8]) -> Result<(), BadStream> {
+        let line = match self.past_first_line {
+            true => line,
+            false => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line),
+        };
+        self.past_first_line = true;
+        let line = str::from_utf8(line).map_err(|_| BadStream::Encoding)?;
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        // A comment is a line with an empty field; other fields are of no use to us.
+        if field == "data" {
+            if self.has_data {
+                self.data.push('\n');
+            }
+            self.data.push_str(value.strip_prefix(' ').unwrap_or(value));
+            self.has_data = true;
+            if self.data.len() > MOST_BYTES {
+                return Err(BadStream::TooLong);
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self) -> Option<Event> {
+        let data = std::mem::take(&mut self.data);
+        std::mem::take(&mut self.has_data).then_some(Event { data })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// All events of a stream that comes in the given chunks, the one after its end included.
+    fn decode<'a>(
+        chunks: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<(Vec<String>, Option<String>), BadStream> {
+        let mut decoder = Decoder::default();
+        let mut events = Vec::new();
+        for chunk in chunks {
+            decoder.push(chunk);
+            while let Some(event) = decoder.next()? {
+                events.push(event.data);
+            }
+        }
+        Ok((events, decoder.finish()?.map(|event| event.data)))
+    }
+
+    fn check(stream: &str, events: &[&str], rest: Option<&str>) {
+        let expected = Ok((
+            events
+                .iter()
+                .copied()
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
+            rest.map(str::to_owned),
+        ));
+        assert_eq!(decode([stream.as_bytes()]), expected, "{stream:?} whole");
+        let bytes = stream.as_bytes().chunks(1);
+        assert_eq!(decode(bytes), expected, "{stream:?} byte by byte");
+    }
+
+    #[test]
+    fn streams_as_servers_send_them() {
+        check("", &[], None);
+        check("event: a\ndata: 1\n\ndata: 2\n\n", &["1", "2"], None);
+        check("data: 1\r\n\r\ndata: 2\r\n\r\n", &["1", "2"], None);
+        check("data: 1\r\rdata: 2\r\r", &["1", "2"], None);
+        check("\u{feff}data: 1\n\n", &["1"], None);
+        check("data: \u{feff}1\n\n", &["\u{feff}1"], None);
+        check(": keep-alive\n\n:\n\ndata: 1\n\n", &["1"], None);
+        check("data:1\ndata: 2\ndata:  3\n\n", &["1\n2\n 3"], None);
+        check("data\n\n", &[""], None);
+        check("data:\ndata:\n\n", &["\n"], None);
+        check("\n\n\ndata: 1\n\n\n\n", &["1"], None);
+        check(
+            "garbage\nid: 3\nretry: 9\nDATA: no\ndata: 1\n\n",
+            &["1"],
+            None,
+        );
+        check("data: é\u{1f980}\n\n", &["é\u{1f980}"], None);
+    }
+
+    #[test]
+    fn streams_that_end_early() {
+        check("data: 1\n\ndata: [DONE]", &["1"], Some("[DONE]"));
+        check("data: 1\n\ndata: [DONE]\n", &["1"], Some("[DONE]"));
+        check("data: [DONE]\r\n", &[], Some("[DONE]"));
+        check("data: 1\n\nevent: x", &["1"], None);
+        check("data: 1\n\n: comm", &["1"], None);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_an_error() {
+        for bytes in [&b"data: \xff\n\n"[..], b"\xc3\n", b"data: 1\n\n\x80\n"] {
+            assert_eq!(decode([bytes]), Err(BadStream::Encoding));
+            assert_eq!(decode(bytes.chunks(1)), Err(BadStream::Encoding));
+        }
+        assert_eq!(decode([&b"data: \xc3"[..]]), Err(BadStream::Encoding));
+    }
+
+    #[test]
+    fn an_event_has_a_limit() {
+        let long = vec![b'a'; MOST_BYTES + 1];
+        assert_eq!(decode([&long[..]]), Err(BadStream::TooLong));
+        let line = [b"data: ", &[b'a'; 1 << 20][..], b"\n"].concat();
+        let lines = std::iter::repeat_n(&line[..], 20);
+        assert_eq!(decode(lines), Err(BadStream::TooLong));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_events_or_an_error(chunks: Vec<Vec<u8>>) {
+            let whole = decode([&chunks.concat()[..]]);
+            let split = decode(chunks.iter().map(|chunk| &chunk[..]));
+            prop_assert_eq!(whole, split);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! How the tests ask: clients for a server, a request, and all that is heard.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use llm::script::{ScriptedCall, ScriptedReply};
+use llm::{
+    Anthropic, AnthropicConfig, Model, ModelError, OpenAi, OpenAiConfig, Piece, Reply, Request,
+};
+use protocol::{Block, Message, Role, ToolDefinition, Usage};
+use serde_json::json;
+use testkit::ModelServer;
+
+pub(crate) const KEY: &str = "sk-test-hushhush-0123456789";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Client {
+    Anthropic,
+    OpenAi,
+}
+
+pub(crate) const BOTH: [Client; 2] = [Client::Anthropic, Client::OpenAi];
+
+pub(crate) fn anthropic_config(base_url: String) -> AnthropicConfig {
+    AnthropicConfig {
+        base_url,
+        ..AnthropicConfig::new("claude-test", KEY.into())
+    }
+}
+
+pub(crate) fn openai_config(base_url: String) -> OpenAiConfig {
+    OpenAiConfig {
+        api_key: Some(KEY.into()),
+        ..OpenAiConfig::new("qwen-test", base_url)
+    }
+}
+
+impl Client {
+    pub(crate) fn of(self, server: &ModelServer) -> Arc<dyn Model> {
+        self.at(server.base_url())
+    }
+
+    pub(crate) fn at(self, base_url: String) -> Arc<dyn Model> {
+        match self {
+            Self::Anthropic => Arc::new(Anthropic::new(anthropic_config(base_url)).unwrap()),
+            Self::OpenAi => Arc::new(OpenAi::new(openai_config(base_url)).unwrap()),
+        }
+    }
+
+    /// One that waits no longer than this for the next byte.
+    pub(crate) fn hasty(self, server: &ModelServer, silence_limit: Duration) -> Arc<dyn Model> {
+        let base_url = server.base_url();
+        match self {
+            Self::Anthropic => Arc::new(
+                Anthropic::new(AnthropicConfig {
+                    silence_limit,
+                    ..anthropic_config(base_url)
+                })
+                .unwrap(),
+            ),
+            Self::OpenAi => Arc::new(
+                OpenAi::new(OpenAiConfig {
+                    silence_limit,
+                    ..openai_config(base_url)
+                })
+                .unwrap(),
+            ),
+        }
+    }
+}
+
+/// A [`Piece`] to keep.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Heard {
+    Text(String),
+    Thinking(String),
+    Input {
+        name: String,
+        json: String,
+    },
+    Retrying {
+        attempt: u32,
+        wait: Duration,
+        reason: ModelError,
+    },
+}
+
+impl From<Piece<'_>> for Heard {
+    fn from(piece: Piece<'_>) -> Self {
+        match piece {
+            Piece::Text(text) => Self::Text(text.to_owned()),
+            Piece::Thinking(text) => Self::Thinking(text.to_owned()),
+            Piece::Input { name, json, .. } => Self::Input {
+                name: name.to_owned(),
+                json: json.to_owned(),
+            },
+            Piece::Retrying {
+                attempt,
+                wait,
+                reason,
+            } => Self::Retrying {
+                attempt,
+                wait,
+                reason: reason.clone(),
+            },
+        }
+    }
+}
+
+/// All text that was heard, of the last try only.
+pub(crate) fn text_of(heard: &[Heard]) -> String {
+    pieces_of(heard, |piece| match piece {
+        Heard::Text(text) => Some(text),
+        _ => None,
+    })
+}
+
+pub(crate) fn thinking_of(heard: &[Heard]) -> String {
+    pieces_of(heard, |piece| match piece {
+        Heard::Thinking(text) => Some(text),
+        _ => None,
+    })
+}
+
+fn pieces_of(heard: &[Heard], pick: impl Fn(&Heard) -> Option<&String>) -> String {
+    let is_retry = |piece: &Heard| matches!(piece, Heard::Retrying { .. });
+    let begin = heard
+        .iter()
+        .rposition(is_retry)
+        .map_or(0, |place| place + 1);
+    heard[begin..]
+        .iter()
+        .filter_map(pick)
+        .map(String::as_str)
+        .collect()
+}
+
+/// A request that owns what it is made of.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) system: Vec<String>,
+    pub(crate) tools: Vec<ToolDefinition>,
+    pub(crate) messages: Vec<Arc<Message>>,
+    pub(crate) max_tokens: u32,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self {
+            system: vec!["You work.".to_owned(), "In a sandbox.".to_owned()],
+            tools: vec![tool("bash"), tool("read_file")],
+            messages: vec![user([Block::text("go")])],
+            max_tokens: 4096,
+        }
+    }
+}
+
+impl Asked {
+    pub(crate) fn request(&self) -> Request<'_> {
+        Request {
+            system: &self.system,
+            tools: &self.tools,
+            messages: &self.messages,
+            max_tokens: self.max_tokens,
+        }
+    }
+
+    pub(crate) fn with(mut self, messages: impl IntoIterator<Item = Arc<Message>>) -> Self {
+        self.messages.extend(messages);
+        self
+    }
+
+    pub(crate) async fn ask(&self, model: &dyn Model) -> (Result<Reply, ModelError>, Vec<Heard>) {
+        let mut heard = Vec::new();
+        let mut hear = |piece: Piece<'_>| heard.push(Heard::from(piece));
+        let reply = model.reply(self.request(), &mut hear).await;
+        (reply, heard)
+    }
+}
+
+/// The plainest request.
+pub(crate) async fn ask(model: &dyn Model) -> Result<Reply, ModelError> {
+    Asked::default().ask(model).await.0
+}
+
+pub(crate) fn tool(name: &str) -> ToolDefinition {
+    ToolDefinition {
+        name: name.to_owned(),
+        description: format!("does {name}"),
+        input_schema: json!({"type": "object", "properties": {"x": {"type": "string"}}}),
+    }
+}
+
+pub(crate) fn user(content: impl Into<Vec<Block>>) -> Arc<Message> {
+    Arc::new(Message {
+        role: Role::User,
+        content: content.into(),
+    })
+}
+
+pub(crate) fn assistant(content: impl Into<Vec<Block>>) -> Arc<Message> {
+    Arc::new(Message {
+        role: Role::Assistant,
+        content: content.into(),
+    })
+}
+
+/// A message with a result for each call of a reply.
+pub(crate) fn results_of(reply: &Reply) -> Arc<Message> {
+    let results: Vec<_> = reply
+        .content
+        .iter()
+        .filter_map(|block| match block {
+            Block::ToolUse { id, .. } => Some(Block::ToolResult {
+                tool_use_id: id.clone(),
+                content: vec![Block::text("done")],
+                is_error: false,
+            }),
+            _ => None,
+        })
+        .collect();
+    user(results)
+}
+
+/// Thinking, text and two calls, with letters that are more than a byte and JSON that is escaped.
+pub(crate) fn rich() -> ScriptedReply {
+    let call = |tool: &str, input| ScriptedCall {
+        tool: tool.to_owned(),
+        input,
+        raw: None,
+    };
+    ScriptedReply {
+        thinking: Some("First, \u{1f914} a look;\n  \"then\" more…\u{2028} ".to_owned()),
+        text: Some("I look — at\n`größe` first.".to_owned()),
+        calls: vec![
+            call(
+                "bash",
+                json!({"x": "echo \"ü\" \\\n | wc", "deep": [1, {"y": null}]}),
+            ),
+            call("read_file", json!({})),
+        ],
+        usage: Some(Usage {
+            input_tokens: 11,
+            cache_creation_input_tokens: 0,
+            cache_read_input_tokens: 2000,
+            output_tokens: 77,
+        }),
+        ..ScriptedReply::default()
+    }
+}
+
+/// What a reply to [`rich`] has to have in it, whatever the ids.
+pub(crate) fn assert_rich(client: Client, reply: &Reply) {
+    let script = rich();
+    let mut content = reply.content.iter();
+    if client == Client::Anthropic {
+        let Some(Block::Thinking { thinking, .. }) = content.next() else {
+            panic!("no thinking: {reply:?}");
+        };
+        assert_eq!(Some(thinking), script.thinking.as_ref());
+    }
+    let text = content.next().and_then(Block::as_text).map(str::to_owned);
+    assert_eq!(text, script.text);
+    let mut ids = Vec::new();
+    for expected in &script.calls {
+        let Some(Block::ToolUse { id, name, input }) = content.next() else {
+            panic!("no call of {}: {reply:?}", expected.tool);
+        };
+        assert_eq!((name, input), (&expected.tool, &expected.input));
+        ids.push(id);
+    }
+    assert_ne!(ids[0], ids[1]);
+    assert_eq!(content.next(), None);
+    assert!(reply.broken_calls.is_empty(), "{reply:?}");
+    assert_eq!(reply.stop, protocol::Stop::ToolUse);
+}

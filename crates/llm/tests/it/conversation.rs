@@ -1,0 +1,221 @@
+//! What goes back to the provider. The server holds each request against the provider's rules.
+
+use std::sync::Arc;
+
+use llm::script::ScriptedReply;
+use llm::{Anthropic, AnthropicConfig};
+use protocol::{Block, Image, Message, Stop};
+use serde_json::{Value, json};
+use testkit::{Answer, ModelServer, RawChunk};
+
+use crate::ask::{Asked, Client, anthropic_config, ask, assistant, results_of, rich, user};
+
+#[tokio::test]
+async fn thinking_goes_back_byte_for_byte() {
+    let server = ModelServer::start([rich(), rich(), ScriptedReply::text("done")]);
+    let config = AnthropicConfig {
+        thinking_budget: Some(2048),
+        ..anthropic_config(server.base_url())
+    };
+    let model = Anthropic::new(config).unwrap();
+    let mut asked = Asked::default();
+    for _ in 0..2 {
+        let reply = asked.ask(&model).await.0.unwrap();
+        asked = asked.with([assistant(reply.content.clone()), results_of(&reply)]);
+    }
+    asked.ask(&model).await.0.unwrap();
+    let [first, _, third] = server.finish().try_into().unwrap();
+    let thinking = json!({"type": "enabled", "budget_tokens": 2048});
+    assert_eq!(first.json()["thinking"], thinking);
+    let sent = &third.json()["messages"];
+    for place in [1, 3] {
+        let block = &sent[place]["content"][0];
+        assert_eq!(block["thinking"].as_str(), rich().thinking.as_deref());
+    }
+}
+
+#[tokio::test]
+async fn blocks_that_only_the_provider_reads_go_back_as_they_came() {
+    let blocks = [
+        json!({"type": "redacted_thinking", "data": "b3BhcXVl+/=="}),
+        json!({"type": "server_tool_use", "id": "srv_1", "name": "web", "input": {"q": [1]}}),
+        json!({"type": "text", "text": "found", "citations": [{"type": "x", "y": null}]}),
+    ];
+    let mut events = vec![json!({"type": "message_start", "message": {"model": "m"}})];
+    for (index, block) in blocks.iter().enumerate() {
+        let begin = json!({"type": "content_block_start", "index": index, "content_block": block});
+        events.push(begin);
+        events.push(json!({"type": "content_block_stop", "index": index}));
+    }
+    events.push(json!({"type": "message_delta", "delta": {"stop_reason": "pause_turn"}}));
+    events.push(json!({"type": "message_stop"}));
+    let stream: String = events
+        .iter()
+        .map(|event| format!("data: {event}\n\n"))
+        .collect();
+    let server = ModelServer::start([
+        Answer::raw([RawChunk::bytes(stream)]),
+        ScriptedReply::text("on").into(),
+    ]);
+    let model = Client::Anthropic.of(&server);
+    let reply = ask(&*model).await.unwrap();
+    assert_eq!(reply.stop, Stop::PauseTurn);
+    // A paused reply goes back as the last message, and is gone on with.
+    Asked::default()
+        .with([assistant(reply.content)])
+        .ask(&*model)
+        .await
+        .0
+        .unwrap();
+    let sent = server.finish()[1].json();
+    assert_eq!(sent["messages"][1]["content"], json!(blocks));
+}
+
+fn picture() -> Block {
+    Block::Image {
+        source: Image::Base64 {
+            media_type: "image/png".to_owned(),
+            data: "iVBORw0KGgo=".to_owned(),
+        },
+    }
+}
+
+/// Two calls, one answered with a picture, one with an error.
+fn looked() -> [Arc<Message>; 2] {
+    let call = |id: &str| Block::ToolUse {
+        id: id.into(),
+        name: "bash".to_owned(),
+        input: json!({"x": "y"}),
+    };
+    let result = |id: &str, content: Vec<Block>, is_error| Block::ToolResult {
+        tool_use_id: id.into(),
+        content,
+        is_error,
+    };
+    [
+        assistant([Block::text("two looks"), call("c1"), call("c2")]),
+        user([
+            result("c1", vec![Block::text("a picture:"), picture()], false),
+            result("c2", vec![Block::text("no such file")], true),
+            Block::text("and now?"),
+        ]),
+    ]
+}
+
+#[tokio::test]
+async fn results_with_pictures_and_errors() {
+    let asked = Asked::default().with(looked());
+    let server = ModelServer::start(ScriptedReply::text("nice"));
+    asked.ask(&*Client::Anthropic.of(&server)).await.0.unwrap();
+    let sent = server.finish()[0].json();
+    let results = &sent["messages"][2]["content"];
+    assert_eq!(results[0]["content"][1]["source"]["data"], "iVBORw0KGgo=");
+    assert_eq!(
+        (&results[0]["is_error"], &results[1]["is_error"]),
+        (&Value::Null, &json!(true))
+    );
+
+    let server = ModelServer::start(ScriptedReply::text("nice"));
+    asked.ask(&*Client::OpenAi.of(&server)).await.0.unwrap();
+    let sent = server.finish()[0].json();
+    let messages = sent["messages"].as_array().unwrap();
+    let roles: Vec<_> = messages
+        .iter()
+        .map(|message| message["role"].as_str().unwrap())
+        .collect();
+    assert_eq!(roles[..5], ["system", "user", "assistant", "tool", "tool"]);
+    assert!(roles[5..].iter().all(|role| *role == "user"), "{roles:?}");
+    assert_eq!(messages[3]["tool_call_id"], "c1");
+    assert!(messages[4]["content"].to_string().contains("no such file"));
+    let rest = Value::from(messages[5..].to_vec()).to_string();
+    assert!(
+        rest.contains("data:image/png;base64,iVBORw0KGgo="),
+        "{rest}"
+    );
+    assert!(rest.contains("and now?"), "{rest}");
+    let system = messages[0]["content"].to_string();
+    assert!(system.contains("You work.") && system.contains("In a sandbox."));
+}
+
+#[tokio::test]
+async fn broken_and_thoughtful_replies_can_be_sent_back() {
+    // What one provider said goes on with the other.
+    for (before, after) in [
+        (Client::Anthropic, Client::OpenAi),
+        (Client::OpenAi, Client::Anthropic),
+        (Client::OpenAi, Client::OpenAi),
+    ] {
+        let mut broken = rich();
+        broken.calls[0].raw = Some("{\"x\": ".to_owned());
+        let server = ModelServer::start([broken, ScriptedReply::text("on")]);
+        let reply = ask(&*before.of(&server)).await.unwrap();
+        assert_eq!(reply.broken_calls.len(), 1);
+        let asked = Asked::default().with([assistant(reply.content.clone()), results_of(&reply)]);
+        asked.ask(&*after.of(&server)).await.0.unwrap();
+        server.finish();
+    }
+}
+
+/// Where the marks of the prompt cache are, as paths.
+fn marks(value: &Value, path: &str) -> Vec<String> {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(name, field)| match name.as_str() {
+                "cache_control" => vec![path.to_owned()],
+                _ => marks(field, &format!("{path}/{name}")),
+            })
+            .collect(),
+        Value::Array(elements) => elements
+            .iter()
+            .enumerate()
+            .flat_map(|(place, element)| marks(element, &format!("{path}/{place}")))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn cache_marks_move_with_the_conversation() {
+    let server = ModelServer::start([(); 3].map(|()| rich()));
+    let model = Client::Anthropic.of(&server);
+    let mut asked = Asked::default();
+    for _ in 0..3 {
+        let reply = asked.ask(&*model).await.0.unwrap();
+        asked = asked.with([assistant(reply.content.clone()), results_of(&reply)]);
+    }
+    let requests = server.finish();
+    let found = |request: usize| marks(&requests[request].json(), "");
+    let stable = ["/tools/1", "/system/1"];
+    assert_eq!(found(0), [stable[0], stable[1], "/messages/0/content/0"]);
+    assert_eq!(
+        found(1),
+        [
+            stable[0],
+            stable[1],
+            "/messages/0/content/0",
+            "/messages/2/content/1"
+        ]
+    );
+    assert_eq!(
+        found(2),
+        [
+            stable[0],
+            stable[1],
+            "/messages/2/content/1",
+            "/messages/4/content/1"
+        ],
+        "the mark of the request before is still there"
+    );
+    // The prefix up to the older mark has not changed by a byte but for the marks.
+    let text = |request: usize| {
+        let body = String::from_utf8(requests[request].body.to_vec()).unwrap();
+        body.replace(",\"cache_control\":{\"type\":\"ephemeral\"}", "")
+    };
+    let before = text(1);
+    let shared = before.trim_end_matches(['}', ']']);
+    assert!(
+        text(2).starts_with(shared),
+        "a changed prefix loses the cache"
+    );
+}

@@ -1,0 +1,222 @@
+//! Whole replies: every stop reason, every kind of content, usage, counts.
+
+use llm::script::{ScriptedCall, ScriptedReply};
+use llm::{Model, OpenAi};
+use protocol::{Block, Stop, Usage};
+use serde_json::{Value, json};
+use testkit::{ModelServer, Settings};
+
+use crate::ask::{
+    Asked, BOTH, Client, Heard, KEY, ask, assert_rich, openai_config, rich, text_of, thinking_of,
+};
+
+#[tokio::test]
+async fn a_rich_reply_comes_whole_and_in_pieces() {
+    for client in BOTH {
+        let server = ModelServer::start(rich());
+        let (reply, heard) = Asked::default().ask(&*client.of(&server)).await;
+        let reply = reply.unwrap();
+        assert_rich(client, &reply);
+        assert_eq!(text_of(&heard), rich().text.unwrap());
+        assert_eq!(thinking_of(&heard), rich().thinking.unwrap());
+        let pieces = |piece: &&Heard| matches!(piece, Heard::Text(_));
+        assert!(heard.iter().filter(pieces).count() > 1, "{heard:?}");
+        let inputs: Vec<_> = heard
+            .iter()
+            .filter_map(|piece| match piece {
+                Heard::Input { name, json } if name == "bash" => Some(json.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(inputs[0], "", "the call is told of when it begins");
+        let input: Value = serde_json::from_str(&inputs.concat()).unwrap();
+        assert_eq!(input, rich().calls[0].input);
+        let begun = Heard::Input {
+            name: "read_file".to_owned(),
+            json: String::new(),
+        };
+        assert!(heard.contains(&begun));
+        server.finish();
+    }
+}
+
+#[tokio::test]
+async fn usage_and_the_model_are_the_providers() {
+    let server = ModelServer::start(rich());
+    let reply = ask(&*Client::Anthropic.of(&server)).await.unwrap();
+    assert_eq!(Some(reply.usage), rich().usage);
+    assert_eq!(reply.model, "claude-test");
+
+    let server = ModelServer::start(rich());
+    let reply = ask(&*Client::OpenAi.of(&server)).await.unwrap();
+    assert_eq!(
+        reply.usage,
+        Usage {
+            input_tokens: 11,
+            cache_read_input_tokens: 2000,
+            cache_creation_input_tokens: 0,
+            output_tokens: 77,
+        }
+    );
+    assert_eq!(reply.model, "qwen-test");
+}
+
+#[tokio::test]
+async fn every_stop_reason_is_understood() {
+    for (client, reason, expected) in [
+        (Client::Anthropic, "end_turn", Stop::EndTurn),
+        (Client::Anthropic, "tool_use", Stop::ToolUse),
+        (Client::Anthropic, "max_tokens", Stop::MaxTokens),
+        (Client::Anthropic, "stop_sequence", Stop::StopSequence),
+        (Client::Anthropic, "pause_turn", Stop::PauseTurn),
+        (Client::Anthropic, "refusal", Stop::Refusal),
+        (
+            Client::Anthropic,
+            "model_context_window_exceeded",
+            Stop::ModelContextWindowExceeded,
+        ),
+        (
+            Client::Anthropic,
+            "brand_new",
+            Stop::Other("brand_new".to_owned()),
+        ),
+        (Client::OpenAi, "end_turn", Stop::EndTurn),
+        (Client::OpenAi, "max_tokens", Stop::MaxTokens),
+        (Client::OpenAi, "refusal", Stop::Refusal),
+        (
+            Client::OpenAi,
+            "brand_new",
+            Stop::Other("brand_new".to_owned()),
+        ),
+    ] {
+        let mut reply = ScriptedReply::text("so far");
+        reply.stop = Some(reason.to_owned());
+        let server = ModelServer::start(reply);
+        let reply = ask(&*client.of(&server)).await.unwrap();
+        assert_eq!(reply.stop, expected, "{client:?}");
+        assert_eq!(reply.content, [Block::text("so far")]);
+    }
+}
+
+/// A reply with one call whose input is this text.
+fn raw_call(raw: &str, stop: Option<&str>) -> ScriptedReply {
+    ScriptedReply {
+        text: Some("now".to_owned()),
+        calls: vec![ScriptedCall {
+            tool: "bash".to_owned(),
+            input: Value::Null,
+            raw: Some(raw.to_owned()),
+        }],
+        stop: stop.map(str::to_owned),
+        ..ScriptedReply::default()
+    }
+}
+
+#[tokio::test]
+async fn inputs_that_cannot_be_run_are_marked() {
+    for client in BOTH {
+        for (raw, stop, expected, is_broken) in [
+            (r#"{"x": "ls"}"#, None, json!({"x": "ls"}), false),
+            ("", None, json!({}), false),
+            (r#"{"x": "l"#, Some("max_tokens"), json!({}), true),
+            ("", Some("max_tokens"), json!({}), true),
+            (r#"{"x": "#, None, json!({"unparsed": r#"{"x": "#}), true),
+            ("[1, 2]", None, json!({"unparsed": "[1, 2]"}), true),
+            ("\"ls\"", None, json!({"unparsed": "\"ls\""}), true),
+            ("ls -la", None, json!({"unparsed": "ls -la"}), true),
+        ] {
+            let server = ModelServer::start(raw_call(raw, stop));
+            let reply = ask(&*client.of(&server)).await.unwrap();
+            let Some(Block::ToolUse { id, input, .. }) = reply.content.last() else {
+                panic!("no call: {reply:?}");
+            };
+            assert_eq!(*input, expected, "{client:?} {raw}");
+            let broken: Vec<_> = reply.broken_calls.keys().collect();
+            assert_eq!(
+                broken,
+                if is_broken { vec![id] } else { vec![] },
+                "{client:?} {raw}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn base_urls_work_in_all_their_forms() {
+    for client in BOTH {
+        let server = ModelServer::start([ScriptedReply::text("a"), ScriptedReply::text("b")]);
+        for suffix in ["/", "/v1/"] {
+            let model = client.at(format!("{}{suffix}", server.base_url()));
+            ask(&*model).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn keys_go_where_the_provider_looks_and_only_if_there_is_one() {
+    let server = ModelServer::start([(); 3].map(|()| ScriptedReply::text("hi")));
+    ask(&*Client::Anthropic.of(&server)).await.unwrap();
+    ask(&*Client::OpenAi.of(&server)).await.unwrap();
+    let mut config = openai_config(server.base_url());
+    config.api_key = None;
+    ask(&OpenAi::new(config).unwrap()).await.unwrap();
+    let [first, second, third] = server.finish().try_into().unwrap();
+    assert_eq!(first.header("x-api-key"), Some(KEY));
+    assert_eq!(first.header("anthropic-version"), Some("2023-06-01"));
+    assert_eq!(
+        second.header("authorization"),
+        Some(format!("Bearer {KEY}").as_str())
+    );
+    assert_eq!(third.header("authorization"), None);
+}
+
+#[tokio::test]
+async fn tokens_are_counted_there_or_estimated_here() {
+    let asked = Asked::default();
+    let none: [ScriptedReply; 0] = [];
+    let server = ModelServer::start(none.clone());
+    let model = Client::Anthropic.of(&server);
+    assert_eq!(model.count(asked.request()).await.unwrap(), 1234);
+    assert_eq!((server.token_counts(), server.request_count()), (1, 0));
+
+    for status in [404, 429, 500] {
+        let settings = Settings {
+            count: Err(status),
+            ..Settings::default()
+        };
+        let server = ModelServer::start_with(none.clone(), settings);
+        let count = Client::Anthropic
+            .of(&server)
+            .count(asked.request())
+            .await
+            .unwrap();
+        assert!((10..1000).contains(&count), "{status}: {count}");
+        assert_eq!(server.token_counts(), 1);
+    }
+
+    let server = ModelServer::start(none);
+    let count = Client::OpenAi
+        .of(&server)
+        .count(asked.request())
+        .await
+        .unwrap();
+    assert!((10..1000).contains(&count), "{count}");
+}
+
+#[tokio::test]
+async fn a_client_that_is_dropped_hangs_up() {
+    for client in BOTH {
+        let gate = testkit::Gate::new();
+        let held = testkit::Answer::reply(rich()).hold(4, &gate);
+        let server = ModelServer::start([held, ScriptedReply::text("next").into()]);
+        let model = client.of(&server);
+        let asked = Asked::default();
+        tokio::select! {
+            _ = asked.ask(&*model) => panic!("the reply is held"),
+            () = gate.reached() => {}
+        }
+        server.hung_up(1).await;
+        let reply = ask(&*model).await.unwrap();
+        assert_eq!(reply.content, [Block::text("next")]);
+    }
+}

@@ -1,0 +1,112 @@
+//! A process of its own for the tests, to be killed, locked out and starved of disk space.
+//!
+//! `appender append|hold|fill FOLDER SESSION`: says on standard output what was acknowledged.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use protocol::{Block, EventKind, SessionId};
+use store::{Journal, Store, StoreError};
+
+type Failure = Box<dyn std::error::Error>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["append", folder, session] => append(folder, session).await,
+        ["hold", folder, session] => hold(folder, session).await,
+        ["fill", folder, session] => fill(folder, session).await,
+        _ => Err("appender append|hold|fill FOLDER SESSION".into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = say(&format!("failed: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Appends until it is killed.
+async fn append(folder: &str, session: &str) -> Result<(), Failure> {
+    let store = Store::open(Path::new(folder)).await?;
+    let mut journal = take(&store, session).await?;
+    loop {
+        let kind = noted(&journal, 1000);
+        let event = journal.append(Timestamp::now(), kind).await?;
+        say(&event.seq.unwrap_or_default().to_string())?;
+    }
+}
+
+/// Keeps others from writing until its standard input ends.
+async fn hold(folder: &str, session: &str) -> Result<(), Failure> {
+    let store = Store::open(Path::new(folder)).await?;
+    let _journal = take(&store, session).await?;
+    say("held")?;
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+/// Appends until files cannot grow; then lets them grow again and appends once more.
+async fn fill(folder: &str, session: &str) -> Result<(), Failure> {
+    let store = Store::open(Path::new(folder)).await?;
+    let mut journal = take(&store, session).await?;
+    let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE)?;
+    setrlimit(Resource::RLIMIT_FSIZE, 256 << 10, hard)?;
+    loop {
+        let kind = noted(&journal, 5000);
+        match journal.append(Timestamp::now(), kind).await {
+            Ok(event) => say(&event.seq.unwrap_or_default().to_string())?,
+            Err(error) => {
+                say(&format!("full: {error}"))?;
+                break;
+            }
+        }
+    }
+    setrlimit(Resource::RLIMIT_FSIZE, hard, hard)?;
+    let kind = noted(&journal, 1);
+    let event = journal.append(Timestamp::now(), kind).await?;
+    say(&event.seq.unwrap_or_default().to_string())?;
+    Ok(())
+}
+
+async fn take(store: &Store, session: &str) -> Result<Journal, Failure> {
+    let session: SessionId = session.parse()?;
+    match store.claim(&session).await {
+        Ok((journal, _)) => Ok(journal),
+        Err(StoreError::Unknown(_)) => {
+            let mut journal = store.begin(session).await?;
+            let start = EventKind::SessionStarted {
+                release: "test".into(),
+                workspace: "/w".into(),
+                model: "m".into(),
+                forked_from: None,
+            };
+            journal.append(Timestamp::now(), start).await?;
+            Ok(journal)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Goes to the index of words as well.
+fn noted(journal: &Journal, length: usize) -> EventKind {
+    EventKind::TurnStarted {
+        turn: 1,
+        prompt: vec![Block::text(format!(
+            "words of {} {}",
+            journal.session(),
+            "x".repeat(length)
+        ))],
+    }
+}
+
+fn say(line: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}

@@ -1,0 +1,214 @@
+//! Contents of files, by their hash.
+//!
+//! A content that no checkpoint holds is not removed at once: another process may have put it, or
+//! have been told that it is there, and be about to save a checkpoint with it. So every asking is
+//! noted, and only what nobody has asked for in a while goes. Should it go too early all the same,
+//! saving the checkpoint fails; a checkpoint is never without a content.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use sqlx::SqliteConnection;
+
+use super::Hash;
+use crate::database::carry_out;
+use crate::error::StoreError;
+use crate::rows::{nanoseconds, signed};
+use crate::store::Store;
+
+/// Time to get from asking for contents to having saved the checkpoint.
+const GRACE: Duration = Duration::from_secs(10 * 60);
+
+// Hashes come as a JSON list of hexadecimal numbers: one statement for any number of them. Rows
+// are what costs, so those are asked for that are few.
+const MISSING: &str = "
+    SELECT unhex(value) FROM json_each(?1)
+    WHERE NOT EXISTS (SELECT 1 FROM contents WHERE hash = unhex(value))";
+
+// Not each time: that would write a row for every file at every checkpoint.
+const WANT: &str = "
+    UPDATE contents SET wanted = ?2
+    WHERE hash IN (SELECT unhex(value) FROM json_each(?1)) AND wanted < ?3";
+
+const PUT: &str = "
+    INSERT INTO contents (hash, size, runs, wanted) VALUES (?1, ?2, 0, ?3)
+    ON CONFLICT (hash) DO NOTHING RETURNING number";
+
+const PUT_BYTES: &str = "INSERT INTO bytes (content, bytes) VALUES (?1, ?2)";
+
+const READ: &str = "
+    SELECT b.bytes FROM contents c JOIN bytes b ON b.content = c.number WHERE c.hash = ?1";
+
+const CHANGE_RUNS: &str = "
+    UPDATE contents SET runs = runs + ?2
+    WHERE hash IN (SELECT unhex(value) FROM json_each(?1))";
+
+const FORGET_RUNS: &str = "UPDATE contents SET runs = 0 WHERE runs <> 0";
+
+const SWEEP: &str = "
+    DELETE FROM bytes WHERE content IN
+        (SELECT number FROM contents WHERE runs = 0 AND wanted < ?1);
+    DELETE FROM contents WHERE runs = 0 AND wanted < ?1";
+
+const ASK: &str = "look for contents";
+const STORE: &str = "store contents";
+
+impl Store {
+    /// Which of these contents are not in the store. The others stay for the next minutes, so
+    /// that a checkpoint can be saved with them.
+    pub async fn missing(&self, contents: &[Hash]) -> Result<HashSet<Hash>, StoreError> {
+        let hashes = hexadecimal(contents);
+        let store = self.clone();
+        let missing = carry_out(ASK, async move {
+            let mut transaction = store.checkpoints_db().await?.begin(ASK).await?;
+            let missing = ask(transaction.connection(), &hashes).await;
+            transaction
+                .end(missing.map_err(StoreError::database(ASK)))
+                .await
+        });
+        let hashes = missing.await?.into_iter().filter_map(|hash| hash.try_into().ok());
+        Ok(hashes.map(Hash).collect())
+    }
+
+    /// Stores contents that are not there yet. Their hashes are believed here, and checked when
+    /// the contents are read.
+    pub async fn put_contents(&self, contents: Vec<(Hash, Vec<u8>)>) -> Result<(), StoreError> {
+        let store = self.clone();
+        carry_out(STORE, async move {
+            let mut transaction = store.checkpoints_db().await?.begin(STORE).await?;
+            let put = put(transaction.connection(), contents).await;
+            transaction
+                .end(put.map_err(StoreError::database(STORE)))
+                .await
+        })
+        .await
+    }
+
+    pub async fn content(&self, hash: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
+        let bytes: Option<Vec<u8>> = {
+            let mut reader = self.checkpoints_db().await?.reader().await?;
+            sqlx::query_scalar(READ)
+                .bind(&hash.0[..])
+                .fetch_optional(&mut *reader)
+                .await
+                .map_err(StoreError::database("read a content"))?
+        };
+        match bytes {
+            Some(bytes) if Sha256::digest(&bytes)[..] != hash.0 => {
+                Err(StoreError::DamagedContent {
+                    hash: hexadecimal_of(hash),
+                })
+            }
+            bytes => Ok(bytes),
+        }
+    }
+}
+
+/// Which of the contents are not there; the others stay for a while.
+async fn ask(connection: &mut SqliteConnection, hashes: &str) -> Result<Vec<Vec<u8>>, sqlx::Error> {
+    sqlx::query(WANT)
+        .bind(hashes)
+        .bind(now())
+        .bind(now() - nanos(GRACE / 2))
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query_scalar(MISSING)
+        .bind(hashes)
+        .fetch_all(connection)
+        .await
+}
+
+async fn put(
+    connection: &mut SqliteConnection,
+    contents: Vec<(Hash, Vec<u8>)>,
+) -> Result<(), sqlx::Error> {
+    let now = now();
+    for (hash, bytes) in contents {
+        let number: Option<i64> = sqlx::query_scalar(PUT)
+            .bind(&hash.0[..])
+            .bind(signed(bytes.len() as u64))
+            .bind(now)
+            .fetch_optional(&mut *connection)
+            .await?;
+        match number {
+            Some(number) => {
+                sqlx::query(PUT_BYTES)
+                    .bind(number)
+                    .bind(bytes)
+                    .execute(&mut *connection)
+                    .await?;
+            }
+            // There already: it must not go before its checkpoint is saved.
+            None => drop(ask(connection, &hexadecimal([&hash])).await?),
+        }
+    }
+    Ok(())
+}
+
+/// Changes the count of each content; returns how many of them are not there.
+pub(super) async fn change_runs(
+    connection: &mut SqliteConnection,
+    hashes: &[Hash],
+    change: i64,
+) -> Result<u64, StoreError> {
+    if hashes.is_empty() {
+        return Ok(0);
+    }
+    let changed = sqlx::query(CHANGE_RUNS)
+        .bind(hexadecimal(hashes))
+        .bind(change)
+        .execute(connection)
+        .await
+        .map_err(StoreError::database(STORE))?;
+    Ok((hashes.len() as u64).saturating_sub(changed.rows_affected()))
+}
+
+/// As if nobody held anything; to be counted anew in the same transaction.
+pub(super) async fn forget_runs(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    sqlx::query(FORGET_RUNS)
+        .execute(connection)
+        .await
+        .map(drop)
+        .map_err(StoreError::database("count contents"))
+}
+
+/// Removes what nobody holds and nobody has asked for in a while.
+pub(super) async fn sweep(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    sqlx::query(SWEEP)
+        .bind(now() - nanos(GRACE))
+        .execute(connection)
+        .await
+        .map(drop)
+        .map_err(StoreError::database("remove contents"))
+}
+
+fn now() -> i64 {
+    nanoseconds(jiff::Timestamp::now())
+}
+
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Hashes as a JSON list.
+fn hexadecimal<'a>(hashes: impl IntoIterator<Item = &'a Hash>) -> String {
+    let mut list = String::from("[");
+    for hash in hashes {
+        if list.len() > 1 {
+            list.push(',');
+        }
+        list.push('"');
+        list.push_str(&hexadecimal_of(hash));
+        list.push('"');
+    }
+    list.push(']');
+    list
+}
+
+fn hexadecimal_of(hash: &Hash) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| DIGITS[usize::from(value & 15)] as char;
+    let digits = hash.0.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]);
+    digits.collect()
+}

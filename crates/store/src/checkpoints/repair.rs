@@ -1,0 +1,45 @@
+//! Counts anew who holds what, when a list of files cannot be read and so cannot be uncounted.
+
+use sqlx::SqliteConnection;
+
+use super::manifest::{self, Place};
+use super::{contents, runs::runs_added};
+use crate::error::StoreError;
+
+const SESSIONS: &str = "SELECT DISTINCT session FROM checkpoints";
+
+const WHAT: &str = "count the contents of checkpoints";
+
+/// Removes a session's checkpoints, and any other that cannot be read.
+pub(super) async fn remove_all(
+    connection: &mut SqliteConnection,
+    session: &str,
+) -> Result<(), StoreError> {
+    contents::forget_runs(connection).await?;
+    let sessions: Vec<String> = sqlx::query_scalar(SESSIONS)
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(StoreError::database(WHAT))?;
+    for known in sessions {
+        let mut before = None;
+        for number in manifest::numbers(connection, &known).await? {
+            let place = Place {
+                session: known.clone(),
+                number,
+            };
+            let files = match manifest::read(connection, &place).await {
+                Ok(Some(files)) if known != session => files,
+                Ok(_) | Err(StoreError::DamagedCheckpoint { .. }) => {
+                    manifest::remove_row(connection, &place).await?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let held = manifest::hashes(&files);
+            let added = runs_added(before.as_ref(), &held, None);
+            contents::change_runs(connection, &added, 1).await?;
+            before = Some(held);
+        }
+    }
+    Ok(())
+}

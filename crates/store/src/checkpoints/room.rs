@@ -1,0 +1,53 @@
+//! Makes room for checkpoints by removing the oldest.
+
+use sqlx::SqliteConnection;
+
+use super::manifest::{self, Place};
+use crate::error::StoreError;
+use crate::rows::unsigned;
+
+// Contents that nobody holds do not count: they are on their way in, or out already.
+const SIZES: &str = "
+    SELECT (SELECT coalesce(sum(size), 0) FROM contents WHERE runs > 0),
+           (SELECT coalesce(sum(size), 0) FROM checkpoints)";
+
+const OLDEST: &str = "
+    SELECT session, number FROM checkpoints WHERE NOT (session = ?1 AND number = ?2)
+    ORDER BY saved, id LIMIT 1";
+
+const WHAT: &str = "make room for a checkpoint";
+
+pub(super) async fn make(
+    connection: &mut SqliteConnection,
+    most: u64,
+    spare: &Place,
+) -> Result<(), StoreError> {
+    while is_over(connection, most).await? {
+        let Some(oldest) = oldest(connection, spare).await? else {
+            break;
+        };
+        manifest::remove(connection, &oldest).await?;
+    }
+    Ok(())
+}
+
+async fn is_over(connection: &mut SqliteConnection, most: u64) -> Result<bool, StoreError> {
+    let (contents, manifests): (i64, i64) = sqlx::query_as(SIZES)
+        .fetch_one(connection)
+        .await
+        .map_err(StoreError::database(WHAT))?;
+    Ok(unsigned(contents.max(manifests)) > most)
+}
+
+async fn oldest(
+    connection: &mut SqliteConnection,
+    spare: &Place,
+) -> Result<Option<Place>, StoreError> {
+    let row: Option<(String, u32)> = sqlx::query_as(OLDEST)
+        .bind(&spare.session)
+        .bind(spare.number)
+        .fetch_optional(connection)
+        .await
+        .map_err(StoreError::database(WHAT))?;
+    Ok(row.map(|(session, number)| Place { session, number }))
+}

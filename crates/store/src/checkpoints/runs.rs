@@ -1,0 +1,92 @@
+//! Counts who holds a content. Pure.
+//!
+//! A content's count is the number of *runs* that hold it: a run is a series of checkpoints of one
+//! session, each the next after the other, that all have the content. From one checkpoint to the
+//! next few files change, so that few counts do; a count of checkpoints would change for every
+//! file at every checkpoint. What is held by nobody has a count of 0 either way.
+
+use std::collections::HashSet;
+
+use super::Hash;
+
+/// The contents whose count is one more with a checkpoint between its neighbours than without it.
+pub(crate) fn runs_added(
+    before: Option<&HashSet<Hash>>,
+    held: &HashSet<Hash>,
+    after: Option<&HashSet<Hash>>,
+) -> Vec<Hash> {
+    let has = |set: Option<&HashSet<Hash>>, hash| set.is_some_and(|set| set.contains(hash));
+    // A run of its own.
+    let own = held
+        .iter()
+        .filter(|hash| !has(before, hash) && !has(after, hash));
+    // A run that is cut in two.
+    let cut = before
+        .into_iter()
+        .flatten()
+        .filter(|hash| has(after, hash) && !held.contains(*hash));
+    own.chain(cut).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The definition: series of neighbours that have the content.
+    fn count(checkpoints: &[HashSet<Hash>], hash: &Hash) -> i64 {
+        let mut runs = 0;
+        let mut inside = false;
+        for held in checkpoints {
+            let has = held.contains(hash);
+            runs += i64::from(has && !inside);
+            inside = has;
+        }
+        runs
+    }
+
+    fn hash(number: u8) -> Hash {
+        Hash([number; 32])
+    }
+
+    proptest! {
+        #[test]
+        fn counts_follow_what_is_put_in_and_taken_out(
+            steps in prop::collection::vec(
+                (any::<bool>(), any::<prop::sample::Index>(), prop::collection::hash_set(0_u8..6, 0..6)),
+                1..40,
+            )
+        ) {
+            let mut checkpoints: Vec<HashSet<Hash>> = Vec::new();
+            let mut counts: HashMap<Hash, i64> = HashMap::new();
+            for (put, place, held) in steps {
+                let (change, added) = if put || checkpoints.is_empty() {
+                    let held: HashSet<Hash> = held.into_iter().map(hash).collect();
+                    let place = place.index(checkpoints.len() + 1);
+                    let before = place.checked_sub(1).map(|place| &checkpoints[place]);
+                    let added = runs_added(before, &held, checkpoints.get(place));
+                    checkpoints.insert(place, held);
+                    (1, added)
+                } else {
+                    let place = place.index(checkpoints.len());
+                    let held = checkpoints.remove(place);
+                    let before = place.checked_sub(1).map(|place| &checkpoints[place]);
+                    (-1, runs_added(before, &held, checkpoints.get(place)))
+                };
+                for hash in added {
+                    *counts.entry(hash).or_default() += change;
+                }
+                for number in 0..6 {
+                    let hash = hash(number);
+                    prop_assert_eq!(
+                        counts.get(&hash).copied().unwrap_or(0),
+                        count(&checkpoints, &hash)
+                    );
+                }
+            }
+        }
+    }
+}

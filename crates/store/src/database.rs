@@ -1,0 +1,178 @@
+//! One SQLite file, with one connection that writes and one that reads.
+//!
+//! Writes wait for each other here, instead of in SQLite where they would poll; reads never wait
+//! for writes. Other processes may use the same file at the same time.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, SqliteConnection};
+use tokio::sync::{Mutex, MutexGuard, OnceCell, OwnedMutexGuard};
+
+use crate::error::StoreError;
+use crate::migration::{self, Schema};
+
+/// How long to wait for another process that writes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// In KiB, for each connection. The operating system caches too.
+const CACHE: &str = "-1024";
+
+/// The log is cut back to this many bytes when it was longer.
+const LOG_SIZE: &str = "4194304";
+
+#[derive(Debug)]
+pub(crate) struct Database {
+    path: PathBuf,
+    writer: Arc<Mutex<Writer>>,
+    /// Opened at first use: who only appends never needs it.
+    reader: OnceCell<Mutex<SqliteConnection>>,
+}
+
+#[derive(Debug)]
+struct Writer {
+    connection: SqliteConnection,
+    /// A transaction was begun and not ended.
+    open: bool,
+}
+
+impl Database {
+    /// Opens a database in the store's folder, and brings it up to date.
+    pub(crate) async fn open(folder: &Path, schema: Schema) -> Result<Self, StoreError> {
+        let path = folder.join(schema.file);
+        let connection = migration::open(folder, &path, schema).await?;
+        let writer = Writer {
+            connection,
+            open: false,
+        };
+        Ok(Self {
+            path,
+            writer: Arc::new(Mutex::new(writer)),
+            reader: OnceCell::new(),
+        })
+    }
+
+    /// The connection for reading.
+    pub(crate) async fn reader(&self) -> Result<MutexGuard<'_, SqliteConnection>, StoreError> {
+        let open = async || {
+            let connection = options(&self.path).pragma("query_only", "ON").connect().await;
+            connection.map(Mutex::new).map_err(opening(&self.path))
+        };
+        Ok(self.reader.get_or_try_init(open).await?.lock().await)
+    }
+
+    /// Begins to write. To be awaited inside of [`carry_out`].
+    pub(crate) async fn begin(&self, what: &'static str) -> Result<Transaction, StoreError> {
+        let mut writer = self.writer.clone().lock_owned().await;
+        if writer.open {
+            // Left behind by a task that was lost. It may also be over already: SQLite ends a
+            // transaction by itself after some errors.
+            let _ = execute(&mut writer.connection, "ROLLBACK").await;
+        }
+        execute(&mut writer.connection, "BEGIN IMMEDIATE")
+            .await
+            .map_err(StoreError::database(what))?;
+        writer.open = true;
+        Ok(Transaction { writer, what })
+    }
+
+    /// Gives the pages of what was removed back to the file system, and empties the log.
+    pub(crate) async fn shrink(&self) -> Result<(), StoreError> {
+        const WHAT: &str = "free space";
+        let mut writer = self.writer.lock().await;
+        execute(&mut writer.connection, "PRAGMA incremental_vacuum")
+            .await
+            .map_err(StoreError::database(WHAT))?;
+        // Answers, and does not fail, when another process is reading: then it is done later.
+        execute(&mut writer.connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+            .await
+            .map_err(StoreError::database(WHAT))
+    }
+}
+
+/// A write under way: all of it happens, or nothing. Nobody else writes meanwhile.
+///
+/// Not sqlx's own, which counts a transaction as open when SQLite has ended it, as it does when
+/// the disk is full, and then refuses every later one.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    writer: OwnedMutexGuard<Writer>,
+    what: &'static str,
+}
+
+impl Transaction {
+    pub(crate) fn connection(&mut self) -> &mut SqliteConnection {
+        &mut self.writer.connection
+    }
+
+    /// Keeps what was written if it went well, takes it back if not. When this returns a value,
+    /// it is on disk.
+    pub(crate) async fn end<T>(mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        let connection = &mut self.writer.connection;
+        let result = match result {
+            Ok(value) => execute(connection, "COMMIT")
+                .await
+                .map(|()| value)
+                .map_err(StoreError::database(self.what)),
+            Err(error) => Err(error),
+        };
+        if result.is_err() {
+            let _ = execute(connection, "ROLLBACK").await;
+        }
+        self.writer.open = false;
+        result
+    }
+}
+
+/// Carries work out to its end even if the caller stops waiting for it. A write that is dropped
+/// half-way would keep every other process waiting, and nobody would know how it ended.
+pub(crate) async fn carry_out<T: Send + 'static>(
+    what: &'static str,
+    work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::spawn(work).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime is going down.
+        Err(_) => Err(StoreError::Database {
+            what,
+            source: sqlx::Error::WorkerCrashed,
+        }),
+    }
+}
+
+/// What all connections have in common. The log (WAL) is not among it, because the file remembers
+/// that it has one.
+pub(crate) fn options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .busy_timeout(PATIENCE)
+        .foreign_keys(true)
+        // An event that was acknowledged is on disk, also after a power cut.
+        .synchronous(SqliteSynchronous::Full)
+        .pragma("cache_size", CACHE)
+        .pragma("journal_size_limit", LOG_SIZE)
+        // What is deleted is overwritten, except in whole pages, which `shrink` gives back.
+        .pragma("secure_delete", "FAST")
+        .thread_name(|_| "store".to_owned())
+        .disable_statement_logging()
+}
+
+pub(crate) fn opening<E>(path: &Path) -> impl FnOnce(E) -> StoreError
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    |source| StoreError::Open {
+        path: path.to_owned(),
+        source: Box::new(source),
+    }
+}
+
+pub(crate) async fn execute(
+    connection: &mut SqliteConnection,
+    sql: &'static str,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(sql).execute(connection).await.map(drop)
+}

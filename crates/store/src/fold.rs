@@ -1,0 +1,267 @@
+//! What a session's events amount to. Pure: the same events give the same summary, whether they
+//! are folded as they happen or all over again.
+
+use jiff::Timestamp;
+use protocol::{Block, EventKind, Outcome, SessionId, Usage};
+
+use crate::sessions::Summary;
+
+/// In characters. A prompt may be one line of a megabyte.
+const TITLE_LENGTH: usize = 200;
+
+/// A summary that takes in one event after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Fold {
+    summary: Summary,
+    /// Turns that were not taken back, with how they ended.
+    turns: Vec<Turn>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Turn {
+    number: u32,
+    outcome: Option<String>,
+}
+
+impl Fold {
+    pub(crate) fn new(session: SessionId) -> Self {
+        Self {
+            summary: Summary {
+                session,
+                begun: Timestamp::UNIX_EPOCH,
+                changed: Timestamp::UNIX_EPOCH,
+                title: String::new(),
+                workspace: String::new(),
+                model: String::new(),
+                turns: 0,
+                usage: Usage::default(),
+                cost: Some(0.0),
+                outcome: None,
+                events: 0,
+            },
+            turns: Vec::new(),
+        }
+    }
+
+    pub(crate) fn of<'a>(
+        session: SessionId,
+        events: impl IntoIterator<Item = &'a protocol::Event>,
+    ) -> Self {
+        let mut fold = Self::new(session);
+        for event in events {
+            fold.apply(event.time, &event.kind);
+        }
+        fold
+    }
+
+    pub(crate) fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// The place of the event that comes next.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.summary.events + 1
+    }
+
+    pub(crate) fn apply(&mut self, time: Timestamp, kind: &EventKind) {
+        if self.summary.events == 0 {
+            self.summary.begun = time;
+            self.summary.changed = time;
+        }
+        self.summary.events += 1;
+        // Clocks are set back at times, and a fork begins later than the events it copies.
+        self.summary.changed = self.summary.changed.max(time);
+        match kind {
+            EventKind::SessionStarted {
+                workspace, model, ..
+            } => {
+                self.summary.workspace.clone_from(workspace);
+                self.summary.model.clone_from(model);
+            }
+            EventKind::TurnStarted { turn, prompt } => self.start_turn(*turn, prompt),
+            EventKind::TurnContinued { turn } => self.set_outcome(*turn, None),
+            EventKind::TurnEnded { turn, outcome, .. } => {
+                self.set_outcome(*turn, Some(name_of(outcome)));
+            }
+            EventKind::Replied { usage, cost, .. } => self.spend(*usage, *cost),
+            EventKind::Undone { turn, .. } => self.turns.retain(|known| known.number < *turn),
+            _ => {}
+        }
+        self.summary.turns = u32::try_from(self.turns.len()).unwrap_or(u32::MAX);
+        self.summary.outcome = self.turns.last().and_then(|turn| turn.outcome.clone());
+    }
+
+    fn start_turn(&mut self, number: u32, prompt: &[Block]) {
+        // Also when all turns so far were taken back: what the session was about is void.
+        if self.turns.is_empty() {
+            self.summary.title = title_of(prompt);
+        }
+        self.turns.push(Turn {
+            number,
+            outcome: None,
+        });
+    }
+
+    fn set_outcome(&mut self, number: u32, outcome: Option<String>) {
+        let turn = self.turns.iter_mut().rfind(|turn| turn.number == number);
+        if let Some(turn) = turn {
+            turn.outcome = outcome;
+        }
+    }
+
+    /// What was spent stays spent, also on turns that are taken back.
+    fn spend(&mut self, usage: Usage, cost: Option<f64>) {
+        let sum = &mut self.summary.usage;
+        for (sum, more) in [
+            (&mut sum.input_tokens, usage.input_tokens),
+            (
+                &mut sum.cache_creation_input_tokens,
+                usage.cache_creation_input_tokens,
+            ),
+            (
+                &mut sum.cache_read_input_tokens,
+                usage.cache_read_input_tokens,
+            ),
+            (&mut sum.output_tokens, usage.output_tokens),
+        ] {
+            // The figures are a provider's.
+            *sum = sum.saturating_add(more);
+        }
+        self.summary.cost = self.summary.cost.zip(cost).map(|(sum, more)| sum + more);
+    }
+}
+
+/// The words in an event by which a session may be looked for.
+pub(crate) fn words_of(kind: &EventKind) -> Option<String> {
+    let (EventKind::TurnStarted {
+        prompt: content, ..
+    }
+    | EventKind::Replied { content, .. }) = kind
+    else {
+        return None;
+    };
+    let texts: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
+    let text = texts.join("\n");
+    (!text.trim().is_empty()).then_some(text)
+}
+
+fn title_of(prompt: &[Block]) -> String {
+    let lines = prompt.iter().filter_map(Block::as_text).flat_map(str::lines);
+    let line = lines.map(str::trim).find(|line| !line.is_empty());
+    line.unwrap_or_default().chars().take(TITLE_LENGTH).collect()
+}
+
+/// The outcome as its JSON form names it.
+fn name_of(outcome: &Outcome) -> String {
+    let json = serde_json::to_value(outcome).unwrap_or_default();
+    json["kind"].as_str().unwrap_or("unknown").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use protocol::{Checkpoint, Spending};
+
+    use super::*;
+
+    fn prompt(turn: u32, text: &str) -> EventKind {
+        EventKind::TurnStarted {
+            turn,
+            prompt: vec![Block::text(text)],
+        }
+    }
+
+    fn end(turn: u32, outcome: Outcome) -> EventKind {
+        EventKind::TurnEnded {
+            turn,
+            outcome,
+            spending: Spending::default(),
+        }
+    }
+
+    fn undo(turn: u32) -> EventKind {
+        EventKind::Undone {
+            turn,
+            checkpoint: Checkpoint {
+                number: 1,
+                files: 0,
+                bytes: 0,
+                skipped: Default::default(),
+            },
+            restored: 0,
+            removed: 0,
+        }
+    }
+
+    #[track_caller]
+    fn check(events: &[EventKind], title: &str, turns: u32, outcome: Option<&str>) {
+        let mut fold = Fold::new("20260131-174502-k3fd".parse().unwrap());
+        for kind in events {
+            fold.apply(Timestamp::UNIX_EPOCH, kind);
+        }
+        let summary = fold.summary();
+        assert_eq!(summary.title, title);
+        assert_eq!(summary.turns, turns);
+        assert_eq!(summary.outcome.as_deref(), outcome);
+        assert_eq!(summary.events, events.len() as u64);
+    }
+
+    #[test]
+    fn the_title_is_the_first_line_with_words() {
+        check(&[prompt(1, "\n  fix it \nplease")], "fix it", 1, None);
+        check(&[prompt(1, " \n ")], "", 1, None);
+        check(&[prompt(1, &"é".repeat(999))], &"é".repeat(200), 1, None);
+        check(&[prompt(1, "one"), prompt(2, "two")], "one", 2, None);
+    }
+
+    #[test]
+    fn the_outcome_is_that_of_the_last_turn_that_stands() {
+        let failed = || Outcome::Failed { reason: "x".into() };
+        check(&[prompt(1, "a"), end(1, Outcome::Done)], "a", 1, Some("done"));
+        check(&[prompt(1, "a"), end(1, failed())], "a", 1, Some("failed"));
+        let continued = EventKind::TurnContinued { turn: 1 };
+        check(&[prompt(1, "a"), end(1, failed()), continued], "a", 1, None);
+        let two = [prompt(1, "a"), end(1, Outcome::Done), prompt(2, "b")];
+        check(&two, "a", 2, None);
+        let undone = [&two[..], &[end(2, failed()), undo(2)]].concat();
+        check(&undone, "a", 1, Some("done"));
+    }
+
+    #[test]
+    fn turns_that_were_taken_back_do_not_count() {
+        // Numbers go on after an undo.
+        let events = [prompt(1, "a"), prompt(2, "b"), undo(2), prompt(3, "c")];
+        check(&events, "a", 2, None);
+        check(&[&events[..], &[undo(3)]].concat(), "a", 1, None);
+        check(&[&events[..], &[undo(1)]].concat(), "a", 0, None);
+        check(&[&events[..], &[undo(1), prompt(4, "d")]].concat(), "d", 1, None);
+    }
+
+    #[test]
+    fn a_cost_that_is_unknown_once_stays_unknown() {
+        let reply = |cost| EventKind::Replied {
+            turn: 1,
+            content: vec![],
+            stop: protocol::Stop::EndTurn,
+            broken_calls: Default::default(),
+            usage: Usage {
+                input_tokens: u64::MAX,
+                output_tokens: 2,
+                ..Usage::default()
+            },
+            cost,
+            model: "m".into(),
+        };
+        let mut fold = Fold::new("20260131-174502-k3fd".parse().unwrap());
+        fold.apply(Timestamp::UNIX_EPOCH, &reply(Some(0.5)));
+        assert_eq!(fold.summary().cost, Some(0.5));
+        fold.apply(Timestamp::UNIX_EPOCH, &undo(1));
+        assert_eq!(fold.summary().cost, Some(0.5));
+        fold.apply(Timestamp::UNIX_EPOCH, &reply(None));
+        fold.apply(Timestamp::UNIX_EPOCH, &reply(Some(0.5)));
+        assert_eq!(fold.summary().cost, None);
+        assert_eq!(fold.summary().usage.input_tokens, u64::MAX);
+        assert_eq!(fold.summary().usage.output_tokens, 6);
+    }
+}

@@ -1,0 +1,175 @@
+//! A session that goes on from the middle of another, as its own.
+//!
+//! Events are copied in the database, as they are: fields that only a newer release knows come
+//! along. The one exception is the first, which says where the session came from.
+
+use jiff::Timestamp;
+use protocol::{Event, EventKind, Fork, SessionId};
+use sqlx::SqliteConnection;
+
+use crate::database::carry_out;
+use crate::error::StoreError;
+use crate::fold::Fold;
+use crate::journal::{Journal, insert_event, insert_session};
+use crate::outputs;
+use crate::rows::{load_events, place, signed};
+use crate::store::Store;
+
+const FIRST_BODY: &str = "SELECT body FROM events WHERE session = ?1 AND seq = 1";
+
+const COPY_EVENTS: &str = "
+    INSERT INTO events (session, seq, version, time, body)
+    SELECT ?2, seq, version, time, body FROM events
+    WHERE session = ?1 AND seq BETWEEN 2 AND ?3";
+
+const COPY_WORDS: &str = "
+    INSERT INTO words (rowid, text)
+    SELECT rowid - ?1 + ?2, text FROM words WHERE rowid BETWEEN ?1 + 1 AND ?1 + ?3";
+
+const COPY_OUTPUTS: &str = "
+    INSERT INTO outputs (session, number, bytes)
+    SELECT ?2, number, bytes FROM outputs WHERE session = ?1 AND number <= ?3";
+
+const WHAT: &str = "fork a session";
+
+impl Store {
+    /// Begins a session with a copy of another's events up to `seq` (at least the first, at most
+    /// all), and of the kept outputs and checkpoints that these can speak of. Those events keep
+    /// their content and get the new session's name; the first also says where the session
+    /// branched off, and that it started `now`.
+    pub async fn fork(
+        &self,
+        from: &SessionId,
+        seq: u64,
+        session: SessionId,
+        now: Timestamp,
+    ) -> Result<(Journal, Vec<Event>), StoreError> {
+        let lock = self.lock(&session)?;
+        self.check_new(&session).await?;
+        let (source, mut events) = {
+            let mut reader = self.sessions_db().reader().await?;
+            load_events(&mut reader, from, seq.max(1)).await?
+        };
+        let fork = Fork {
+            session: from.clone(),
+            seq: events.len() as u64,
+        };
+        rewrite(&mut events, &session, &fork, now);
+        let fold = Fold::of(session.clone(), &events);
+
+        // Checkpoints first: without the session they are only waste, the session without them
+        // would promise what is not there.
+        let checkpoints = last_checkpoint(&events);
+        if checkpoints > 0 && self.has_checkpoints() {
+            self.copy_checkpoints(from, &session, checkpoints).await?;
+        }
+        let store = self.clone();
+        carry_out(WHAT, async move {
+            let mut transaction = store.sessions_db().begin(WHAT).await?;
+            let copied = copy(transaction.connection(), source, &fork, &fold, &events).await;
+            let number = transaction.end(copied).await?;
+            Ok((Journal::new(store, lock, Some(number), fold), events))
+        })
+        .await
+    }
+}
+
+fn rewrite(events: &mut [Event], session: &SessionId, fork: &Fork, now: Timestamp) {
+    for event in &mut *events {
+        event.session = session.clone();
+    }
+    if let Some(first) = events.first_mut() {
+        first.time = now;
+        if let EventKind::SessionStarted { forked_from, .. } = &mut first.kind {
+            *forked_from = Some(fork.clone());
+        }
+    }
+}
+
+/// The greatest number of a checkpoint that the events speak of.
+fn last_checkpoint(events: &[Event]) -> u32 {
+    let numbers = events.iter().filter_map(|event| match &event.kind {
+        EventKind::CheckpointMade { checkpoint, .. } | EventKind::Undone { checkpoint, .. } => {
+            Some(checkpoint.number)
+        }
+        _ => None,
+    });
+    numbers.max().unwrap_or(0)
+}
+
+/// The greatest number of an output that the events speak of.
+fn last_output(events: &[Event]) -> i64 {
+    let numbers = events.iter().filter_map(|event| match &event.kind {
+        EventKind::ToolEnded { kept, .. } => outputs::number_of(&kept.as_ref()?.handle),
+        _ => None,
+    });
+    numbers.max().unwrap_or(0)
+}
+
+async fn copy(
+    connection: &mut SqliteConnection,
+    source: i64,
+    fork: &Fork,
+    fold: &Fold,
+    events: &[Event],
+) -> Result<i64, StoreError> {
+    let gone = || StoreError::Unknown(fork.session.to_string());
+    let body: Option<String> = sqlx::query_scalar(FIRST_BODY)
+        .bind(source)
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(StoreError::database(WHAT))?;
+    // It was there a moment ago; somebody has deleted it.
+    let (Some(body), Some(first)) = (body, events.first()) else {
+        return Err(gone());
+    };
+    let body = with_fork(&body, fork).map_err(|source| StoreError::Encode {
+        session: fold.summary().session.clone(),
+        source,
+    })?;
+    let copied = copy_rows(connection, source, fork.seq, fold, first, body, last_output(events));
+    match copied.await.map_err(StoreError::database(WHAT))? {
+        (number, count) if count + 1 == fork.seq => Ok(number),
+        _ => Err(gone()),
+    }
+}
+
+/// The first event's body with its origin, and all else as it was.
+fn with_fork(body: &str, fork: &Fork) -> Result<String, serde_json::Error> {
+    let mut body: serde_json::Map<_, _> = serde_json::from_str(body)?;
+    body.insert("forked_from".to_owned(), serde_json::to_value(fork)?);
+    serde_json::to_string(&body)
+}
+
+/// Returns the new session's number, and how many events were copied beside the first.
+async fn copy_rows(
+    connection: &mut SqliteConnection,
+    source: i64,
+    seq: u64,
+    fold: &Fold,
+    first: &Event,
+    body: String,
+    outputs: i64,
+) -> Result<(i64, u64), sqlx::Error> {
+    let number = insert_session(connection, fold.summary()).await?;
+    insert_event(connection, number, 1, first, body).await?;
+    let copied = sqlx::query(COPY_EVENTS)
+        .bind(source)
+        .bind(number)
+        .bind(signed(seq))
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query(COPY_WORDS)
+        .bind(place(source, 0))
+        .bind(place(number, 0))
+        .bind(signed(seq))
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query(COPY_OUTPUTS)
+        .bind(source)
+        .bind(number)
+        .bind(outputs)
+        .execute(connection)
+        .await?;
+    Ok((number, copied.rows_affected()))
+}

@@ -1,0 +1,146 @@
+//! Opens a database file, and brings it to the form that this release knows.
+//!
+//! The form's version is SQLite's `user_version`. A script of `migrations` leads from each version
+//! to the next and is never changed after its release. Never goes back: a file that a newer
+//! release has written is left as it is.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use sqlx::{AssertSqlSafe, ConnectOptions, SqliteConnection};
+
+use crate::database::{execute, opening, options};
+use crate::error::StoreError;
+use crate::{lock, store};
+
+/// A database file and how it came to its form.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Schema {
+    pub(crate) file: &'static str,
+    /// The first leads from an empty file to version 1.
+    scripts: &'static [&'static str],
+}
+
+pub(crate) const SESSIONS: Schema = Schema {
+    file: "sessions.db",
+    scripts: &[include_str!("../migrations/sessions/0001_sessions.sql")],
+};
+
+pub(crate) const CHECKPOINTS: Schema = Schema {
+    file: "checkpoints.db",
+    scripts: &[include_str!(
+        "../migrations/checkpoints/0001_checkpoints.sql"
+    )],
+};
+
+pub(crate) async fn open(
+    folder: &Path,
+    path: &Path,
+    schema: Schema,
+) -> Result<SqliteConnection, StoreError> {
+    create(path).map_err(opening(path))?;
+    let mut connection = options(path).connect().await.map_err(opening(path))?;
+    let found = version(&mut connection).await.map_err(opening(path))?;
+    if !is_current(found, path, schema)? {
+        let _lock = wait_for_lock(folder).await.map_err(opening(path))?;
+        prepare(&mut connection).await.map_err(opening(path))?;
+        migrate(&mut connection, path, schema).await?;
+    }
+    Ok(connection)
+}
+
+/// Makes the file, for its owner only; SQLite gives the files beside it the same mode.
+///
+/// A file that is there is not opened: closing it again would end the locks that SQLite may have
+/// on it elsewhere in this process.
+fn create(path: &Path) -> io::Result<()> {
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    match made {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn is_current(found: i64, path: &Path, schema: Schema) -> Result<bool, StoreError> {
+    match usize::try_from(found) {
+        Ok(found) if found <= schema.scripts.len() => Ok(found == schema.scripts.len()),
+        _ => Err(StoreError::Newer {
+            path: path.to_owned(),
+        }),
+    }
+}
+
+async fn version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar("PRAGMA user_version")
+        .fetch_one(connection)
+        .await
+}
+
+/// Two processes that turn on the log at once would fail instead of waiting for each other.
+async fn wait_for_lock(folder: &Path) -> io::Result<File> {
+    let path = store::locks(folder).join("migration");
+    let wait = move || {
+        let file = lock::open(&path)?;
+        file.lock()?;
+        Ok(file)
+    };
+    tokio::task::spawn_blocking(wait)
+        .await
+        .map_err(io::Error::other)?
+}
+
+/// What the file remembers about itself, and what cannot be changed inside a transaction.
+async fn prepare(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    // Only takes effect in an empty file, and only before the log is turned on.
+    execute(connection, "PRAGMA auto_vacuum = INCREMENTAL").await?;
+    execute(connection, "PRAGMA journal_mode = WAL").await
+}
+
+async fn migrate(
+    connection: &mut SqliteConnection,
+    path: &Path,
+    schema: Schema,
+) -> Result<(), StoreError> {
+    execute(connection, "BEGIN IMMEDIATE")
+        .await
+        .map_err(opening(path))?;
+    let result = run_scripts(connection, path, schema).await;
+    match result {
+        Ok(()) => execute(connection, "COMMIT").await.map_err(opening(path)),
+        Err(error) => {
+            let _ = execute(connection, "ROLLBACK").await;
+            Err(error)
+        }
+    }
+}
+
+async fn run_scripts(
+    connection: &mut SqliteConnection,
+    path: &Path,
+    schema: Schema,
+) -> Result<(), StoreError> {
+    // Another process may have been here while we waited.
+    let found = version(connection).await.map_err(opening(path))?;
+    if is_current(found, path, schema)? {
+        return Ok(());
+    }
+    let done = usize::try_from(found).unwrap_or(0);
+    for script in &schema.scripts[done..] {
+        sqlx::raw_sql(*script)
+            .execute(&mut *connection)
+            .await
+            .map_err(opening(path))?;
+    }
+    let mark = format!("PRAGMA user_version = {}", schema.scripts.len());
+    sqlx::raw_sql(AssertSqlSafe(mark))
+        .execute(connection)
+        .await
+        .map_err(opening(path))?;
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! Events and summaries as rows, and back.
+//!
+//! A body that this release does not understand is an error and stays where it is: nothing here
+//! ever writes an event a second time.
+
+use futures_util::TryStreamExt;
+use jiff::Timestamp;
+use protocol::{Event, EventKind, SessionId, Usage, VERSION};
+use serde::Deserialize;
+use serde::de::Error as _;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+use crate::error::StoreError;
+use crate::sessions::Summary;
+
+const EVENTS: &str = "
+    SELECT s.number, s.events, e.seq, e.version, e.time, e.body
+    FROM sessions s JOIN events e ON e.session = s.number
+    WHERE s.name = ?1 AND e.seq <= ?2
+    ORDER BY e.seq";
+
+/// A session's number in the database, and its events up to `last`.
+pub(crate) async fn load_events(
+    connection: &mut SqliteConnection,
+    session: &SessionId,
+    last: u64,
+) -> Result<(i64, Vec<Event>), StoreError> {
+    const WHAT: &str = "read events";
+    let mut rows = sqlx::query(EVENTS)
+        .bind(session.as_str())
+        .bind(signed(last))
+        .fetch(connection);
+    let mut number = None;
+    let mut count = 0;
+    let mut events: Vec<Event> = Vec::new();
+    while let Some(row) = rows
+        .try_next()
+        .await
+        .map_err(StoreError::database(WHAT))?
+    {
+        let seq = events.len() as u64 + 1;
+        let row = EventRow::read(&row).map_err(StoreError::database(WHAT))?;
+        if row.seq != seq {
+            return Err(missing(session, seq));
+        }
+        number = Some(row.session);
+        count = row.count;
+        events.push(row.event(session)?);
+    }
+    match number {
+        None => Err(StoreError::Unknown(session.to_string())),
+        Some(_) if (events.len() as u64) < count.min(last) => {
+            Err(missing(session, events.len() as u64 + 1))
+        }
+        Some(number) => Ok((number, events)),
+    }
+}
+
+struct EventRow<'r> {
+    session: i64,
+    count: u64,
+    seq: u64,
+    version: i64,
+    time: i64,
+    // Bytes, because a damaged body need not be text.
+    body: &'r [u8],
+}
+
+impl<'r> EventRow<'r> {
+    fn read(row: &'r SqliteRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            session: row.try_get(0)?,
+            count: unsigned(row.try_get(1)?),
+            seq: unsigned(row.try_get(2)?),
+            version: row.try_get(3)?,
+            time: row.try_get(4)?,
+            body: row.try_get(5)?,
+        })
+    }
+
+    fn event(&self, session: &SessionId) -> Result<Event, StoreError> {
+        let seq = self.seq;
+        if self.version > i64::from(VERSION) {
+            return Err(StoreError::NewerEvent {
+                session: session.clone(),
+                seq,
+                source: serde_json::Error::custom(format!("version {}", self.version)),
+            });
+        }
+        let kind = parse(self.body).map_err(|source| match is_newer(&source) {
+            true => StoreError::NewerEvent {
+                session: session.clone(),
+                seq,
+                source,
+            },
+            false => StoreError::Damaged {
+                session: session.clone(),
+                seq,
+                source,
+            },
+        })?;
+        Ok(Event {
+            v: u32::try_from(self.version).unwrap_or(VERSION),
+            session: session.clone(),
+            seq: Some(seq),
+            time: time_of(self.time),
+            kind,
+        })
+    }
+}
+
+fn missing(session: &SessionId, seq: u64) -> StoreError {
+    StoreError::Damaged {
+        session: session.clone(),
+        seq,
+        source: serde_json::Error::custom("it is missing"),
+    }
+}
+
+fn parse(body: &[u8]) -> Result<EventKind, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
+    // The usual limit was met by a tool's input when it came in; stored, it is nested deeper.
+    deserializer.disable_recursion_limit();
+    let kind = EventKind::deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(kind)
+}
+
+/// Whether well-formed JSON has a kind of something that this release does not know. Fields and
+/// kinds are only ever added, so whoever wrote it was newer.
+fn is_newer(error: &serde_json::Error) -> bool {
+    error.is_data() && error.to_string().starts_with("unknown variant")
+}
+
+/// The columns of a summary, in the order that [`summary`] takes them.
+macro_rules! summary_columns {
+    () => {
+        "name, begun, changed, title, workspace, model, turns, input_tokens, \
+         cache_creation_input_tokens, cache_read_input_tokens, output_tokens, cost, outcome, events"
+    };
+}
+pub(crate) use summary_columns;
+
+pub(crate) fn summary(row: &SqliteRow) -> Result<Summary, sqlx::Error> {
+    Ok(Summary {
+        session: session_id(row.try_get(0)?)?,
+        begun: time_of(row.try_get(1)?),
+        changed: time_of(row.try_get(2)?),
+        title: row.try_get(3)?,
+        workspace: row.try_get(4)?,
+        model: row.try_get(5)?,
+        turns: row.try_get(6)?,
+        usage: Usage {
+            input_tokens: unsigned(row.try_get(7)?),
+            cache_creation_input_tokens: unsigned(row.try_get(8)?),
+            cache_read_input_tokens: unsigned(row.try_get(9)?),
+            output_tokens: unsigned(row.try_get(10)?),
+        },
+        cost: row.try_get(11)?,
+        outcome: row.try_get(12)?,
+        events: unsigned(row.try_get(13)?),
+    })
+}
+
+pub(crate) fn session_id(name: String) -> Result<SessionId, sqlx::Error> {
+    SessionId::try_from(name).map_err(|error| sqlx::Error::Decode(Box::new(error)))
+}
+
+/// Times between the years 1677 and 2262 are kept exactly.
+pub(crate) fn nanoseconds(time: Timestamp) -> i64 {
+    let nanoseconds = time.as_nanosecond();
+    i64::try_from(nanoseconds).unwrap_or(match nanoseconds < 0 {
+        true => i64::MIN,
+        false => i64::MAX,
+    })
+}
+
+pub(crate) fn time_of(nanoseconds: i64) -> Timestamp {
+    Timestamp::from_nanosecond(nanoseconds.into()).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// SQLite counts to 2^63.
+pub(crate) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+/// Where an event's words are in the index; see the table `words`.
+pub(crate) fn place(session: i64, seq: u64) -> i64 {
+    (session << 32) + signed(seq)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[track_caller]
+    fn check(body: &str, newer: bool) {
+        assert_eq!(is_newer(&parse(body.as_bytes()).unwrap_err()), newer, "{body}");
+    }
+
+    #[test]
+    fn what_is_newer_is_told_from_what_is_damaged() {
+        check(r#"{"type":"from_the_future","x":1}"#, true);
+        let outcome = r#"{"type":"turn_ended","turn":1,"spending":{"usage":{},"requests":0,"seconds":0},"outcome":{"kind":"from_the_future"}}"#;
+        check(outcome, true);
+        check(r#"{"type":"turn_started"}"#, false);
+        check(r#"{"type":"turn_started","turn":"one","prompt":[]}"#, false);
+        check(r#"{"type":"noted","text":"cut"#, false);
+        check("", false);
+        check("{}", false);
+        check("{\"type\":\"noted\",\"text\":\"a\0b\"}", false);
+    }
+}

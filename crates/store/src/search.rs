@@ -1,0 +1,123 @@
+//! Sessions found by words in them.
+//!
+//! What a person types is data: each word goes to the index as a quoted string, so that none of
+//! them is an operator.
+
+use sqlx::SqliteConnection;
+
+use crate::error::StoreError;
+use crate::rows::{place, summary, summary_columns};
+use crate::sessions::Summary;
+use crate::store::Store;
+
+const SESSIONS_WITH: &str = "SELECT DISTINCT rowid >> 32 FROM words WHERE words MATCH ?1";
+
+// The first of a session's events that has the words. Ordered by place and not by rank, which
+// would have to count the words of all sessions.
+const EXCERPT: &str = "
+    SELECT snippet(words, 0, '', '', '…', 16) FROM words
+    WHERE words MATCH ?1 AND rowid BETWEEN ?2 AND ?3 ORDER BY rowid LIMIT 1";
+
+const SUMMARY: &str = concat!(
+    "SELECT ",
+    summary_columns!(),
+    " FROM sessions WHERE number = ?1"
+);
+
+/// Words of a question that are looked at; nobody types more.
+const MOST_WORDS: usize = 32;
+
+const WHAT: &str = "search";
+
+/// Where words were found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    pub summary: Summary,
+    /// The words among their neighbours.
+    pub excerpt: String,
+}
+
+impl Store {
+    /// Sessions in which all of the words occur, in prompts, replies or titles; newest first. A
+    /// word also stands for longer ones that begin with it. A limit of 0 is all.
+    pub async fn search(&self, words: &str, limit: u64) -> Result<Vec<Found>, StoreError> {
+        let words = quote(words);
+        let mut reader = self.sessions_db().reader().await?;
+        let found = find(&mut reader, &words, limit).await;
+        found.map_err(StoreError::database(WHAT))
+    }
+}
+
+async fn find(
+    connection: &mut SqliteConnection,
+    words: &[String],
+    limit: u64,
+) -> Result<Vec<Found>, sqlx::Error> {
+    let mut found = Vec::new();
+    for session in sessions_with_all(connection, words).await? {
+        let row = sqlx::query(SUMMARY)
+            .bind(session)
+            .fetch_optional(&mut *connection)
+            .await?;
+        // Deleted since we looked.
+        let Some(row) = row else { continue };
+        found.push(Found {
+            summary: summary(&row)?,
+            excerpt: excerpt(connection, words, session).await?,
+        });
+        if found.len() as u64 == limit {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Numbers of the sessions, newest first. The words need not be in one event.
+async fn sessions_with_all(
+    connection: &mut SqliteConnection,
+    words: &[String],
+) -> Result<Vec<i64>, sqlx::Error> {
+    let mut all: Option<Vec<i64>> = None;
+    for word in words {
+        let mut with: Vec<i64> = sqlx::query_scalar(SESSIONS_WITH)
+            .bind(word)
+            .fetch_all(&mut *connection)
+            .await?;
+        with.sort_unstable_by(|one, other| other.cmp(one));
+        if let Some(all) = &all {
+            with.retain(|session| all.binary_search_by(|one| session.cmp(one)).is_ok());
+        }
+        all = Some(with);
+    }
+    Ok(all.unwrap_or_default())
+}
+
+async fn excerpt(
+    connection: &mut SqliteConnection,
+    words: &[String],
+    session: i64,
+) -> Result<String, sqlx::Error> {
+    // Where they are together, or else where any of them is.
+    for join in [" AND ", " OR "] {
+        let text: Option<String> = sqlx::query_scalar(EXCERPT)
+            .bind(words.join(join))
+            .bind(place(session, 1))
+            .bind(place(session + 1, 0))
+            .fetch_optional(&mut *connection)
+            .await?;
+        if let Some(text) = text {
+            return Ok(text.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+    }
+    Ok(String::new())
+}
+
+/// Each word as the index's language quotes it. Words of punctuation alone are in no index.
+fn quote(words: &str) -> Vec<String> {
+    words
+        .split(|letter: char| letter.is_whitespace() || letter == '\0')
+        .filter(|word| word.contains(char::is_alphanumeric))
+        .take(MOST_WORDS)
+        .map(|word| format!("\"{}\"*", word.replace('"', "\"\"")))
+        .collect()
+}

@@ -1,0 +1,129 @@
+//! What the server says to one request: a scripted reply, perhaps disturbed, or bytes as given.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use llm::script::ScriptedReply;
+
+use crate::framing::Framing;
+use crate::gate::Gate;
+
+/// Events are counted as the stream has them, `message_start` and `ping` too.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub(crate) kind: Kind,
+    pub(crate) status: Option<u16>,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) holds: Vec<(usize, Gate)>,
+    pub(crate) inserts: Vec<(usize, Bytes)>,
+    pub(crate) end_after: Option<usize>,
+    pub(crate) framing: Option<Framing>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Kind {
+    Reply(Box<ScriptedReply>),
+    Raw(Vec<RawChunk>),
+    HangUp,
+}
+
+/// A step of a body that the test wrote itself.
+#[derive(Debug, Clone)]
+pub enum RawChunk {
+    Bytes(Bytes),
+    Hold(Gate),
+    /// For scripts with a pace; a test that must wait has a gate.
+    Pause(Duration),
+    /// The connection breaks. Without it the body ends as it should.
+    Cut,
+}
+
+impl RawChunk {
+    pub fn bytes(bytes: impl Into<Bytes>) -> Self {
+        Self::Bytes(bytes.into())
+    }
+}
+
+impl Answer {
+    fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            status: None,
+            headers: Vec::new(),
+            holds: Vec::new(),
+            inserts: Vec::new(),
+            end_after: None,
+            framing: None,
+        }
+    }
+
+    pub fn reply(reply: ScriptedReply) -> Self {
+        Self::new(Kind::Reply(Box::new(reply)))
+    }
+
+    /// These chunks as the body, with status 200 and the type of an event stream unless told
+    /// otherwise.
+    pub fn raw(chunks: impl IntoIterator<Item = RawChunk>) -> Self {
+        Self::new(Kind::Raw(chunks.into_iter().collect()))
+    }
+
+    /// One body, whole.
+    pub fn body(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
+        Self::raw([RawChunk::Bytes(body.into())])
+            .with_status(status)
+            .with_header("content-type", content_type)
+    }
+
+    /// The connection ends before any answer.
+    pub fn hang_up() -> Self {
+        Self::new(Kind::HangUp)
+    }
+
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// A header of the response, in place of one of that name that the server would send.
+    #[must_use]
+    pub fn with_header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Stops at the gate after so many events.
+    #[must_use]
+    pub fn hold(mut self, after: usize, gate: &Gate) -> Self {
+        self.holds.push((after, gate.clone()));
+        self
+    }
+
+    /// Sends these bytes after so many events: an event of an unknown kind, a comment, garbage.
+    #[must_use]
+    pub fn insert(mut self, after: usize, bytes: impl Into<Bytes>) -> Self {
+        self.inserts.push((after, bytes.into()));
+        self
+    }
+
+    /// Ends the body after so many events as if that were all, where the script's `cut_after`
+    /// breaks the connection.
+    #[must_use]
+    pub fn end_after(mut self, events: usize) -> Self {
+        self.end_after = Some(events);
+        self
+    }
+
+    /// In place of the server's framing.
+    #[must_use]
+    pub fn framed(mut self, framing: Framing) -> Self {
+        self.framing = Some(framing);
+        self
+    }
+}
+
+impl From<ScriptedReply> for Answer {
+    fn from(reply: ScriptedReply) -> Self {
+        Self::reply(reply)
+    }
+}

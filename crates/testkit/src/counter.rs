@@ -1,0 +1,55 @@
+//! A number that only grows, and that others wait for, with or without a runtime.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+/// A blocking wait this long is a test that hangs; it fails instead.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[derive(Debug, Default)]
+pub(crate) struct Counter {
+    value: Mutex<usize>,
+    changed: Condvar,
+    woken: Notify,
+}
+
+impl Counter {
+    pub(crate) fn get(&self) -> usize {
+        *self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self) {
+        *self.value.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.changed.notify_all();
+        self.woken.notify_waiters();
+    }
+
+    pub(crate) async fn reaches(&self, wanted: usize) {
+        loop {
+            let mut woken = std::pin::pin!(self.woken.notified());
+            // Before the look at the value, or a change in between would be missed.
+            woken.as_mut().enable();
+            if self.get() >= wanted {
+                return;
+            }
+            woken.await;
+        }
+    }
+
+    /// Blocks the thread, so not for use in a runtime that anything else depends on.
+    pub(crate) fn wait(&self, wanted: usize, what: &str) {
+        let value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        let (value, _) = self
+            .changed
+            .wait_timeout_while(value, PATIENCE, |value| *value < wanted)
+            .unwrap_or_else(PoisonError::into_inner);
+        let seen = *value;
+        drop(value);
+        assert!(
+            seen >= wanted,
+            "waited {PATIENCE:?} for {what} {wanted}, saw {seen}"
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! How a stream of events is cut into chunks of the body. A client must not care.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::answer::RawChunk;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Framing {
+    pub chunking: Chunking,
+    pub line_ends: LineEnds,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Chunking {
+    /// Each event is a chunk.
+    #[default]
+    Events,
+    /// Chunks of so many bytes, wherever events begin or end.
+    Bytes(usize),
+    /// As few chunks as gates and pauses allow; the fastest.
+    Whole,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LineEnds {
+    #[default]
+    Lf,
+    CrLf,
+    Cr,
+}
+
+impl Framing {
+    pub fn bytes(count: usize) -> Self {
+        Self {
+            chunking: Chunking::Bytes(count),
+            ..Self::default()
+        }
+    }
+
+    pub fn whole() -> Self {
+        Self {
+            chunking: Chunking::Whole,
+            ..Self::default()
+        }
+    }
+
+    pub fn lines(line_ends: LineEnds) -> Self {
+        Self {
+            line_ends,
+            ..Self::default()
+        }
+    }
+
+    /// An event as it is sent. JSON has no bare line ends, so all of them are the event's own.
+    pub(crate) fn end_lines(self, event: String) -> Bytes {
+        match self.line_ends {
+            LineEnds::Lf => event,
+            LineEnds::CrLf => event.replace('\n', "\r\n"),
+            LineEnds::Cr => event.replace('\n', "\r"),
+        }
+        .into()
+    }
+
+    pub(crate) fn cut(self, chunks: Vec<RawChunk>) -> Vec<RawChunk> {
+        let most = match self.chunking {
+            Chunking::Events => return chunks,
+            Chunking::Bytes(count) => count.max(1),
+            Chunking::Whole => usize::MAX,
+        };
+        let mut cut = Vec::new();
+        let mut run = BytesMut::new();
+        for chunk in chunks {
+            match chunk {
+                RawChunk::Bytes(bytes) => run.extend_from_slice(&bytes),
+                other => {
+                    flush(&mut run, most, &mut cut);
+                    cut.push(other);
+                }
+            }
+        }
+        flush(&mut run, most, &mut cut);
+        cut
+    }
+}
+
+fn flush(run: &mut BytesMut, most: usize, cut: &mut Vec<RawChunk>) {
+    let mut rest = std::mem::take(run).freeze();
+    while !rest.is_empty() {
+        cut.push(RawChunk::Bytes(rest.split_to(most.min(rest.len()))));
+    }
+}

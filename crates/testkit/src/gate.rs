@@ -1,0 +1,42 @@
+//! A place in a reply at which the server stops until the test says so.
+
+use std::sync::Arc;
+
+use crate::counter::Counter;
+
+/// Shut at first, open for ever once opened. Clones are the same gate.
+#[derive(Debug, Clone, Default)]
+pub struct Gate {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    reached: Counter,
+    opened: Counter,
+}
+
+impl Gate {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn open(&self) {
+        self.shared.opened.add();
+    }
+
+    /// Ends when a reply stands at the gate and all before it is written to the connection.
+    pub async fn reached(&self) {
+        self.shared.reached.reaches(1).await;
+    }
+
+    /// [`Gate::reached`] for a test without a runtime.
+    pub fn wait_reached(&self) {
+        self.shared.reached.wait(1, "arrival at the gate");
+    }
+
+    pub(crate) async fn pass(&self) {
+        self.shared.reached.add();
+        self.shared.opened.reaches(1).await;
+    }
+}

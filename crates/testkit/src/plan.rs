@@ -1,0 +1,160 @@
+//! From an answer to what happens on the connection, step by step. Pure; [`crate::serve`] performs.
+
+use bytes::Bytes;
+use llm::script::{ScriptedError, ScriptedReply};
+use serde_json::Value;
+
+use crate::answer::{Answer, Kind, RawChunk};
+use crate::framing::Framing;
+use crate::wire::{Event, Speech, Wire, anthropic, openai};
+
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) status: u16,
+    /// In their order; of two with one name the later one counts.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) steps: Vec<RawChunk>,
+}
+
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream; charset=utf-8";
+
+/// `None` if the connection just ends. `speech` makes the words for a scripted reply.
+pub(crate) fn plan<'a>(
+    answer: &'a Answer,
+    wire: Wire,
+    framing: Framing,
+    speech: impl FnOnce(&'a ScriptedReply) -> Speech<'a>,
+) -> Option<Plan> {
+    let framing = answer.framing.unwrap_or(framing);
+    let mut plan = match &answer.kind {
+        Kind::HangUp => return None,
+        Kind::Raw(chunks) => Plan::new(200, EVENTS, framing.cut(chunks.clone())),
+        Kind::Reply(reply) => match &reply.error {
+            Some(error) if error.after.is_none() => refuse(wire, error),
+            error => {
+                let speech = speech(reply);
+                let is_stream =
+                    speech.asked.stream && !(wire == Wire::OpenAi && speech.dialect.no_stream);
+                match is_stream {
+                    true => stream(answer, wire, framing, &speech, error.as_ref()),
+                    false => whole(wire, &speech),
+                }
+            }
+        },
+    };
+    if let Kind::Reply(reply) = &answer.kind
+        && !reply.delay().is_zero()
+    {
+        plan.steps.insert(0, RawChunk::Pause(reply.delay()));
+    }
+    plan.status = answer.status.unwrap_or(plan.status);
+    plan.headers.extend(answer.headers.iter().cloned());
+    Some(plan)
+}
+
+impl Plan {
+    fn new(status: u16, content_type: &str, steps: Vec<RawChunk>) -> Self {
+        Self {
+            status,
+            headers: vec![("content-type".to_owned(), content_type.to_owned())],
+            steps,
+        }
+    }
+
+    fn json(status: u16, body: &Value) -> Self {
+        Self::new(status, JSON, vec![RawChunk::bytes(body.to_string())])
+    }
+}
+
+/// An error in place of the reply.
+pub(crate) fn refuse(wire: Wire, error: &ScriptedError) -> Plan {
+    let body = match wire {
+        Wire::Anthropic => anthropic::error(error),
+        Wire::OpenAi => openai::error(error),
+    };
+    let mut plan = Plan::json(error.status, &body);
+    plan.headers.extend(error.headers.iter().cloned());
+    plan
+}
+
+/// What counts tokens answers.
+pub(crate) fn count(tokens: u64) -> Plan {
+    Plan::json(200, &serde_json::json!({"input_tokens": tokens}))
+}
+
+fn whole(wire: Wire, speech: &Speech<'_>) -> Plan {
+    let body = match wire {
+        Wire::Anthropic => anthropic::whole(speech),
+        Wire::OpenAi => openai::whole(speech),
+    };
+    let mut plan = Plan::json(200, &body);
+    if speech.reply.cut_after.is_some() {
+        let text = Bytes::from(body.to_string());
+        let half = text.slice(..text.len() / 2);
+        plan.steps = vec![RawChunk::Bytes(half), RawChunk::Cut];
+    }
+    plan
+}
+
+fn stream(
+    answer: &Answer,
+    wire: Wire,
+    framing: Framing,
+    speech: &Speech<'_>,
+    error: Option<&ScriptedError>,
+) -> Plan {
+    let mut events = match wire {
+        Wire::Anthropic => anthropic::events(speech),
+        Wire::OpenAi => openai::events(speech),
+    };
+    let cut = speech.reply.cut_after;
+    if let Some(error) = error {
+        events.truncate(error.after.unwrap_or(0));
+        events.push(match wire {
+            Wire::Anthropic => anthropic::error_event(error),
+            Wire::OpenAi => openai::error_event(error),
+        });
+    }
+    let lengths = [cut, answer.end_after].into_iter().flatten();
+    events.truncate(lengths.min().unwrap_or(usize::MAX));
+    let mut steps = interleave(answer, framing, speech, events);
+    if cut.is_some() {
+        steps.push(RawChunk::Cut);
+    }
+    Plan::new(200, EVENTS, framing.cut(steps))
+}
+
+/// The events with all that comes between them. What was to come after more events than there are
+/// comes at the end.
+fn interleave(
+    answer: &Answer,
+    framing: Framing,
+    speech: &Speech<'_>,
+    events: Vec<Event>,
+) -> Vec<RawChunk> {
+    let count = events.len();
+    let between = |place: usize, steps: &mut Vec<RawChunk>| {
+        let is_here = |after: usize| after.min(count) == place;
+        for (after, bytes) in &answer.inserts {
+            if is_here(*after) {
+                steps.push(RawChunk::Bytes(bytes.clone()));
+            }
+        }
+        for (after, gate) in &answer.holds {
+            if is_here(*after) {
+                steps.push(RawChunk::Hold(gate.clone()));
+            }
+        }
+    };
+    let mut steps = Vec::with_capacity(count);
+    for (place, event) in events.into_iter().enumerate() {
+        between(place, &mut steps);
+        if event.paced && !speech.reply.pace().is_zero() {
+            steps.push(RawChunk::Pause(speech.reply.pace()));
+        }
+        steps.push(RawChunk::Bytes(framing.end_lines(event.text)));
+    }
+    between(count, &mut steps);
+    steps
+}

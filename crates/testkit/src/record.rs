@@ -1,0 +1,101 @@
+//! Requests as they arrived.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use hyper::HeaderMap;
+use serde_json::Value;
+
+use crate::counter::Counter;
+
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// 1 for the first request that got a reply.
+    pub number: usize,
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Recorded {
+    /// The body, parsed anew each time: it may be long, and is seldom looked at.
+    ///
+    /// # Panics
+    /// If it is no JSON.
+    pub fn json(&self) -> Value {
+        match serde_json::from_slice(&self.body) {
+            Ok(value) => value,
+            Err(error) => panic!("request {} is no JSON: {error}", self.number),
+        }
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// All requests in their order, of which the latest are kept.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    list: Mutex<List>,
+    arrived: Counter,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    kept: VecDeque<Recorded>,
+    total: usize,
+    taken: usize,
+}
+
+impl Record {
+    pub(crate) fn add(&self, mut request: Recorded, keep: usize) -> Recorded {
+        let mut list = self.lock();
+        list.total += 1;
+        request.number = list.total;
+        list.kept.push_back(request.clone());
+        while list.kept.len() > keep.max(1) {
+            list.kept.pop_front();
+        }
+        drop(list);
+        self.arrived.add();
+        request
+    }
+
+    pub(crate) fn all(&self) -> Vec<Recorded> {
+        self.lock().kept.iter().cloned().collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.arrived.get()
+    }
+
+    pub(crate) async fn next(&self) -> Recorded {
+        let number = {
+            let mut list = self.lock();
+            list.taken += 1;
+            list.taken
+        };
+        self.arrived.reaches(number).await;
+        self.get(number)
+    }
+
+    pub(crate) fn wait(&self, number: usize) -> Recorded {
+        self.arrived.wait(number, "request");
+        self.get(number)
+    }
+
+    fn get(&self, number: usize) -> Recorded {
+        let list = self.lock();
+        let found = list.kept.iter().find(|request| request.number == number);
+        match found {
+            Some(request) => request.clone(),
+            None => panic!("request {number} was not kept: see `Settings::keep`"),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,195 @@
+//! The server: its thread, its port, and what a test asks of it.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::counter::Counter;
+use crate::record::{Record, Recorded};
+use crate::replies::Replies;
+use crate::serve::{Shared, lock, serve};
+use crate::settings::Settings;
+
+/// A scripted model server on 127.0.0.1. Ends, and panics if a request broke a rule, when dropped.
+#[derive(Debug)]
+pub struct ModelServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ModelServer {
+    /// Needs no runtime, and does not disturb one.
+    pub fn start(replies: impl Into<Replies>) -> Self {
+        Self::start_with(replies, Settings::default())
+    }
+
+    pub fn start_with(replies: impl Into<Replies>, settings: Settings) -> Self {
+        let shared = Arc::new(Shared {
+            settings,
+            replies: Mutex::new(replies.into()),
+            record: Record::default(),
+            connected: Counter::default(),
+            counted: Counter::default(),
+            hang_ups: Arc::default(),
+            violations: Mutex::default(),
+            thoughtful: Mutex::new(HashSet::new()),
+        });
+        // Bound here, so that whoever knows the address can connect at once.
+        let listener =
+            std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback has a free port");
+        listener
+            .set_nonblocking(true)
+            .expect("a new socket can be made non-blocking");
+        let address = listener
+            .local_addr()
+            .expect("a bound socket has an address");
+        let (stop, stopped) = oneshot::channel();
+        let served = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("model-server".to_owned())
+            .spawn(move || run(listener, &served, stopped))
+            .expect("a thread can be started");
+        Self {
+            address,
+            shared,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    /// Without `/v1` and without a slash at the end.
+    pub fn base_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Requests for a reply so far, in their order; those that only count are not among them.
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.shared.record.all()
+    }
+
+    /// How many requests for a reply there were, also those that are no longer kept.
+    pub fn request_count(&self) -> usize {
+        self.shared.record.count()
+    }
+
+    /// How often tokens were counted.
+    pub fn token_counts(&self) -> usize {
+        self.shared.counted.get()
+    }
+
+    /// How many connections there were.
+    pub fn connection_count(&self) -> usize {
+        self.shared.connected.get()
+    }
+
+    /// The next request that this has not returned yet, as soon as it is there: before its reply.
+    pub async fn next_request(&self) -> Recorded {
+        self.shared.record.next().await
+    }
+
+    /// Blocks until request `number` (1 is the first one) is there.
+    pub fn wait_for(&self, number: usize) -> Recorded {
+        self.shared.record.wait(number)
+    }
+
+    /// Ends when so many clients have gone away in the middle of their reply.
+    pub async fn hung_up(&self, times: usize) {
+        self.shared.hang_ups.reaches(times).await;
+    }
+
+    /// [`ModelServer::hung_up`] for a test without a runtime.
+    pub fn wait_hung_up(&self, times: usize) {
+        self.shared.hang_ups.wait(times, "hang-up");
+    }
+
+    /// Rules that requests broke so far.
+    pub fn violations(&self) -> Vec<String> {
+        lock(&self.shared.violations).clone()
+    }
+
+    /// The same, and forgives them: for a test that wants them.
+    pub fn take_violations(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.shared.violations))
+    }
+
+    /// Ends the server and returns its requests.
+    ///
+    /// # Panics
+    /// If a request broke a rule.
+    pub fn finish(self) -> Vec<Recorded> {
+        self.requests()
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let ended = self
+            .thread
+            .take()
+            .is_none_or(|thread| thread.join().is_ok());
+        if std::thread::panicking() {
+            return;
+        }
+        assert!(ended, "the model server panicked");
+        let violations = self.violations();
+        assert!(violations.is_empty(), "{}", list(&violations));
+    }
+}
+
+fn list(violations: &[String]) -> String {
+    let mut text = "requests that a provider would not take:".to_owned();
+    for violation in violations {
+        write!(text, "\n  {violation}").expect("a string takes all");
+    }
+    text
+}
+
+fn run(listener: std::net::TcpListener, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
+    // One thread: replies are decided in the order in which requests come.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime can be made");
+    // What is under way ends with the runtime.
+    runtime.block_on(async {
+        let listener = TcpListener::from_std(listener).expect("the socket is non-blocking");
+        tokio::select! {
+            () = accept(listener, shared) => {}
+            _ = stopped => {}
+        }
+    });
+}
+
+async fn accept(listener: TcpListener, shared: &Arc<Shared>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
+        shared.connected.add();
+        // Without it, the kernel keeps small chunks back until earlier ones are acknowledged.
+        stream
+            .set_nodelay(true)
+            .expect("a new connection takes options");
+        let shared = Arc::clone(shared);
+        let service = service_fn(move |request| serve(Arc::clone(&shared), request));
+        tokio::spawn(async move {
+            // A client that leaves, or a script that breaks the connection, is no error.
+            drop(
+                http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await,
+            );
+        });
+    }
+}

@@ -1,0 +1,9 @@
+//! The scripted model server, asked by a plain HTTP client.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+mod client;
+mod disturbed;
+mod rules;
+mod shapes;
+mod waiting;

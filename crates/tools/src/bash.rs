@@ -1,0 +1,189 @@
+//! `bash`: a command in the sandbox's one shell session, whose folder and variables live on.
+//!
+//! A command that outlives its wait goes on in the background as a job; one whose call is
+//! cancelled is ended.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sandbox::Sandbox;
+use sandbox::request::Progress;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::bounded::Bounded;
+use crate::ending::{describe, limit_behind, wall_behind};
+use crate::shells::{Job, Shells};
+use crate::shown::{failure, name};
+use crate::tool::{Access, Context, ToolError, ToolOutput};
+use crate::typed::Typed;
+
+/// The session's name.
+const SESSION: &str = "main";
+
+const WAIT: u64 = 120;
+pub(crate) const LONGEST_WAIT: u64 = 600;
+
+/// For a command that is to go on in the background: long enough to fail at once.
+const BRIEFLY: Duration = Duration::from_millis(200);
+
+#[derive(Debug)]
+pub(crate) struct Bash {
+    pub(crate) shells: Arc<Shells>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    command: String,
+    /// Seconds to wait, 120 by default, at most 600; then it goes on as a job.
+    timeout: Option<u64>,
+    /// Does not wait: for servers and the like.
+    background: Option<bool>,
+}
+
+impl Typed for Bash {
+    const NAME: &'static str = "bash";
+    const DESCRIPTION: &'static str = "Runs a command in a persistent bash session in the \
+        sandbox: folder and variables live on. Standard input is empty until `bash_job` writes.";
+    const ACCESS: Access = Access::Changes;
+
+    type Arguments = Arguments;
+
+    fn summary(&self, arguments: &Arguments) -> String {
+        format!("$ {}", arguments.command)
+    }
+
+    async fn run(
+        &self,
+        arguments: Arguments,
+        context: Context<'_>,
+    ) -> Result<ToolOutput, ToolError> {
+        let sandbox = context.sandbox;
+        let wait = match arguments.background {
+            Some(true) => BRIEFLY,
+            _ => Duration::from_secs(arguments.timeout.unwrap_or(WAIT).min(LONGEST_WAIT)),
+        };
+        let job = Job {
+            started: Instant::now(),
+            memory_kills: sandbox.memory_kills().await,
+        };
+        let mut printed = Bounded::default();
+        let print = |bytes: bytes::Bytes, is_error| {
+            (context.print)(&bytes, is_error);
+            printed.push(&bytes, is_error);
+        };
+        let progress = tokio::select! {
+            progress = sandbox.shell(SESSION, &arguments.command, wait, print) => {
+                Some(progress.map_err(failure)?)
+            }
+            // No longer being waited for ends the command.
+            () = context.cancel.cancelled() => None,
+        };
+        let Some(progress) = progress else {
+            return interrupted(printed, context).await;
+        };
+        let cwd = self.shells.note(sandbox, &progress, job);
+        let mut result = report(printed, &progress, job, context).await;
+        if let Some(cwd) = cwd {
+            let cwd = name(&cwd.as_str().into()).into_owned();
+            result.notes.push(format!("[the folder is now {cwd}]"));
+        }
+        Ok(result.into_output())
+    }
+}
+
+async fn interrupted(printed: Bounded, context: Context<'_>) -> Result<ToolOutput, ToolError> {
+    let (text, kept) = printed.render(context.outputs).await;
+    let result = Report {
+        text,
+        notes: Vec::new(),
+        state: "interrupted: the command was ended".to_owned(),
+        output: ToolOutput {
+            is_error: true,
+            kept,
+            ..ToolOutput::default()
+        },
+    };
+    Ok(result.into_output())
+}
+
+/// A result that is being written: what was printed, notes, and the state as the last line.
+pub(crate) struct Report {
+    pub(crate) text: String,
+    pub(crate) notes: Vec<String>,
+    pub(crate) state: String,
+    pub(crate) output: ToolOutput,
+}
+
+impl Report {
+    pub(crate) fn into_output(self) -> ToolOutput {
+        let mut text = self.text;
+        for line in self.notes.iter().chain([&self.state]) {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(line);
+        }
+        ToolOutput {
+            content: ToolOutput::text(text).content,
+            ..self.output
+        }
+    }
+}
+
+/// What a look at a command came to.
+pub(crate) async fn report(
+    printed: Bounded,
+    progress: &Progress,
+    job: Job,
+    context: Context<'_>,
+) -> Report {
+    let sandbox: &Sandbox = context.sandbox;
+    let (text, kept) = printed.render(context.outputs).await;
+    let mut notes = Vec::new();
+    if progress.dropped > 0 {
+        notes.push(format!(
+            "[{} bytes of older output were dropped: nobody looked in time]",
+            progress.dropped
+        ));
+    }
+    let number = progress.job;
+    let seconds = job.started.elapsed().as_secs();
+    let mut is_error = false;
+    let state = match &progress.exit {
+        None => format!(
+            "running in the background as job {number} for {seconds} s: `bash_job` polls it, \
+             writes to it or kills it"
+        ),
+        Some(exit) => {
+            let kills = match exit.status {
+                sandbox::request::Status::Code(0) => 0,
+                _ => sandbox
+                    .memory_kills()
+                    .await
+                    .saturating_sub(job.memory_kills),
+            };
+            is_error = exit.status != sandbox::request::Status::Code(0);
+            if is_error {
+                notes.extend(wall_behind(&text, sandbox.network()));
+            }
+            if progress.output_open {
+                notes.push(format!(
+                    "[what it started still runs, as job {number}: `bash_job` polls or kills it]"
+                ));
+            }
+            describe(exit, limit_behind(exit, kills), sandbox)
+        }
+    };
+    Report {
+        text,
+        notes,
+        state,
+        output: ToolOutput {
+            is_error,
+            kept,
+            ..ToolOutput::default()
+        },
+    }
+}

@@ -1,0 +1,168 @@
+//! Output of any length in constant memory: its beginning and its end for the model, and more of
+//! both to be kept, for a model that wants to read on.
+
+use protocol::Kept;
+
+use crate::clean::Cleaner;
+use crate::shown::count;
+use crate::tool::Outputs;
+
+/// What a model gets of the beginning and of the end, each, in bytes.
+pub const SHOWN: usize = 12 * 1024;
+
+/// What is kept of the beginning and of the end, each, in bytes.
+pub const KEPT: usize = 2 * 1024 * 1024;
+
+/// Collects what a command prints.
+#[derive(Debug, Default)]
+pub struct Bounded {
+    cleaner: Cleaner,
+    text: Collected,
+}
+
+#[derive(Debug, Default)]
+struct Collected {
+    start: String,
+    /// What follows the start; trimmed to its last [`KEPT`] bytes whenever it has twice as many.
+    end: Vec<u8>,
+    bytes: u64,
+    lines: u64,
+}
+
+/// What became of output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gathered {
+    /// All of it.
+    Whole(String),
+    Cut(Cut),
+}
+
+/// The ends of output that was too long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    pub head: String,
+    pub tail: String,
+    /// What is between them.
+    pub bytes: u64,
+    pub lines: u64,
+    /// All of it, or as much as is kept.
+    pub kept: Vec<u8>,
+    /// Bytes that not even `kept` has.
+    pub lost: u64,
+}
+
+impl Bounded {
+    pub fn push(&mut self, bytes: &[u8], is_error: bool) {
+        let text = &mut self.text;
+        self.cleaner.push(bytes, is_error, |piece| text.push(piece));
+    }
+
+    pub fn finish(self) -> Gathered {
+        let mut text = self.text;
+        self.cleaner.finish(|piece| text.push(piece));
+        text.finish()
+    }
+
+    /// What the model reads, and what was kept for it.
+    pub(crate) async fn render(self, outputs: &dyn Outputs) -> (String, Option<Kept>) {
+        let cut = match self.finish() {
+            Gathered::Whole(text) => return (text, None),
+            Gathered::Cut(cut) => cut,
+        };
+        let gap = format!(
+            "{} ({}) left out",
+            count(cut.bytes, "byte", "bytes"),
+            count(cut.lines, "line", "lines")
+        );
+        let (kept, how) = match outputs.keep(cut.kept).await {
+            Ok(kept) => {
+                let part = match cut.lost {
+                    0 => String::new(),
+                    lost => format!(", except {lost} bytes in the middle"),
+                };
+                let how = format!("`read_file` with path `{}` reads them{part}", kept.handle);
+                (Some(kept), how)
+            }
+            Err(error) => (None, format!("they could not be kept: {error}")),
+        };
+        let newline = if cut.head.ends_with('\n') { "" } else { "\n" };
+        let text = format!("{}{newline}[… {gap}; {how} …]\n{}", cut.head, cut.tail);
+        (text, kept)
+    }
+}
+
+impl Collected {
+    fn push(&mut self, text: &str) {
+        self.bytes += text.len() as u64;
+        self.lines += newlines(text.as_bytes());
+        let room = KEPT.saturating_sub(self.start.len());
+        // Once something is in the end, all that follows is.
+        let room = if self.end.is_empty() { room } else { 0 };
+        let split = text.floor_char_boundary(room);
+        self.start.push_str(&text[..split]);
+        self.end.extend_from_slice(&text.as_bytes()[split..]);
+        if self.end.len() > 2 * KEPT {
+            self.end.drain(..self.end.len() - KEPT);
+        }
+    }
+
+    fn finish(mut self) -> Gathered {
+        let lost = self.end.len().saturating_sub(KEPT);
+        self.end.drain(..lost);
+        // A cut may have gone through a character.
+        let broken = self.end.iter().take_while(|byte| **byte & 0xc0 == 0x80);
+        let broken = broken.count();
+        self.end.drain(..broken);
+        let end = String::from_utf8_lossy(&self.end);
+        if self.bytes <= 2 * SHOWN as u64 {
+            return Gathered::Whole(self.start + &end);
+        }
+        let lost = self.bytes - (self.start.len() + end.len()) as u64;
+        let head = head(&self.start).to_owned();
+        let joined;
+        let tail = match end.len() >= SHOWN {
+            true => tail(&end),
+            false => {
+                let from = self.start.len().saturating_sub(SHOWN);
+                joined = self.start[self.start.ceil_char_boundary(from)..].to_owned() + &end;
+                tail(&joined)
+            }
+        };
+        let tail = tail.to_owned();
+        let mut kept = self.start.into_bytes();
+        if lost > 0 {
+            kept.extend_from_slice(format!("\n[… {lost} bytes were not kept …]\n").as_bytes());
+        }
+        kept.extend_from_slice(end.as_bytes());
+        Gathered::Cut(Cut {
+            bytes: self.bytes - (head.len() + tail.len()) as u64,
+            lines: self.lines - newlines(head.as_bytes()) - newlines(tail.as_bytes()),
+            head,
+            tail,
+            kept,
+            lost,
+        })
+    }
+}
+
+/// The first lines, or a part of a line that is too long.
+fn head(text: &str) -> &str {
+    let text = &text[..text.floor_char_boundary(SHOWN)];
+    match text.rfind('\n') {
+        Some(end) if end >= SHOWN / 2 => &text[..=end],
+        _ => text,
+    }
+}
+
+/// The last lines, or a part of a line that is too long.
+fn tail(text: &str) -> &str {
+    let text = &text[text.ceil_char_boundary(text.len().saturating_sub(SHOWN))..];
+    match text.find('\n') {
+        Some(end) if end < SHOWN / 2 => &text[end + 1..],
+        _ => text,
+    }
+}
+
+fn newlines(text: &[u8]) -> u64 {
+    text.iter().filter(|byte| **byte == b'\n').count() as u64
+}

@@ -1,0 +1,314 @@
+//! What a command prints, as text that a model can read: no colours, no cursor moves, no control
+//! characters but line ends and tabs, and of a progress bar only its last state.
+
+/// Longer lines are passed on in parts, and a carriage return then takes back the last part only.
+const LONGEST_LINE: usize = 64 * 1024;
+
+/// A sequence that has not ended by now is none: it must not hide what follows.
+const LONGEST_SEQUENCE: usize = 4096;
+
+/// Both streams of a command, in the order in which they come.
+#[derive(Debug, Default)]
+pub(crate) struct Cleaner {
+    output: Decoder,
+    errors: Decoder,
+    line: Line,
+}
+
+impl Cleaner {
+    /// `put` gets text that will not change any more.
+    pub(crate) fn push(&mut self, bytes: &[u8], is_error: bool, mut put: impl FnMut(&str)) {
+        let line = &mut self.line;
+        let decoder = match is_error {
+            true => &mut self.errors,
+            false => &mut self.output,
+        };
+        decoder.push(bytes, &mut |text| line.push(text, &mut put));
+    }
+
+    pub(crate) fn finish(mut self, mut put: impl FnMut(&str)) {
+        let line = &mut self.line;
+        for decoder in [&mut self.output, &mut self.errors] {
+            if !decoder.unfinished.is_empty() {
+                line.push("\u{fffd}", &mut put);
+            }
+        }
+        put(&self.line.text);
+    }
+}
+
+/// One stream: bytes to text without escape sequences. Carriage returns are left in.
+#[derive(Debug, Default)]
+struct Decoder {
+    /// The beginning of a character.
+    unfinished: Vec<u8>,
+    state: State,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    #[default]
+    Text,
+    /// After ESC.
+    Escape,
+    /// After ESC and a character that asks for one more.
+    Intermediate,
+    /// After ESC and `[`: parameters, then a letter.
+    Control,
+    /// A title, a link or other data, until ST or BEL.
+    Data { length: usize, after_escape: bool },
+}
+
+impl Decoder {
+    fn push(&mut self, bytes: &[u8], put: &mut impl FnMut(&str)) {
+        let joined;
+        let bytes = match self.unfinished.is_empty() {
+            true => bytes,
+            false => {
+                joined = [&self.unfinished, bytes].concat();
+                self.unfinished.clear();
+                &joined
+            }
+        };
+        let mut rest = bytes;
+        for chunk in bytes.utf8_chunks() {
+            self.text(chunk.valid(), put);
+            let invalid = chunk.invalid();
+            rest = &rest[chunk.valid().len() + invalid.len()..];
+            if invalid.is_empty() {
+                continue;
+            }
+            if rest.is_empty() && is_beginning(invalid) {
+                self.unfinished = invalid.to_vec();
+            } else {
+                self.text("\u{fffd}", put);
+            }
+        }
+    }
+
+    fn text(&mut self, mut text: &str, put: &mut impl FnMut(&str)) {
+        while !text.is_empty() {
+            if self.state == State::Text {
+                let plain = text.bytes().position(is_special).unwrap_or(text.len());
+                if plain > 0 {
+                    put(&text[..plain]);
+                    text = &text[plain..];
+                    continue;
+                }
+            }
+            let Some(character) = text.chars().next() else {
+                return;
+            };
+            let length = character.len_utf8();
+            let (state, is_shown) = step(self.state, character);
+            self.state = state;
+            if is_shown {
+                put(&text[..length]);
+            }
+            text = &text[length..];
+        }
+    }
+}
+
+/// Whether more bytes could make a character of it.
+fn is_beginning(bytes: &[u8]) -> bool {
+    let needed = match bytes[0] {
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => return false,
+    };
+    bytes.len() < needed
+}
+
+/// Bytes with which something other than plain text may begin; 0xc2 begins the controls from
+/// U+0080 on.
+fn is_special(byte: u8) -> bool {
+    (byte < 0x20 && byte != b'\n' && byte != b'\t') || byte == 0x7f || byte == 0xc2
+}
+
+/// Where a character leads, and whether it is part of the text.
+fn step(state: State, character: char) -> (State, bool) {
+    use State::{Control, Data, Escape, Intermediate, Text};
+    let data = Data {
+        length: 0,
+        after_escape: false,
+    };
+    match (state, character) {
+        (Data { length, .. }, _) if length >= LONGEST_SEQUENCE => step(Text, character),
+        (Data { .. }, '\n') => (Text, true),
+        (Data { .. }, '\u{7}' | '\u{9c}') => (Text, false),
+        (
+            Data {
+                after_escape: true, ..
+            },
+            '\\',
+        ) => (Text, false),
+        (Data { length, .. }, character) => {
+            let length = length + 1;
+            let after_escape = character == '\u{1b}';
+            (
+                Data {
+                    length,
+                    after_escape,
+                },
+                false,
+            )
+        }
+        (_, '\u{1b}') => (Escape, false),
+        (Escape, '[') | (Text, '\u{9b}') => (Control, false),
+        (Escape, ']' | 'P' | 'X' | '^' | '_') => (data, false),
+        (Text, '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}') => (data, false),
+        (Escape | Intermediate, ' '..='/') => (Intermediate, false),
+        (Escape | Intermediate, '0'..='~') => (Text, false),
+        (Control, ' '..='?') => (Control, false),
+        (Control, '@'..='~') => (Text, false),
+        (_, '\n' | '\t' | '\r') => (Text, true),
+        (_, character) => (Text, !character.is_control()),
+    }
+}
+
+/// The line that is being printed, which a carriage return begins anew.
+#[derive(Debug, Default)]
+struct Line {
+    text: String,
+    returned: bool,
+}
+
+impl Line {
+    fn push(&mut self, text: &str, put: &mut impl FnMut(&str)) {
+        for piece in text.split_inclusive(['\n', '\r']) {
+            let (piece, end) = match piece.as_bytes().last() {
+                Some(b'\n') => (&piece[..piece.len() - 1], Some('\n')),
+                Some(b'\r') => (&piece[..piece.len() - 1], Some('\r')),
+                _ => (piece, None),
+            };
+            if !piece.is_empty() {
+                if std::mem::take(&mut self.returned) {
+                    self.text.clear();
+                }
+                self.text.push_str(piece);
+            }
+            match end {
+                Some('\n') => {
+                    self.returned = false;
+                    self.text.push('\n');
+                    put(&self.text);
+                    self.text.clear();
+                }
+                Some(_) => self.returned = true,
+                None => {}
+            }
+            if self.text.len() > LONGEST_LINE {
+                put(&self.text);
+                self.text.clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn clean(pieces: &[&[u8]]) -> String {
+        let mut cleaner = Cleaner::default();
+        let mut text = String::new();
+        for piece in pieces {
+            cleaner.push(piece, false, |piece| text.push_str(piece));
+        }
+        cleaner.finish(|piece| text.push_str(piece));
+        text
+    }
+
+    #[test]
+    fn only_what_is_read_is_left() {
+        let check = |printed: &[u8], expect: &str| {
+            assert_eq!(clean(&[printed]), expect, "{}", printed.escape_ascii());
+            let bytes: Vec<&[u8]> = printed.chunks(1).collect();
+            assert_eq!(
+                clean(&bytes),
+                expect,
+                "byte by byte: {}",
+                printed.escape_ascii()
+            );
+        };
+        check(b"", "");
+        check(b"plain\n\ttext", "plain\n\ttext");
+        check(
+            b"\x1b[1;31mred\x1b[0m \x1b[38;2;1;2;3mtrue\x1b[m\n",
+            "red true\n",
+        );
+        check(b"\x1b[2J\x1b[H\x1b[?25ltop\x1b[K", "top");
+        check(
+            b"\x1b]0;title\x07a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\",
+            "alink",
+        );
+        check(b"\x1b(Ba\x1b=b\x1bMc\x1b7d", "abcd");
+        check(b"\x1bPdata\x1b\\x\x1b_app\x1b\\y\xc2\x9bmz", "xyz");
+        check(b"a\x00b\x08c\x07d\x7fe\xc2\x85f\x0bg", "abcdefg");
+        // What never ends hides no more than its line.
+        check(b"\x1b]0;never ends\nshown", "\nshown");
+        check(b"\x1b[12\nshown\x1b", "\nshown");
+        // Progress bars.
+        check(b" 10%\r 50%\r100%\n", "100%\n");
+        check(b" 10%\r 50%\r100%\r\ndone", "100%\ndone");
+        check(b"dos\r\nlines\r\n", "dos\nlines\n");
+        check(b"a\r\r\nb\r", "a\nb");
+        check(
+            b"\x1b[32m 1/2\x1b[0m\r\x1b[K\x1b[32m 2/2\x1b[0m\r\n",
+            " 2/2\n",
+        );
+        // Text that is none.
+        check(
+            "gr\u{fc}\u{df}e \u{1f980} \u{a0}".as_bytes(),
+            "gr\u{fc}\u{df}e \u{1f980} \u{a0}",
+        );
+        check(b"a\xffb\xe2\x82c\xf0\x9f", "a\u{fffd}b\u{fffd}c\u{fffd}");
+        check(b"\xe2\x82", "\u{fffd}");
+        let long = "x".repeat(300_000);
+        assert_eq!(
+            clean(&[long.as_bytes(), b"\rend"]).len(),
+            clean(&[long.as_bytes()]).len() + 3
+        );
+        let hidden = [b"\x1b]0;".as_slice(), "y".repeat(10_000).as_bytes()].concat();
+        assert_eq!(clean(&[&hidden]).len(), 10_000 - LONGEST_SEQUENCE + 2);
+    }
+
+    #[test]
+    fn errors_do_not_break_a_character_of_the_output() {
+        let mut cleaner = Cleaner::default();
+        let mut text = String::new();
+        for (bytes, is_error) in [
+            (b"\xe2\x82".as_slice(), false),
+            (b"\x1b[3", true),
+            (b"\xac ok ", false),
+            (b"1merr\n", true),
+        ] {
+            cleaner.push(bytes, is_error, |piece| text.push_str(piece));
+        }
+        cleaner.finish(|piece| text.push_str(piece));
+        assert_eq!(text, "\u{20ac} ok err\n");
+    }
+
+    proptest! {
+        /// However the bytes are cut into pieces, the text is the same, and has no controls.
+        #[test]
+        fn pieces_make_no_difference(
+            bytes in proptest::collection::vec(
+                prop_oneof![any::<u8>(), prop::sample::select(b"\x1b[]m\r\n\x07\\0;a\xe2\x82\xac".to_vec())],
+                0..400,
+            ),
+            size in 1..9usize,
+        ) {
+            let whole = clean(&[&bytes]);
+            let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
+            prop_assert_eq!(&whole, &clean(&pieces));
+            prop_assert!(!whole.chars().any(|one| one.is_control() && one != '\n' && one != '\t'));
+        }
+    }
+}

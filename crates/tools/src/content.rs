@@ -1,0 +1,94 @@
+//! What a file is, told by its first bytes and never by its name.
+
+use std::fmt::Write;
+
+/// Enough to tell.
+pub(crate) const START: usize = 8 * 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    Text,
+    /// Of this media type, which models can look at.
+    Image(&'static str),
+    /// In a few words.
+    Binary(&'static str),
+}
+
+const BINARY: [(&[u8], &str); 14] = [
+    (b"\x7fELF", "an ELF program or library"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"%PDF-", "a PDF document"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"\xfd7zXZ\0", "xz data"),
+    (b"\x28\xb5\x2f\xfd", "zstd data"),
+    (b"BZh", "bzip2 data"),
+    (b"\0asm", "a WebAssembly module"),
+    (b"\xca\xfe\xba\xbe", "a Java class or Mach-O program"),
+    (b"MZ\x90", "a Windows program"),
+    (b"!<arch>\n", "a static library"),
+    (
+        b"\xff\xfe",
+        "UTF-16 text, which `iconv -f UTF-16 -t UTF-8` converts",
+    ),
+    (
+        b"\xfe\xff",
+        "UTF-16 text, which `iconv -f UTF-16 -t UTF-8` converts",
+    ),
+];
+
+/// Tells by the first [`START`] bytes, or by all there are.
+pub(crate) fn content_of(start: &[u8]) -> Content {
+    match start {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Content::Image("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Content::Image("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Content::Image("image/gif"),
+        [
+            b'R',
+            b'I',
+            b'F',
+            b'F',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'E',
+            b'B',
+            b'P',
+            ..,
+        ] => Content::Image("image/webp"),
+        _ => match BINARY.iter().find(|(magic, _)| start.starts_with(magic)) {
+            Some((_, kind)) => Content::Binary(kind),
+            None if start.get(257..262) == Some(b"ustar") => Content::Binary("a tar archive"),
+            None if is_text(start) => Content::Text,
+            None => Content::Binary("binary data"),
+        },
+    }
+}
+
+/// Whether a person could read it, in UTF-8 or some encoding of one byte for each character.
+pub(crate) fn is_text(start: &[u8]) -> bool {
+    let is_odd = |byte: &&u8| **byte < 0x20 && !b"\n\r\t\x0c\x1b\x08".contains(*byte);
+    let controls = start.iter().filter(is_odd).count();
+    let foreign: usize = start.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    !start.contains(&0) && (controls + foreign) * 10 <= start.len() * 3
+}
+
+/// The first bytes, as numbers and as what of them can be read.
+pub(crate) fn hex(start: &[u8]) -> String {
+    let mut text = String::new();
+    for row in start.chunks(16).take(4) {
+        for byte in row {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{byte:02x} ");
+        }
+        let readable = row.iter().map(|byte| match byte {
+            b' '..=b'~' => *byte as char,
+            _ => '.',
+        });
+        let readable: String = readable.collect();
+        let _ = writeln!(text, " {readable}");
+    }
+    text
+}

@@ -1,0 +1,41 @@
+//! Differences between two texts, in unified form and of bounded size.
+
+use std::time::Duration;
+
+use similar::TextDiff;
+
+/// For people to look at: longer ones are cut.
+pub(crate) const FOR_PEOPLE: usize = 32 * 1024;
+
+/// For the model, which knows what it wrote.
+pub(crate) const FOR_THE_MODEL: usize = 4 * 1024;
+
+/// Texts longer than this are not compared.
+pub(crate) const LONGEST: usize = 2 * 1024 * 1024;
+
+/// The best difference that can be found in this time will do.
+const TIME: Duration = Duration::from_millis(500);
+
+/// A line of a difference is cut at this length.
+const LONGEST_LINE: usize = 500;
+
+/// What changed; `None` if nothing did or the texts are too long.
+pub(crate) fn unified(old: &str, new: &str, most: usize) -> Option<String> {
+    if old == new || old.len().max(new.len()) > LONGEST {
+        return None;
+    }
+    let diff = TextDiff::configure().timeout(TIME).diff_lines(old, new);
+    let mut text = String::new();
+    for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
+        for line in hunk.to_string().lines() {
+            if text.len() + line.len().min(LONGEST_LINE) > most {
+                text.push_str("… more changes follow\n");
+                return Some(text);
+            }
+            let end = line.floor_char_boundary(LONGEST_LINE);
+            text.push_str(&line[..end]);
+            text.push_str(if end < line.len() { "…\n" } else { "\n" });
+        }
+    }
+    Some(text)
+}

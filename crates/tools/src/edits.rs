@@ -1,0 +1,119 @@
+//! Exact replacements in a text, all of them or none. Decides only: nothing here reads or writes.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::nearest::explain;
+
+/// One replacement.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Edit {
+    /// Text to replace, exactly as in the file and, without `all`, only once in it.
+    pub(crate) old: String,
+    pub(crate) new: String,
+    /// Replaces every occurrence.
+    pub(crate) all: Option<bool>,
+}
+
+/// Lines that are named when a text occurs more than once.
+const MOST_NAMED: usize = 10;
+
+/// The text with every edit made in order, or why it cannot be.
+pub(crate) fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
+    if edits.is_empty() {
+        return Err("there are no edits".to_owned());
+    }
+    let ends = LineEnds::of(text);
+    let mut result = text.to_owned();
+    for (at, edit) in edits.iter().enumerate() {
+        result = apply_one(&result, edit, ends).map_err(|why| match edits.len() {
+            1 => why,
+            _ => format!("edits[{at}]: {why}"),
+        })?;
+    }
+    match result == text {
+        true => Err("the edits undo each other: nothing would change".to_owned()),
+        false => Ok(result),
+    }
+}
+
+fn apply_one(text: &str, edit: &Edit, ends: LineEnds) -> Result<String, String> {
+    if edit.old.is_empty() {
+        return Err("`old` is empty: say which text to replace, or use `write_file`".to_owned());
+    }
+    if edit.old == edit.new {
+        return Err("`old` and `new` are the same".to_owned());
+    }
+    // As it was given, or with the other line ends; never half of one.
+    let mut candidates = [Cow::Borrowed(edit.old.as_str()), with_returns(&edit.old)];
+    if ends == LineEnds::Returns {
+        candidates.reverse();
+    }
+    let Some(old) = candidates.into_iter().find(|old| text.contains(&**old)) else {
+        return Err(explain(text, &edit.old));
+    };
+    let new = match ends {
+        LineEnds::Returns => with_returns(&edit.new),
+        LineEnds::Plain | LineEnds::Mixed => match old.contains("\r\n") && !edit.old.contains('\r')
+        {
+            true => with_returns(&edit.new),
+            false => Cow::Borrowed(edit.new.as_str()),
+        },
+    };
+    if edit.all == Some(true) {
+        return Ok(text.replace(&*old, &new));
+    }
+    let places: Vec<usize> = text.match_indices(&*old).map(|(at, _)| at).collect();
+    match places.as_slice() {
+        [at] => Ok([&text[..*at], &new, &text[at + old.len()..]].concat()),
+        _ => Err(not_unique(text, &places)),
+    }
+}
+
+fn not_unique(text: &str, places: &[usize]) -> String {
+    let mut line = 1;
+    let mut from = 0;
+    let mut lines = Vec::new();
+    for at in places.iter().take(MOST_NAMED) {
+        line += text[from..*at].matches('\n').count();
+        from = *at;
+        lines.push(line.to_string());
+    }
+    if places.len() > MOST_NAMED {
+        lines.push("…".to_owned());
+    }
+    format!(
+        "`old` is there {} times, on lines {}: make it longer until it is unique, or set `all`",
+        places.len(),
+        lines.join(", ")
+    )
+}
+
+/// How the lines of a text end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineEnds {
+    Plain,
+    Returns,
+    Mixed,
+}
+
+impl LineEnds {
+    fn of(text: &str) -> Self {
+        let all = text.matches('\n').count();
+        match text.matches("\r\n").count() {
+            0 => Self::Plain,
+            returns if returns == all => Self::Returns,
+            _ => Self::Mixed,
+        }
+    }
+}
+
+fn with_returns(text: &str) -> Cow<'_, str> {
+    match text.contains('\n') {
+        true => Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n")),
+        false => Cow::Borrowed(text),
+    }
+}

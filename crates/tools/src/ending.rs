@@ -1,0 +1,94 @@
+//! How a command ended, in words: the last line of every result, and which rule was behind it.
+
+use sandbox::request::{Exit, Limit, Status};
+use sandbox::{LimitKind, Network, Sandbox};
+
+/// Phrases of programs that could not reach something.
+const UNREACHED: [&str; 6] = [
+    "Could not resolve",
+    "Couldn't resolve",
+    "Temporary failure in name resolution",
+    "Name or service not known",
+    "Network is unreachable",
+    "ENOTFOUND",
+];
+
+/// Phrases of programs that the proxy refused.
+const REFUSED: [&str; 2] = [
+    "CONNECT tunnel failed, response 403",
+    "403 Forbidden by hotcell",
+];
+
+const READ_ONLY: &str = "Read-only file system";
+
+/// The limit that ended a command, if one did. Whether the kernel killed for want of memory
+/// meanwhile is a count of the caller's.
+pub(crate) fn limit_behind(exit: &Exit, memory_kills: u64) -> Option<LimitKind> {
+    match exit.limit {
+        Some(Limit::Time) => Some(LimitKind::WallTime),
+        Some(Limit::Output) => Some(LimitKind::Output),
+        Some(Limit::Disk) => Some(LimitKind::Disk),
+        None if exit.status != Status::Code(0) && memory_kills > 0 => Some(LimitKind::Memory),
+        None => None,
+    }
+}
+
+/// `exit code: 0`, `killed by signal 9 (SIGKILL)`, and the limit with its value.
+pub(crate) fn describe(exit: &Exit, limit: Option<LimitKind>, sandbox: &Sandbox) -> String {
+    let ended = match exit.status {
+        Status::Code(code) => format!("exit code: {code}"),
+        Status::Signal(signal) => match signal_name(signal) {
+            Some(name) => format!("killed by signal {signal} ({name})"),
+            None => format!("killed by signal {signal}"),
+        },
+    };
+    let Some(limit) = limit else {
+        return ended;
+    };
+    let limits = &sandbox.description().limits;
+    let value = limits.iter().find(|one| one.limit == limit);
+    let value = value.map_or(String::new(), |one| format!(" of {}", one.value));
+    format!(
+        "{ended}: the sandbox's {} limit{value} was reached",
+        limit.name()
+    )
+}
+
+/// What a wall had to do with a failure, as far as its words tell.
+pub(crate) fn wall_behind(printed: &str, network: &Network) -> Option<String> {
+    let says = |phrases: &[&str]| phrases.iter().any(|phrase| printed.contains(phrase));
+    match network {
+        Network::Off if says(&UNREACHED) => {
+            Some("[the network of this sandbox is off: only loopback can be reached]".to_owned())
+        }
+        Network::Allow(_) if says(&UNREACHED) || says(&REFUSED) => Some(
+            "[this sandbox reaches only the hosts that it is allowed to, through its proxy]"
+                .to_owned(),
+        ),
+        _ if says(&[READ_ONLY]) => {
+            Some("[outside /workspace and /tmp this sandbox is read-only]".to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        31 => "SIGSYS",
+        _ => return None,
+    })
+}

@@ -1,0 +1,170 @@
+//! Why a text was not found: the place in the file that is most like it, and how it differs.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+
+/// Lines of the wanted text that are compared and shown.
+const MOST_LINES: usize = 40;
+
+/// Lines of the file that are compared.
+const MOST_SEARCHED: usize = 200_000;
+
+/// A line is shown up to this many bytes.
+const LONGEST_LINE: usize = 300;
+
+/// Below this likeness, of 1, nothing is near.
+const NEAR: f64 = 0.5;
+
+/// What to tell a model whose `old` is not in the text.
+pub(crate) fn explain(text: &str, old: &str) -> String {
+    let wanted: Vec<&str> = old.lines().take(MOST_LINES).collect();
+    let lines: Vec<&str> = text.split('\n').take(MOST_SEARCHED).collect();
+    let Some(first) = nearest(&lines, &wanted) else {
+        return "`old` is not in the file, nor anything like it: read the file again".to_owned();
+    };
+    let there = &lines[first..lines.len().min(first + wanted.len())];
+    let mut message = format!(
+        "`old` is not in the file. Nearest are lines {} to {} (`-` is `old`, `+` the file):\n",
+        first + 1,
+        first + there.len()
+    );
+    let mut reasons = Vec::new();
+    for (at, old) in wanted.iter().copied().enumerate() {
+        let file = there.get(at);
+        let file = file.map(|line| line.strip_suffix('\r').unwrap_or(line));
+        if file == Some(old) {
+            let _ = writeln!(message, "  {}", cut(old));
+            continue;
+        }
+        let _ = writeln!(message, "- {}", cut(old));
+        if let Some(file) = file {
+            let _ = writeln!(message, "+ {}", cut(file));
+            if let Some(reason) = difference(old, file)
+                && !reasons.contains(&reason)
+            {
+                reasons.push(reason);
+            }
+        }
+    }
+    if reasons.is_empty()
+        && there
+            .iter()
+            .zip(&wanted)
+            .all(|(file, old)| file.trim_end_matches('\r') == *old)
+    {
+        reasons.push("the lines are the same: the difference is in their ends (CRLF, or the newline at the end)");
+    }
+    if !reasons.is_empty() {
+        let _ = writeln!(message, "difference: {}", reasons.join("; "));
+    }
+    message.truncate(message.trim_end().len());
+    message
+}
+
+/// The line at which the most like place begins.
+fn nearest(lines: &[&str], wanted: &[&str]) -> Option<usize> {
+    let plain: Vec<String> = wanted.iter().map(|line| plain(line)).collect();
+    // A line that says something: a place is found by the lines that are the same there.
+    let anchors: Vec<(usize, &str)> = plain
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.len() > 2)
+        .map(|(at, line)| (at, line.as_str()))
+        .collect();
+    let mut scores = vec![0u32; lines.len()];
+    for (at, line) in lines.iter().enumerate() {
+        let line = self::plain(line);
+        for (offset, _) in anchors.iter().filter(|(_, anchor)| *anchor == line) {
+            if let Some(first) = at.checked_sub(*offset) {
+                scores[first] += 1;
+            }
+        }
+    }
+    let best = scores
+        .iter()
+        .enumerate()
+        .rev()
+        .max_by_key(|(_, score)| **score);
+    if let Some((first, score)) = best
+        && *score > 0
+    {
+        return Some(first);
+    }
+    // None is the same: the line that is most like the longest one.
+    let (offset, anchor) = anchors.iter().max_by_key(|(_, line)| line.len())?;
+    let pairs = pairs(anchor);
+    let (likeness, at) = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.len() < 4 * anchor.len() + 80)
+        .map(|(at, line)| (likeness(&pairs, &self::plain(line)), at))
+        .max_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(&one.1)))?;
+    (likeness >= NEAR).then(|| at.saturating_sub(*offset))
+}
+
+/// A line without what is often mistaken: blanks, and characters that look like others.
+fn plain(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    for word in line.split_whitespace() {
+        if !plain.is_empty() {
+            plain.push(' ');
+        }
+        plain.extend(word.chars().map(straight));
+    }
+    plain
+}
+
+/// The character of a keyboard that looks like this one.
+fn straight(character: char) -> char {
+    match character {
+        '\u{2018}' | '\u{2019}' | '\u{201b}' => '\'',
+        '\u{201c}' | '\u{201d}' => '"',
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+        '\u{a0}' | '\u{202f}' => ' ',
+        other => other,
+    }
+}
+
+/// Why two lines that say the same are not the same.
+fn difference(old: &str, file: &str) -> Option<&'static str> {
+    let indent = |line: &str| line[..line.len() - line.trim_start().len()].to_owned();
+    let without = |line: &str| -> String { line.split_whitespace().collect() };
+    if old.trim_end() == file.trim_end() {
+        return Some(match old.len() > file.len() {
+            true => "`old` has blanks at the end of a line",
+            false => "the file has blanks at the end of a line",
+        });
+    }
+    if old.trim() == file.trim() {
+        return Some(
+            match (indent(old).contains('\t'), indent(file).contains('\t')) {
+                (false, true) => "the file is indented with tabs, `old` with spaces",
+                (true, false) => "the file is indented with spaces, `old` with tabs",
+                _ => "the indentation",
+            },
+        );
+    }
+    if without(old) == without(file) {
+        return Some("blanks within a line");
+    }
+    (plain(old) == plain(file))
+        .then_some("typographic quotes, dashes or blanks in place of plain ones")
+}
+
+fn pairs(text: &str) -> HashSet<[u8; 2]> {
+    text.as_bytes()
+        .windows(2)
+        .map(|pair| [pair[0], pair[1]])
+        .collect()
+}
+
+/// How many pairs of characters two lines share, of 1.
+fn likeness(pairs: &HashSet<[u8; 2]>, other: &str) -> f64 {
+    let others = self::pairs(other);
+    let common = pairs.intersection(&others).count();
+    2.0 * common as f64 / (pairs.len() + others.len()).max(1) as f64
+}
+
+fn cut(line: &str) -> &str {
+    &line[..line.floor_char_boundary(LONGEST_LINE)]
+}

@@ -1,0 +1,237 @@
+//! `read_file`: a page of a text file or of kept output, a picture, or what a file is.
+//!
+//! Reads in pieces: however long the file, only the page is held.
+
+use base64::Engine;
+use protocol::{Block, Image};
+use sandbox::request::{List, Raw, RefusalKind};
+use sandbox::{Reading, Sandbox, SandboxError};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::content::{Content, START, content_of, hex};
+use crate::page::{Finished, Page};
+use crate::shown::{self, failure};
+use crate::tool::{Access, Context, ToolError, ToolOutput};
+use crate::typed::Typed;
+
+const LINES: u64 = 2000;
+
+/// The largest picture that models take, before it is encoded.
+const LARGEST_IMAGE: u64 = 3_750_000;
+
+/// As long as no more than this is left of a file, its lines are counted to the end.
+const MOST_COUNTED: u64 = 32 << 20;
+
+/// Before the number of kept output.
+const KEPT: &str = "output:";
+
+#[derive(Debug)]
+pub(crate) struct ReadFile;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// A file, or `output:N` for kept output.
+    path: String,
+    /// First line, from 1 on.
+    offset: Option<u64>,
+    /// Number of lines, 2000 by default.
+    limit: Option<u64>,
+}
+
+impl Typed for ReadFile {
+    const NAME: &'static str = "read_file";
+    const DESCRIPTION: &'static str = "Reads a text file with line numbers, or an image. \
+        Relative paths start at /workspace.";
+    const ACCESS: Access = Access::Reads;
+
+    type Arguments = Arguments;
+
+    fn summary(&self, arguments: &Arguments) -> String {
+        let path = shown::path(&arguments.path);
+        match arguments.offset {
+            Some(offset) => format!("read {path} from line {offset}"),
+            None => format!("read {path}"),
+        }
+    }
+
+    async fn run(
+        &self,
+        arguments: Arguments,
+        context: Context<'_>,
+    ) -> Result<ToolOutput, ToolError> {
+        let path = &arguments.path;
+        let first = arguments.offset.unwrap_or(1).max(1);
+        let page = Page::new(first, arguments.limit.unwrap_or(LINES));
+        if path.starts_with(KEPT) {
+            return read_kept(path, page, context).await;
+        }
+        let mut reading = match context.sandbox.open_file(path, 0, None).await {
+            Ok(reading) => reading,
+            Err(error) => return Err(cannot_open(path, error, context.sandbox).await),
+        };
+        let mut start = Vec::new();
+        while start.len() < START
+            && let Some(piece) = reading.next().await.map_err(failure)?
+        {
+            start.extend_from_slice(&piece);
+        }
+        let size = reading.metadata.size.max(start.len() as u64);
+        match content_of(&start[..start.len().min(START)]) {
+            _ if start.is_empty() => Ok(ToolOutput::text(format!(
+                "`{}` is empty",
+                shown::path(path)
+            ))),
+            Content::Text => read_text(path, page, start, reading).await,
+            Content::Image(media_type) if size <= LARGEST_IMAGE => {
+                read_image(path, media_type, start, reading).await
+            }
+            Content::Image(media_type) => Ok(ToolOutput::text(format!(
+                "`{}` is an image ({media_type}, {}), and too large to look at: at most {}",
+                shown::path(path),
+                shown::size(size),
+                shown::size(LARGEST_IMAGE)
+            ))),
+            Content::Binary(kind) => Ok(ToolOutput::text(format!(
+                "`{}` is {kind}, {}. It begins with\n{}",
+                shown::path(path),
+                shown::size(size),
+                hex(&start)
+            ))),
+        }
+    }
+}
+
+async fn read_kept(
+    path: &str,
+    mut page: Page,
+    context: Context<'_>,
+) -> Result<ToolOutput, ToolError> {
+    let Some(content) = context.outputs.read(path).await? else {
+        return Err(ToolError::Refused(format!(
+            "there is no kept output `{}`",
+            shown::path(path)
+        )));
+    };
+    page.push(&content);
+    present(page.finish(true), true)
+}
+
+async fn read_text(
+    path: &str,
+    mut page: Page,
+    start: Vec<u8>,
+    mut reading: Reading,
+) -> Result<ToolOutput, ToolError> {
+    let mut read = start.len() as u64;
+    page.push(&start);
+    let is_end = loop {
+        let left = reading.metadata.size.saturating_sub(read);
+        if page.is_full() && left > MOST_COUNTED {
+            break false;
+        }
+        let Some(piece) = reading.next().await.map_err(failure)? else {
+            break true;
+        };
+        read += piece.len() as u64;
+        page.push(&piece);
+    };
+    present(page.finish(is_end), is_end).map_err(|error| match error {
+        ToolError::Refused(why) => ToolError::Refused(format!("`{}` {why}", shown::path(path))),
+        other => other,
+    })
+}
+
+/// The page, and below it what it leaves out.
+fn present(page: Finished, is_end: bool) -> Result<ToolOutput, ToolError> {
+    let Finished {
+        mut text,
+        first,
+        shown,
+        lines,
+        notes,
+    } = page;
+    if shown == 0 {
+        let lines = shown::count(lines, "line", "lines");
+        return Err(ToolError::Refused(format!(
+            "has only {lines}: there is no line {first}"
+        )));
+    }
+    let last = first + shown - 1;
+    let place = match (is_end, last < lines) {
+        (true, true) => format!(
+            "lines {first} to {last} of {lines}; offset {} goes on",
+            last + 1
+        ),
+        (false, _) => format!(
+            "lines {first} to {last}, many more follow; offset {} goes on",
+            last + 1
+        ),
+        (true, false) if first > 1 => format!("lines {first} to {last}, the last"),
+        (true, false) => String::new(),
+    };
+    let place = [place.as_str()]
+        .into_iter()
+        .filter(|place| !place.is_empty());
+    let notes: Vec<&str> = place.chain(notes).collect();
+    if !notes.is_empty() {
+        text.push_str(&format!("[{}]\n", notes.join("; ")));
+    }
+    Ok(ToolOutput::text(text))
+}
+
+async fn read_image(
+    path: &str,
+    media_type: &str,
+    start: Vec<u8>,
+    mut reading: Reading,
+) -> Result<ToolOutput, ToolError> {
+    let mut content = start;
+    while let Some(piece) = reading.next().await.map_err(failure)? {
+        content.extend_from_slice(&piece);
+        if content.len() as u64 > LARGEST_IMAGE {
+            let why = format!(
+                "cannot read `{}`: it grows while it is read",
+                shown::path(path)
+            );
+            return Err(ToolError::Refused(why));
+        }
+    }
+    let size = shown::size(content.len() as u64);
+    let source = Image::Base64 {
+        media_type: media_type.to_owned(),
+        data: base64::engine::general_purpose::STANDARD.encode(&content),
+    };
+    Ok(ToolOutput {
+        content: vec![
+            Block::text(format!("`{}`, {media_type}, {size}", shown::path(path))),
+            Block::Image { source },
+        ],
+        ..ToolOutput::default()
+    })
+}
+
+/// Says what to do with a folder; a symlink to one is one too.
+async fn cannot_open(path: &str, error: SandboxError, sandbox: &Sandbox) -> ToolError {
+    let is_other =
+        matches!(&error, SandboxError::Refused(refusal) if refusal.kind == RefusalKind::WrongType);
+    let look = List {
+        path: Raw::from(path),
+        depth: 1,
+        ignore: false,
+        hidden: true,
+        globs: Vec::new(),
+        limit: 0,
+    };
+    if is_other
+        && let Ok(listing) = sandbox.list(look).await
+        && listing.collect().await.is_ok()
+    {
+        let path = shown::path(path);
+        return ToolError::Refused(format!(
+            "`{path}` is a folder: `list_files` shows what is in it"
+        ));
+    }
+    failure(error)
+}

@@ -1,0 +1,69 @@
+//! The JSON Schema of a tool's arguments, without what only costs tokens.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+
+/// What a model need not read: dialects, names of Rust types, widths of integers.
+const NOISE: [&str; 5] = ["$schema", "title", "format", "minimum", "default"];
+
+/// The schema of an argument struct. The comments on its fields are the descriptions.
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let mut schema = settings
+        .into_generator()
+        .into_root_schema_for::<T>()
+        .to_value();
+    if let Value::Object(fields) = &mut schema {
+        fields.remove("description");
+    }
+    clean(&mut schema);
+    schema
+}
+
+fn clean(schema: &mut Value) {
+    let Value::Object(fields) = schema else {
+        return;
+    };
+    for name in NOISE {
+        fields.remove(name);
+    }
+    drop_null(fields);
+    if let Some(Value::String(text)) = fields.get_mut("description") {
+        *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+        properties.values_mut().for_each(clean);
+        fields.insert("additionalProperties".into(), false.into());
+    }
+    if let Some(items) = fields.get_mut("items") {
+        clean(items);
+    }
+}
+
+/// An optional field may be left out, which says all that `null` would.
+fn drop_null(fields: &mut Map<String, Value>) {
+    if let Some(Value::Array(types)) = fields.get_mut("type") {
+        types.retain(|one| one != "null");
+        if let [only] = types.as_mut_slice() {
+            let only = only.take();
+            fields.insert("type".into(), only);
+        }
+    }
+    if let Some(Value::Array(values)) = fields.get_mut("enum") {
+        values.retain(|one| !one.is_null());
+    }
+    if let Some(Value::Array(choices)) = fields.get_mut("anyOf") {
+        choices.retain(|one| one["type"] != "null");
+        if let [Value::Object(only)] = choices.as_mut_slice() {
+            let only = std::mem::take(only);
+            fields.remove("anyOf");
+            for (name, value) in only {
+                // What the field says of itself goes before what its type says.
+                fields.entry(name).or_insert(value);
+            }
+        }
+    }
+}

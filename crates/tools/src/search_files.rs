@@ -1,0 +1,219 @@
+//! `search_files`: lines that match a pattern, or files whose names match a glob.
+
+use std::fmt::Write;
+
+use sandbox::request::{List, Match, Raw, Search};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::list_files::collect;
+use crate::shown::{self, count, failure, name};
+use crate::tool::{Access, Context, ToolError, ToolOutput};
+use crate::typed::Typed;
+
+const MATCHES: u64 = 100;
+const MOST_MATCHES: u64 = 1000;
+const MOST_CONTEXT: u32 = 20;
+const MOST_FILES: u64 = 500;
+
+/// Of a longer line, so many bytes are shown.
+const LONGEST_LINE: usize = 300;
+
+/// No result is longer than this, in bytes.
+const LONGEST_RESULT: usize = 32 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct SearchFiles;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// Regular expression (Rust syntax) for a line. Without it, `glob` lists files.
+    pattern: Option<String>,
+    /// Folder or file, /workspace by default.
+    path: Option<String>,
+    /// Such as `*.rs`; with `!` before it leaves files out.
+    glob: Option<Vec<String>>,
+    /// Lines around each match.
+    context: Option<u32>,
+    case_insensitive: Option<bool>,
+    /// Also what .gitignore names, and .git.
+    all: Option<bool>,
+    /// Matches at most, 100 by default.
+    limit: Option<u64>,
+}
+
+impl Typed for SearchFiles {
+    const NAME: &'static str = "search_files";
+    const DESCRIPTION: &'static str = "Searches the lines of text files, or finds files by name.";
+    const ACCESS: Access = Access::Reads;
+
+    type Arguments = Arguments;
+
+    fn summary(&self, arguments: &Arguments) -> String {
+        let globs = arguments.glob.as_deref().unwrap_or_default().join(" ");
+        let what = arguments.pattern.as_deref().unwrap_or(&globs);
+        match &arguments.path {
+            Some(path) => format!("search {what} in {}", shown::path(path)),
+            None => format!("search {what}"),
+        }
+    }
+
+    async fn run(
+        &self,
+        arguments: Arguments,
+        context: Context<'_>,
+    ) -> Result<ToolOutput, ToolError> {
+        let has_globs = arguments
+            .glob
+            .as_ref()
+            .is_some_and(|globs| !globs.is_empty());
+        match &arguments.pattern {
+            Some(pattern) if !pattern.is_empty() => search(pattern, &arguments, context).await,
+            _ if has_globs => find(arguments, context).await,
+            _ => Err(ToolError::Arguments {
+                tool: Self::NAME.to_owned(),
+                why: "missing field `pattern`: expected that or `glob`".to_owned(),
+            }),
+        }
+    }
+}
+
+async fn search(
+    pattern: &str,
+    arguments: &Arguments,
+    context: Context<'_>,
+) -> Result<ToolOutput, ToolError> {
+    let path = arguments.path.as_deref().unwrap_or(".");
+    let all = arguments.all.unwrap_or(false);
+    let request = Search {
+        path: Raw::from(path),
+        pattern: pattern.to_owned(),
+        case_insensitive: arguments.case_insensitive.unwrap_or(false),
+        globs: arguments.glob.clone().unwrap_or_default(),
+        ignore: !all,
+        hidden: true,
+        context: arguments.context.unwrap_or(0).min(MOST_CONTEXT),
+        limit: arguments.limit.unwrap_or(MATCHES).clamp(1, MOST_MATCHES),
+    };
+    let mut found = Found::new(path, request.context > 0);
+    let mut batches = context.sandbox.search(request).await.map_err(failure)?;
+    'all: while let Some(batch) = batches.next().await.map_err(failure)? {
+        for one in &batch {
+            if !found.push(one) {
+                break 'all;
+            }
+        }
+    }
+    let is_cut = found.is_cut || batches.is_truncated();
+    if found.matches == 0 {
+        let ignored = if all {
+            ""
+        } else {
+            "; ignored files were not searched, `all` does that"
+        };
+        let text = format!("no line matches `{pattern}`{ignored}");
+        return Ok(ToolOutput::text(text));
+    }
+    let mut text = found.text;
+    if is_cut {
+        let shown = count(found.matches, "match", "matches");
+        let _ = writeln!(text, "[{shown} shown, there are more: narrow the search]");
+    }
+    Ok(ToolOutput::text(text))
+}
+
+async fn find(arguments: Arguments, context: Context<'_>) -> Result<ToolOutput, ToolError> {
+    let path = arguments.path.as_deref().unwrap_or(".");
+    let all = arguments.all.unwrap_or(false);
+    let request = List {
+        path: Raw::from(path),
+        depth: u32::MAX,
+        ignore: !all,
+        hidden: true,
+        globs: arguments.glob.unwrap_or_default(),
+        limit: arguments.limit.unwrap_or(MOST_FILES).clamp(1, MOST_MATCHES),
+    };
+    let (entries, mut is_cut) = collect(context, request).await?;
+    let mut text = String::new();
+    for (at, entry) in entries.iter().enumerate() {
+        if text.len() > LONGEST_RESULT {
+            is_cut = true;
+            let _ = writeln!(
+                text,
+                "[{} not shown]",
+                count((entries.len() - at) as u64, "file", "files")
+            );
+            break;
+        }
+        let _ = writeln!(text, "{}", name(&below(path, &entry.path)));
+    }
+    if entries.is_empty() {
+        let ignored = if all {
+            ""
+        } else {
+            "; ignored files were left out, `all` includes them"
+        };
+        text = format!("no file matches{ignored}");
+    } else if is_cut {
+        text.push_str("[there are more: narrow the glob]\n");
+    }
+    Ok(ToolOutput::text(text))
+}
+
+/// Matches by file, as text of bounded length.
+struct Found<'a> {
+    root: &'a str,
+    has_context: bool,
+    text: String,
+    file: Option<Raw>,
+    last_line: u64,
+    matches: u64,
+    is_cut: bool,
+}
+
+impl<'a> Found<'a> {
+    fn new(root: &'a str, has_context: bool) -> Self {
+        Self {
+            root,
+            has_context,
+            text: String::new(),
+            file: None,
+            last_line: 0,
+            matches: 0,
+            is_cut: false,
+        }
+    }
+
+    /// Whether there is room for more.
+    fn push(&mut self, one: &Match) -> bool {
+        if self.text.len() > LONGEST_RESULT {
+            self.is_cut = true;
+            return false;
+        }
+        if self.file.as_ref() != Some(&one.path) {
+            let blank = if self.file.is_some() { "\n" } else { "" };
+            let _ = writeln!(self.text, "{blank}{}", name(&below(self.root, &one.path)));
+            self.file = Some(one.path.clone());
+            self.last_line = one.line.saturating_sub(1);
+        } else if self.has_context && self.last_line + 1 != one.line {
+            self.text.push_str("--\n");
+        }
+        self.last_line = one.line;
+        self.matches += u64::from(!one.is_context);
+        let mark = if one.is_context { '-' } else { ':' };
+        let line = String::from_utf8_lossy(&one.text.0);
+        let end = line.floor_char_boundary(LONGEST_LINE);
+        let more = if end < line.len() { "…" } else { "" };
+        let _ = writeln!(self.text, "{}{mark}{}{more}", one.line, &line[..end]);
+        true
+    }
+}
+
+/// A path that `read_file` understands.
+fn below(root: &str, path: &Raw) -> Raw {
+    match root {
+        "." | "./" | "" => path.clone(),
+        _ => Raw::from(std::path::Path::new(root).join(path.as_path())),
+    }
+}

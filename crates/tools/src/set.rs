@@ -1,0 +1,69 @@
+//! The tools of a session, by name. The one place that knows them all.
+
+use std::sync::Arc;
+
+use protocol::ToolDefinition;
+
+use crate::bash::Bash;
+use crate::bash_job::BashJob;
+use crate::edit_file::EditFile;
+use crate::list_files::ListFiles;
+use crate::read_file::ReadFile;
+use crate::search_files::SearchFiles;
+use crate::shells::Shells;
+use crate::tool::Tool;
+use crate::typed::adapt;
+use crate::write_file::WriteFile;
+
+/// The tools of a session, in the order in which the model is told of them.
+#[derive(Clone, Default)]
+pub struct ToolSet {
+    tools: Vec<Arc<dyn Tool>>,
+}
+
+impl ToolSet {
+    pub fn new(tools: Vec<Arc<dyn Tool>>) -> Self {
+        Self { tools }
+    }
+
+    /// Every tool that works in any sandbox. A new one is added here, and nowhere else.
+    pub fn standard() -> Self {
+        let shells = Arc::new(Shells::default());
+        Self::new(vec![
+            adapt(Bash {
+                shells: shells.clone(),
+            }),
+            adapt(BashJob { shells }),
+            adapt(ReadFile),
+            adapt(WriteFile),
+            adapt(EditFile),
+            adapt(ListFiles),
+            adapt(SearchFiles),
+        ])
+    }
+
+    pub fn find(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools
+            .iter()
+            .find(|tool| tool.definition().name == name)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools
+            .iter()
+            .map(|tool| tool.definition().name.as_str())
+    }
+
+    pub fn definitions(&self) -> Vec<ToolDefinition> {
+        self.tools
+            .iter()
+            .map(|tool| tool.definition().clone())
+            .collect()
+    }
+}
+
+impl std::fmt::Debug for ToolSet {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_list().entries(self.names()).finish()
+    }
+}

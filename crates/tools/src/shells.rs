@@ -1,0 +1,73 @@
+//! What is remembered of the shells of each sandbox from one call to the next: the folder, and
+//! since when jobs run. Losing it costs a word in a result, no more.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use sandbox::request::Progress;
+use sandbox::{Sandbox, WORKSPACE};
+
+/// Shared by the tools that run commands.
+#[derive(Debug, Default)]
+pub(crate) struct Shells {
+    sandboxes: Mutex<HashMap<String, Shell>>,
+}
+
+#[derive(Debug)]
+struct Shell {
+    cwd: String,
+    jobs: BTreeMap<u32, Job>,
+}
+
+/// A command that goes on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Job {
+    pub(crate) started: Instant,
+    /// Kernel kills for want of memory before its start.
+    pub(crate) memory_kills: u64,
+}
+
+impl Shells {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Shell>> {
+        self.sandboxes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, sandbox: &Sandbox, change: impl FnOnce(&mut Shell) -> T) -> T {
+        let mut sandboxes = self.lock();
+        let shell = sandboxes.entry(sandbox.id().to_owned());
+        change(shell.or_insert_with(|| Shell {
+            cwd: WORKSPACE.to_owned(),
+            jobs: BTreeMap::new(),
+        }))
+    }
+
+    /// Takes note of where a command stands. Says the session's folder if it is another now.
+    pub(crate) fn note(&self, sandbox: &Sandbox, progress: &Progress, job: Job) -> Option<String> {
+        self.with(sandbox, |shell| {
+            match progress.exit.is_some() && !progress.output_open {
+                true => shell.jobs.remove(&progress.job),
+                false => shell.jobs.insert(progress.job, job),
+            };
+            let cwd = progress.cwd.as_ref()?.to_string();
+            let is_new = shell.cwd != cwd;
+            shell.cwd.clone_from(&cwd);
+            is_new.then_some(cwd)
+        })
+    }
+
+    pub(crate) fn job(&self, sandbox: &Sandbox, job: u32) -> Option<Job> {
+        self.with(sandbox, |shell| shell.jobs.get(&job).copied())
+    }
+
+    /// It is not there any more.
+    pub(crate) fn forget(&self, sandbox: &Sandbox, job: u32) {
+        self.with(sandbox, |shell| shell.jobs.remove(&job));
+    }
+
+    pub(crate) fn jobs(&self, sandbox: &Sandbox) -> Vec<u32> {
+        self.with(sandbox, |shell| shell.jobs.keys().copied().collect())
+    }
+}

@@ -1,0 +1,94 @@
+//! Tools with typed arguments. A tool says what it takes as a struct; the schema, the check of
+//! what a model sends and the way to cancel are the same for all.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use protocol::ToolDefinition;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::arguments::parse;
+use crate::schema::schema_of;
+use crate::shown::one_line;
+use crate::tool::{Access, Context, Tool, ToolError, ToolOutput};
+
+/// A tool whose arguments are a struct. [`adapt`] makes a [`Tool`] of it.
+pub trait Typed: Send + Sync + 'static {
+    const NAME: &'static str;
+    const DESCRIPTION: &'static str;
+    const ACCESS: Access;
+
+    type Arguments: DeserializeOwned + JsonSchema + Send;
+
+    /// One line for a person.
+    fn summary(&self, arguments: &Self::Arguments) -> String;
+
+    /// Does it. A tool that changes things heeds `context.cancel` itself; one that reads is
+    /// simply not waited for any longer.
+    fn run<'a>(
+        &'a self,
+        arguments: Self::Arguments,
+        context: Context<'a>,
+    ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send + 'a;
+}
+
+/// The tool as a model can call it.
+pub fn adapt<T: Typed>(tool: T) -> Arc<dyn Tool> {
+    Arc::new(Adapter {
+        definition: ToolDefinition {
+            name: T::NAME.to_owned(),
+            description: T::DESCRIPTION.to_owned(),
+            input_schema: schema_of::<T::Arguments>(),
+        },
+        tool,
+    })
+}
+
+struct Adapter<T> {
+    definition: ToolDefinition,
+    tool: T,
+}
+
+impl<T: Typed> Adapter<T> {
+    fn parse(&self, input: Value) -> Result<T::Arguments, ToolError> {
+        parse(T::NAME, &self.definition.input_schema, input)
+    }
+}
+
+impl<T: Typed> Tool for Adapter<T> {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn access(&self) -> Access {
+        T::ACCESS
+    }
+
+    fn summary(&self, input: &Value) -> String {
+        match self.parse(input.clone()) {
+            Ok(arguments) => one_line(&self.tool.summary(&arguments)),
+            Err(_) => T::NAME.to_owned(),
+        }
+    }
+
+    fn run<'a>(
+        &'a self,
+        input: Value,
+        context: Context<'a>,
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let arguments = self.parse(input)?;
+            let run = self.tool.run(arguments, context);
+            if T::ACCESS == Access::Changes {
+                return run.await;
+            }
+            tokio::select! {
+                outcome = run => outcome,
+                () = context.cancel.cancelled() => Err(ToolError::Refused("interrupted".into())),
+            }
+        })
+    }
+}
