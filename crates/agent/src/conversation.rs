@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use protocol::{Block, CallId, Checkpoint, EventKind, Message, Outcome, Role, Stop};
+use protocol::{Block, CallId, Checkpoint, EventKind, Message, Moment, Outcome, Role, Stop};
 
 /// For a call whose end was never recorded.
 const LOST: &str = "No result: hotcell was stopped while this ran. It may or may not have taken \
@@ -20,7 +20,8 @@ pub struct Conversation {
     /// Where each turn began that was not taken back.
     marks: Vec<Mark>,
     last_turn: u32,
-    checkpoints: HashMap<u32, Checkpoint>,
+    /// By turn: before its first change, and after its last.
+    checkpoints: HashMap<u32, (Checkpoint, Option<Checkpoint>)>,
     last_checkpoint: u32,
     /// The last turn was begun, and the model did not get to its end.
     is_cut_short: bool,
@@ -72,11 +73,13 @@ impl Conversation {
                 self.settle();
                 self.say(Role::User, [Block::text(text)]);
             }
-            EventKind::CheckpointMade { turn, checkpoint } => {
-                self.checkpoints
-                    .entry(*turn)
-                    .or_insert_with(|| checkpoint.clone());
+            EventKind::CheckpointMade {
+                turn,
+                moment,
+                checkpoint,
+            } => {
                 self.last_checkpoint = self.last_checkpoint.max(checkpoint.number);
+                self.keep_checkpoint(*turn, *moment, checkpoint);
             }
             EventKind::TurnEnded { outcome, .. } => {
                 self.settle();
@@ -89,6 +92,20 @@ impl Conversation {
                 self.take_back(*turn);
             }
             _ => {}
+        }
+    }
+
+    /// A turn that is taken up again was begun before its first checkpoint, and ends after its
+    /// last.
+    fn keep_checkpoint(&mut self, turn: u32, moment: Moment, checkpoint: &Checkpoint) {
+        match (moment, self.checkpoints.get_mut(&turn)) {
+            (Moment::Before, None) => {
+                self.checkpoints.insert(turn, (checkpoint.clone(), None));
+            }
+            // What the turn did before it was cut short is no longer its end.
+            (Moment::Before, Some((_, after))) => *after = None,
+            (Moment::After, Some((_, after))) => *after = Some(checkpoint.clone()),
+            (Moment::After, None) => {}
         }
     }
 
@@ -210,9 +227,10 @@ impl Conversation {
         self.marks.last().map(|mark| mark.turn)
     }
 
-    /// The checkpoint of a turn, if it changed anything.
-    pub fn checkpoint(&self, turn: u32) -> Option<&Checkpoint> {
-        self.checkpoints.get(&turn)
+    /// The workspace before a turn and, if it came to its end, after it; if it changed anything.
+    pub fn checkpoints(&self, turn: u32) -> Option<(&Checkpoint, Option<&Checkpoint>)> {
+        let (before, after) = self.checkpoints.get(&turn)?;
+        Some((before, after.as_ref()))
     }
 
     /// The number of the last checkpoint; 0 before the first.

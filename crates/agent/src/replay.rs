@@ -55,7 +55,7 @@ pub async fn replay(
     if let Some(first) = first
         && let Some(files) = store.checkpoint(session, first.number).await?
     {
-        checkpoint::restore(&sandbox, store, &files, &first.skipped).await?;
+        checkpoint::restore(&sandbox, store, &files, None, &first.skipped).await?;
     }
     let outputs = StoredOutputs {
         store: store.clone(),

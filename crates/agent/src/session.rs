@@ -226,7 +226,8 @@ impl Session {
                 outcome,
                 spending,
             })
-            .await
+            .await?;
+        self.conclude(turn).await
     }
 
     /// The sandbox, standing. Tells of it when it is new, and tells the model of it too.

@@ -250,31 +250,6 @@ impl Session {
         }
         Ok(None)
     }
-
-    /// Waits for the files to be on record, before the first of them is changed.
-    async fn checkpoint(
-        &mut self,
-        turn: u32,
-        snapshot: Snapshot,
-        stopper: &Stopper,
-    ) -> Result<(), AgentError> {
-        let sandbox = self.sandbox(None).await?;
-        let taken = tokio::select! {
-            taken = snapshot.finish(&sandbox, &self.store) => taken,
-            () = stopper.token().cancelled() => return Ok(()),
-        };
-        let Some(taken) = taken else {
-            return Ok(());
-        };
-        let number = self.scribe.conversation.last_checkpoint() + 1;
-        let checkpoint = taken
-            .save(&self.store, self.teller.session(), number)
-            .await?;
-        self.known = taken.into_known();
-        self.scribe
-            .record(EventKind::CheckpointMade { turn, checkpoint })
-            .await
-    }
 }
 
 /// Records a call's end, and what its repetition calls for.

@@ -1,24 +1,85 @@
-//! Takes back the last turn: files and conversation together.
+//! What a turn changed is put on record, at both of its ends; and taken back, files and
+//! conversation together.
 
-use protocol::EventKind;
+use protocol::{Checkpoint, EventKind, Moment};
+use store::FileRecord;
+use tracing::warn;
 
-use crate::checkpoint::{self, Restored};
+use crate::checkpoint::{self, Restored, Snapshot, Taken};
 use crate::error::AgentError;
 use crate::session::Session;
+use crate::stopper::Stopper;
 
 impl Session {
+    /// Waits for the files to be on record, before the first of them is changed.
+    pub(crate) async fn checkpoint(
+        &mut self,
+        turn: u32,
+        snapshot: Snapshot,
+        stopper: &Stopper,
+    ) -> Result<(), AgentError> {
+        let sandbox = self.sandbox(None).await?;
+        let taken = tokio::select! {
+            taken = snapshot.finish(&sandbox, &self.store) => taken,
+            () = stopper.token().cancelled() => None,
+        };
+        match taken {
+            Some(taken) => self.keep_checkpoint(turn, Moment::Before, taken).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Puts on record what the turn left, so that an undo can tell its changes from others'.
+    pub(crate) async fn conclude(&mut self, turn: u32) -> Result<(), AgentError> {
+        match self.scribe.conversation.checkpoints(turn) {
+            Some((_, None)) => {}
+            _ => return Ok(()),
+        }
+        let sandbox = self.sandbox(None).await?;
+        match checkpoint::take(&sandbox, &self.store, &self.known).await {
+            Ok(taken) => self.keep_checkpoint(turn, Moment::After, taken).await,
+            Err(error) => {
+                warn!(%error, "cannot make a checkpoint");
+                Ok(())
+            }
+        }
+    }
+
+    async fn keep_checkpoint(
+        &mut self,
+        turn: u32,
+        moment: Moment,
+        taken: Taken,
+    ) -> Result<(), AgentError> {
+        let number = self.scribe.conversation.last_checkpoint() + 1;
+        let session = self.teller.session();
+        let checkpoint = taken.save(&self.store, session, number).await?;
+        self.known = taken.into_known();
+        self.scribe
+            .record(EventKind::CheckpointMade {
+                turn,
+                moment,
+                checkpoint,
+            })
+            .await
+    }
+
+    /// Takes back the last turn.
     pub(crate) async fn undo(&mut self) -> Result<(), AgentError> {
         let Some(turn) = self.scribe.conversation.undoable() else {
             return Err(AgentError::NothingToUndo);
         };
-        let before = self.scribe.conversation.checkpoint(turn).cloned();
         // Everything that can fail without a trace comes before the first change.
-        let target = match &before {
+        let target = match self.scribe.conversation.checkpoints(turn) {
             None => None,
-            Some(before) => {
-                let session = self.teller.session();
-                let files = self.store.checkpoint(session, before.number).await?;
-                Some(files.ok_or(AgentError::CheckpointGone { turn })?)
+            Some((before, after)) => {
+                let (before, after) = (before.clone(), after.cloned());
+                let files = self.files_at(turn, &before).await?;
+                let left = match &after {
+                    Some(after) => Some(self.files_at(turn, after).await?),
+                    None => None,
+                };
+                Some((files, left, before.skipped))
             }
         };
         let sandbox = self.sandbox(None).await?;
@@ -27,11 +88,12 @@ impl Session {
         let now = taken
             .save(&self.store, self.teller.session(), number)
             .await?;
-        let restored = match (target, &before) {
-            (Some(target), Some(before)) => {
-                checkpoint::restore(&sandbox, &self.store, &target, &before.skipped).await?
+        let restored = match target {
+            Some((files, left, skipped)) => {
+                checkpoint::restore(&sandbox, &self.store, &files, left.as_deref(), &skipped)
+                    .await?
             }
-            _ => Restored::default(),
+            None => Restored::default(),
         };
         self.scribe
             .record(EventKind::Undone {
@@ -39,7 +101,18 @@ impl Session {
                 checkpoint: now,
                 restored: restored.written,
                 removed: restored.removed,
+                left: restored.left,
             })
             .await
+    }
+
+    async fn files_at(
+        &self,
+        turn: u32,
+        checkpoint: &Checkpoint,
+    ) -> Result<Vec<FileRecord>, AgentError> {
+        let session = self.teller.session();
+        let files = self.store.checkpoint(session, checkpoint.number).await?;
+        files.ok_or(AgentError::CheckpointGone { turn })
     }
 }

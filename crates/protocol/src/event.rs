@@ -122,8 +122,12 @@ pub enum EventKind {
     },
     /// Lasting. Words of the harness itself to the model, beside the results.
     Noted { text: String },
-    /// Lasting. The workspace as it was before the first change of a turn.
-    CheckpointMade { turn: u32, checkpoint: Checkpoint },
+    /// Lasting. The workspace as it was before the first change of a turn, or after the last.
+    CheckpointMade {
+        turn: u32,
+        moment: Moment,
+        checkpoint: Checkpoint,
+    },
     /// A command could not be done, and nothing was changed.
     CommandRefused { reason: String },
     /// What the session has cost so far, against its budget.
@@ -141,6 +145,9 @@ pub enum EventKind {
         checkpoint: Checkpoint,
         restored: u64,
         removed: u64,
+        /// Files that the turn had changed and somebody else has changed since: left as they are.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left: Vec<String>,
     },
 }
 
@@ -167,6 +174,14 @@ pub struct Change {
     /// In unified form; absent when there is nothing to show, as for a binary file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
+}
+
+/// Which end of a turn a checkpoint stands at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Moment {
+    Before,
+    After,
 }
 
 /// A record of the workspace's files.

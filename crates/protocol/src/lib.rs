@@ -12,8 +12,8 @@ mod usage;
 
 pub use command::Command;
 pub use event::{
-    BudgetKind, Change, Checkpoint, Event, EventKind, Fork, Kept, Outcome, Spending, VERSION,
-    schema,
+    BudgetKind, Change, Checkpoint, Event, EventKind, Fork, Kept, Moment, Outcome, Spending,
+    VERSION, schema,
 };
 pub use id::{BadId, CallId, SessionId};
 pub use message::{Block, Image, Message, Role, Stop, ToolDefinition};

@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
 impl Typed for Bash {
     const NAME: &'static str = "bash";
     const DESCRIPTION: &'static str = "Runs a command in a persistent bash session in the \
-        sandbox: folder and variables live on. Standard input is empty until `bash_job` writes.";
+        sandbox: folder and variables live on. What reads standard input waits for `bash_job`.";
     const ACCESS: Access = Access::Changes;
 
     type Arguments = Arguments;

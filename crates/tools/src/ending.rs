@@ -14,10 +14,7 @@ const UNREACHED: [&str; 6] = [
 ];
 
 /// Phrases of programs that the proxy refused.
-const REFUSED: [&str; 2] = [
-    "CONNECT tunnel failed, response 403",
-    "403 Forbidden by hotcell",
-];
+const REFUSED: [&str; 2] = ["CONNECT tunnel failed, response 403", "hotcell: denied"];
 
 const READ_ONLY: &str = "Read-only file system";
 

@@ -68,6 +68,7 @@ fn undone(turn: u32) -> EventKind {
         },
         restored: 0,
         removed: 0,
+        left: Vec::new(),
     }
 }
 

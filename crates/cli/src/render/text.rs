@@ -91,10 +91,19 @@ impl TextView {
                 turn,
                 restored,
                 removed,
+                left,
                 ..
-            } => self.line(&format!(
-                "turn {turn} taken back: {restored} files restored, {removed} removed"
-            )),
+            } => {
+                for path in left {
+                    self.warn(&format!(
+                        "`{}` was changed since: left as it is",
+                        clean(path)
+                    ))?;
+                }
+                self.line(&format!(
+                    "turn {turn} taken back: {restored} files restored, {removed} removed"
+                ))
+            }
             _ => Ok(()),
         }
     }

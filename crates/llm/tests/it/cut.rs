@@ -11,9 +11,9 @@ use crate::patience::quick;
 fn needed_events(client: Client) -> usize {
     match client {
         // All of them: without `message_stop` a reply is cut.
-        Client::Anthropic => 34,
+        Client::Anthropic => 35,
         // Up to the chunk with the reason to finish; usage and `[DONE]` may be missing.
-        Client::OpenAi => 24,
+        Client::OpenAi => 25,
     }
 }
 

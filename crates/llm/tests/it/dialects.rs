@@ -1,9 +1,10 @@
 //! Servers of chat completions differ; the reply is the same.
 
+use llm::ErrorKind;
 use llm::script::ScriptedReply;
 use protocol::Block;
 use serde_json::json;
-use testkit::{Dialect, Framing, ModelServer, Settings};
+use testkit::{Answer, Dialect, Framing, ModelServer, Settings};
 
 use crate::ask::{Asked, Client, ask, assert_rich, assistant, results_of, rich, thinking_of};
 
@@ -87,6 +88,26 @@ async fn dialects_byte_by_byte() {
             Client::OpenAi,
             &ask(&*Client::OpenAi.of(&server)).await.unwrap(),
         );
+    }
+}
+
+#[tokio::test]
+async fn half_an_object_is_no_reply() {
+    let dialect = Dialect {
+        no_stream: true,
+        ..Dialect::default()
+    };
+    let cut = ScriptedReply {
+        cut_after: Some(1),
+        ..rich()
+    };
+    let ended = Answer::body(200, "application/json", r#"{"choices": [{"mess"#);
+    let server = ModelServer::start_with([Answer::reply(cut), ended], Settings::speaking(dialect));
+    let model = Client::OpenAi.of(&server);
+    for how in ["broken", "ended"] {
+        let error = ask(&*model).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Stream, "{how}: {error}");
+        assert!(error.is_retryable(), "{how}: {error}");
     }
 }
 

@@ -1,13 +1,14 @@
 //! Whole replies: every stop reason, every kind of content, usage, counts.
 
 use llm::script::{ScriptedCall, ScriptedReply};
-use llm::{Model, OpenAi};
+use llm::{Model, OpenAi, Reply, Scripted};
 use protocol::{Block, Stop, Usage};
 use serde_json::{Value, json};
 use testkit::{ModelServer, Settings};
 
 use crate::ask::{
     Asked, BOTH, Client, Heard, KEY, ask, assert_rich, openai_config, rich, text_of, thinking_of,
+    user,
 };
 
 #[tokio::test]
@@ -219,4 +220,61 @@ async fn a_client_that_is_dropped_hangs_up() {
         let reply = ask(&*model).await.unwrap();
         assert_eq!(reply.content, [Block::text("next")]);
     }
+}
+
+#[tokio::test]
+async fn many_requests_at_once_stay_apart() {
+    for client in BOTH {
+        let server = ModelServer::start(testkit::Replies::decide(|request| {
+            let body = String::from_utf8_lossy(&request.body);
+            let (_, rest) = body.split_once("number ").unwrap();
+            ScriptedReply::text(rest.split_once('.').unwrap().0)
+        }));
+        let model = client.of(&server);
+        let asks = (0..20).map(|number| {
+            let model = &model;
+            async move {
+                let mut asked = Asked::default();
+                asked.messages = vec![user([Block::text(format!("number {number}."))])];
+                let reply = asked.ask(&**model).await.0.unwrap();
+                assert_eq!(reply.content, [Block::text(number.to_string())]);
+            }
+        });
+        futures_util::future::join_all(asks).await;
+    }
+}
+
+/// The model of `hotcell demo` and the server of the tests read one kind of script.
+#[tokio::test]
+async fn a_script_means_the_same_in_process_and_over_http() {
+    let script = llm::script::Script {
+        title: String::new(),
+        replies: vec![
+            rich(),
+            raw_call("{\"x\"", Some("max_tokens")),
+            ScriptedReply::text("x"),
+        ],
+    };
+    let server = ModelServer::start(script.clone());
+    let over_http = Client::Anthropic.of(&server);
+    let in_process = Scripted::new(script);
+    for _ in 0..3 {
+        let one = ask(&*over_http).await.unwrap();
+        let other = ask(&in_process).await.unwrap();
+        let told = |reply: &Reply| -> Vec<Value> {
+            let mut blocks = serde_json::to_value(&reply.content).unwrap();
+            for block in blocks.as_array_mut().unwrap() {
+                // Each provider has its own.
+                block.as_object_mut().unwrap().remove("id");
+                block.as_object_mut().unwrap().remove("signature");
+            }
+            blocks.as_array().unwrap().clone()
+        };
+        assert_eq!(told(&one), told(&other));
+        assert_eq!(one.stop, other.stop);
+        assert_eq!(one.broken_calls.len(), other.broken_calls.len());
+    }
+    let one = ask(&*over_http).await.unwrap_err();
+    let other = ask(&in_process).await.unwrap_err();
+    assert_eq!(one.kind, other.kind, "the script is over");
 }

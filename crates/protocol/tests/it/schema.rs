@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    Block, BudgetKind, Change, Checkpoint, Event, EventKind, Image, Kept, Outcome, Spending, Stop,
-    Usage, VERSION,
+    Block, BudgetKind, Change, Checkpoint, Event, EventKind, Image, Kept, Moment, Outcome,
+    Spending, Stop, Usage, VERSION,
 };
 use serde_json::{Value, json};
 
@@ -125,6 +125,7 @@ fn examples() -> Vec<EventKind> {
         EventKind::Noted { text: "x".into() },
         EventKind::CheckpointMade {
             turn: 1,
+            moment: Moment::Before,
             checkpoint: checkpoint.clone(),
         },
         EventKind::CommandRefused { reason: "x".into() },
@@ -136,6 +137,7 @@ fn examples() -> Vec<EventKind> {
             checkpoint,
             restored: 1,
             removed: 0,
+            left: vec!["a".into()],
         },
     ];
     for stop in [Stop::EndTurn, Stop::Interrupted, Stop::Other("new".into())] {

@@ -31,11 +31,13 @@ const WANT: &str = "
     UPDATE contents SET wanted = ?2
     WHERE hash IN (SELECT unhex(value) FROM json_each(?1)) AND wanted < ?3";
 
+// Two statements in one message to the connection's thread. What is there already must not go
+// before its checkpoint is saved.
 const PUT: &str = "
     INSERT INTO contents (hash, size, runs, wanted) VALUES (?1, ?2, 0, ?3)
-    ON CONFLICT (hash) DO NOTHING RETURNING number";
-
-const PUT_BYTES: &str = "INSERT INTO bytes (content, bytes) VALUES (?1, ?2)";
+    ON CONFLICT (hash) DO UPDATE SET wanted = excluded.wanted;
+    INSERT INTO bytes (content, bytes) SELECT number, ?4 FROM contents WHERE hash = ?1
+    ON CONFLICT DO NOTHING";
 
 const READ: &str = "
     SELECT b.bytes FROM contents c JOIN bytes b ON b.content = c.number WHERE c.hash = ?1";
@@ -125,23 +127,13 @@ async fn put(
 ) -> Result<(), sqlx::Error> {
     let now = now();
     for (hash, bytes) in contents {
-        let number: Option<i64> = sqlx::query_scalar(PUT)
+        sqlx::query(PUT)
             .bind(&hash.0[..])
             .bind(signed(bytes.len() as u64))
             .bind(now)
-            .fetch_optional(&mut *connection)
+            .bind(bytes)
+            .execute(&mut *connection)
             .await?;
-        match number {
-            Some(number) => {
-                sqlx::query(PUT_BYTES)
-                    .bind(number)
-                    .bind(bytes)
-                    .execute(&mut *connection)
-                    .await?;
-            }
-            // There already: it must not go before its checkpoint is saved.
-            None => drop(ask(connection, &hexadecimal([&hash])).await?),
-        }
     }
     Ok(())
 }

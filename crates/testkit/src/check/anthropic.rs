@@ -91,6 +91,7 @@ fn check_thinking(body: &Value, faults: &mut Vec<String>) {
     if thinking["type"] != "enabled" {
         return;
     }
+    check_turn(list(&body["messages"]), faults);
     let budget = thinking["budget_tokens"].as_u64().unwrap_or_default();
     if budget < 1024 {
         faults.push(format!("a thinking budget of {budget}, below 1024"));
@@ -122,12 +123,6 @@ fn check_message(message: &Value, faults: &mut Vec<String>) {
             faults.push(format!("content[{place}]: {fault}"));
         }
     }
-    let is_thinking = |block: &Value| {
-        matches!(
-            block["type"].as_str(),
-            Some("thinking" | "redacted_thinking")
-        )
-    };
     if blocks.iter().any(is_thinking) && !blocks.first().is_some_and(is_thinking) {
         faults.push("there is thinking, but not first".to_owned());
     }
@@ -189,6 +184,34 @@ fn check_end(messages: &[Value], thoughtful: &HashSet<String>, faults: &mut Vec<
             faults.push(format!("the thinking before the call `{id}` is lost"));
         }
     }
+}
+
+/// The model thinks at the head of its turn, before the first of the calls and results that the
+/// turn goes on with. Replies after the first one need none.
+fn check_turn(messages: &[Value], faults: &mut Vec<String>) {
+    let has_results = |message: &Value| {
+        let mut blocks = list(&message["content"]).iter();
+        blocks.any(|block| block["type"] == "tool_result")
+    };
+    let is_prompt = |message: &Value| message["role"] == "user" && !has_results(message);
+    let begin = messages
+        .iter()
+        .rposition(is_prompt)
+        .map_or(0, |place| place + 1);
+    let Some(first) = messages[begin..].first() else {
+        return;
+    };
+    let blocks = list(&first["content"]);
+    if calls(first).next().is_some() && !blocks.first().is_some_and(is_thinking) {
+        faults.push("thinking is on in a turn that began without".to_owned());
+    }
+}
+
+fn is_thinking(block: &Value) -> bool {
+    matches!(
+        block["type"].as_str(),
+        Some("thinking" | "redacted_thinking")
+    )
 }
 
 fn calls(message: &Value) -> impl Iterator<Item = &str> {

@@ -112,7 +112,7 @@ pub(crate) fn sign(thinking: &str) -> String {
 
 /// Text in words, each with the space after it.
 fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split_inclusive([' ', '\n'])
+    text.split_inclusive(char::is_whitespace)
 }
 
 /// Text in pieces that end anywhere, in the middle of JSON's words and escapes too.

@@ -110,6 +110,11 @@ async fn rules_of_messages() {
     for (path, value, expected) in [
         ("/model", json!(null), "no `model`"),
         ("/max_tokens", json!(null), "no `max_tokens`"),
+        (
+            "/messages/4/content/0",
+            json!({"type": "tool_result", "tool_use_id": "t9"}),
+            "thinking is on in a turn that began without",
+        ),
         ("/max_tokens", json!(2000), "not below `max_tokens`"),
         ("/thinking/budget_tokens", json!(5), "below 1024"),
         ("/messages", json!([]), "no messages"),
@@ -204,7 +209,9 @@ async fn rules_of_messages() {
         ("/system/0/text", json!(""), "system[0] is no text"),
     ] {
         if expected.is_empty() {
-            let violations = broken("/v1/messages", anthropic(), path, value).await;
+            let mut body = anthropic();
+            body["thinking"] = json!({"type": "disabled"});
+            let violations = broken("/v1/messages", body, path, value).await;
             assert_eq!(violations, [""; 0], "a reply may end a conversation");
             continue;
         }

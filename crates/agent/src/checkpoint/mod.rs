@@ -4,6 +4,8 @@
 //! the workspace can lead outside. Contents are read only of files that changed since the last
 //! checkpoint, as their stamps tell; each content is stored once.
 
+mod restore;
+
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,13 +14,14 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use protocol::{Checkpoint, SessionId};
-use sandbox::request::{FileKind, Surveyed, WriteMode};
+use sandbox::request::{FileKind, Surveyed};
 use sandbox::{Sandbox, SandboxError};
 use sha2::{Digest, Sha256};
 use store::{FileRecord, Hash, RecordedKind, Stamp, Store, StoreError};
 use tokio::task::JoinHandle;
 use tracing::warn;
 
+pub(crate) use self::restore::{Restored, restore};
 use crate::error::AgentError;
 
 /// Files of a workspace that are recorded.
@@ -304,102 +307,4 @@ fn record(entry: Surveyed, kind: RecordedKind) -> FileRecord {
 
 fn path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
-}
-
-/// What a restoration did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Restored {
-    pub(crate) written: u64,
-    pub(crate) removed: u64,
-}
-
-/// Makes the workspace what it was, as far as it is on record. `skipped` are the files that are
-/// not, and stay as they are.
-pub(crate) async fn restore(
-    sandbox: &Sandbox,
-    store: &Store,
-    target: &[FileRecord],
-    skipped: &BTreeMap<String, String>,
-) -> Result<Restored, AgentError> {
-    let (found, is_cut) = sandbox.survey("", MOST_FILES).await?.collect().await?;
-    let mut restored = Restored::default();
-    let wanted: HashMap<&[u8], &FileRecord> = target
-        .iter()
-        .map(|file| (file.path.as_slice(), file))
-        .collect();
-    let mut present = HashMap::new();
-    // What stands deepest comes last in a survey, and is removed first.
-    for entry in found.into_iter().rev() {
-        let is_kept = is_cut
-            || skipped.contains_key(THE_REST)
-            || skipped.contains_key(&entry.path.to_string());
-        let is_folder = entry.kind == FileKind::Folder;
-        match wanted.get(entry.path.0.as_slice()) {
-            Some(file) if is_folder == (file.kind == RecordedKind::Folder) => {
-                present.insert(entry.path.0.clone(), entry);
-            }
-            None if is_kept => {}
-            // A folder may still hold what is kept.
-            _ => match sandbox.remove(path(&entry.path.0), false).await {
-                Ok(()) => restored.removed += u64::from(!is_folder),
-                Err(SandboxError::Refused(_)) => {}
-                Err(error) => return Err(error.into()),
-            },
-        }
-    }
-    for file in target {
-        restored.written +=
-            u64::from(put_back(sandbox, store, file, present.get(&file.path)).await?);
-    }
-    Ok(restored)
-}
-
-/// Makes one file what it was. Says whether its content had to be written.
-async fn put_back(
-    sandbox: &Sandbox,
-    store: &Store,
-    file: &FileRecord,
-    present: Option<&Surveyed>,
-) -> Result<bool, AgentError> {
-    let path = path(&file.path);
-    match &file.kind {
-        RecordedKind::Folder => {
-            if present.is_none() {
-                sandbox.make_folder(path).await?;
-            }
-        }
-        RecordedKind::Symlink { target } => {
-            let is_same = present.is_some_and(|entry| {
-                entry
-                    .target
-                    .as_ref()
-                    .is_some_and(|found| found.0 == *target)
-            });
-            if !is_same {
-                sandbox.make_link(path, OsStr::from_bytes(target)).await?;
-            }
-            return Ok(!is_same);
-        }
-        RecordedKind::File { content, .. } => {
-            let is_same = present.is_some_and(|entry| stamp(entry) == file.stamp);
-            if is_same {
-                return Ok(false);
-            }
-            let Some(content) = store.content(content).await? else {
-                warn!(path = %path.display(), "the content of a file is gone");
-                return Ok(false);
-            };
-            if present.is_some_and(|entry| entry.kind != FileKind::File) {
-                sandbox.remove(path, false).await?;
-            }
-            sandbox
-                .write_file_with(path, content, WriteMode::Replace, Some(file.mode & 0o777))
-                .await?;
-            return Ok(true);
-        }
-    }
-    if present.is_none_or(|entry| entry.mode & 0o777 != file.mode & 0o777) {
-        sandbox.set_mode(path, file.mode & 0o777).await?;
-    }
-    Ok(false)
 }

@@ -1,0 +1,95 @@
+//! Output of any length: what of it is shown, what is kept, and that memory stays small.
+
+use proptest::prelude::*;
+use tools::bounded::{Bounded, Gathered, KEPT, SHOWN};
+
+fn gather(pieces: &[&[u8]]) -> Gathered {
+    let mut bounded = Bounded::default();
+    for piece in pieces {
+        bounded.push(piece, false);
+    }
+    bounded.finish()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Lines of any length, with characters of any length.
+    #[test]
+    fn the_ends_are_the_ends(
+        lines in proptest::collection::vec("[a-zß€🦀\t]{0,40}", 0..60),
+        repeat in 1..60usize,
+        joined in any::<bool>(),
+        size in 1..5000usize,
+    ) {
+        let separator = if joined { "" } else { "\n" };
+        let text = lines.join(separator).repeat(repeat);
+        let pieces: Vec<&[u8]> = text.as_bytes().chunks(size).collect();
+        match gather(&pieces) {
+            Gathered::Whole(whole) => {
+                prop_assert!(text.len() <= 2 * SHOWN);
+                prop_assert_eq!(whole, text);
+            }
+            Gathered::Cut(cut) => {
+                prop_assert!(text.len() > 2 * SHOWN);
+                prop_assert!(cut.head.len() <= SHOWN && cut.tail.len() <= SHOWN);
+                prop_assert!(cut.head.len() >= SHOWN / 2 - 4 && cut.tail.len() >= SHOWN / 2 - 4);
+                prop_assert!(text.starts_with(&cut.head) && text.ends_with(&cut.tail));
+                let between = text.len() - cut.head.len() - cut.tail.len();
+                prop_assert_eq!(cut.bytes, between as u64);
+                let middle = &text[cut.head.len()..cut.head.len() + between];
+                prop_assert_eq!(cut.lines, middle.matches('\n').count() as u64);
+                if !joined {
+                    prop_assert!(cut.head.ends_with('\n'));
+                    prop_assert!(text[..text.len() - cut.tail.len()].ends_with('\n'));
+                }
+                prop_assert_eq!(cut.lost, 0);
+                prop_assert!(cut.kept == text.as_bytes());
+            }
+        }
+    }
+
+    /// Whatever bytes come, the text is bounded and is text.
+    #[test]
+    fn any_bytes_are_bounded(
+        bytes in proptest::collection::vec(any::<u8>(), 0..3000),
+        repeat in 1..40usize,
+    ) {
+        let mut bounded = Bounded::default();
+        for at in 0..repeat {
+            bounded.push(&bytes, at % 3 == 0);
+        }
+        match bounded.finish() {
+            Gathered::Whole(text) => prop_assert!(text.len() <= 2 * SHOWN),
+            Gathered::Cut(cut) => {
+                prop_assert!(cut.head.len() <= SHOWN && cut.tail.len() <= SHOWN);
+                let kept = String::from_utf8(cut.kept).unwrap();
+                prop_assert!(kept.starts_with(&cut.head) && kept.ends_with(&cut.tail));
+            }
+        }
+    }
+}
+
+#[test]
+fn of_endless_output_both_ends_are_kept() {
+    let mut bounded = Bounded::default();
+    let mut number = 0u64;
+    let mut total = 0;
+    while total < 5 * KEPT {
+        let line = format!("line {number} €\n");
+        total += line.len();
+        bounded.push(line.as_bytes(), false);
+        number += 1;
+    }
+    let Gathered::Cut(cut) = bounded.finish() else {
+        panic!("it is too long to be shown whole");
+    };
+    let last = format!("line {} €\n", number - 1);
+    assert!(cut.head.starts_with("line 0 €\n") && cut.tail.ends_with(&last));
+    let kept = String::from_utf8(cut.kept).unwrap();
+    assert!(kept.len() <= 2 * KEPT + 100, "{}", kept.len());
+    assert!(kept.starts_with(&cut.head) && kept.ends_with(&cut.tail));
+    let gap = format!("\n[… {} bytes were not kept …]\n", cut.lost);
+    assert_eq!(kept.matches(&gap).count(), 1);
+    assert_eq!(kept.len() - gap.len() + cut.lost as usize, total);
+}

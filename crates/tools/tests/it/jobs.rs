@@ -1,0 +1,198 @@
+//! Commands in the background: looked at, written to, killed, and used by later ones.
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{World, eventually, text, within};
+
+/// The number of the job that a result speaks of.
+fn job_of(says: &str) -> u32 {
+    let (_, rest) = says
+        .split_once("as job ")
+        .unwrap_or_else(|| panic!("{says}"));
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap()
+}
+
+/// Starts a job and waits until it has printed `expect`.
+async fn start(world: &World, command: &str, expect: &str) -> u32 {
+    let input = json!({"command": command, "background": true});
+    let says = world.ask("bash", input).await;
+    let job = job_of(&says);
+    if !says.contains(expect) {
+        look_for(world, job, expect).await;
+    }
+    job
+}
+
+/// Looks until the output so far contains `expect`.
+async fn look_for(world: &World, job: u32, expect: &str) -> String {
+    let mut all = String::new();
+    eventually(expect, async || {
+        let input = json!({"job": job, "action": "poll", "wait": 0});
+        all.push_str(&text(&world.call("bash_job", input).await.unwrap()));
+        all.contains(expect)
+    })
+    .await;
+    all
+}
+
+#[test]
+fn a_command_that_outlives_its_wait_is_a_job() {
+    within(async {
+        let world = World::new().await;
+        let command = "echo started; while read line; do echo got $line; done; echo over; exit 5";
+        let says = world
+            .ask("bash", json!({"command": command, "timeout": 1}))
+            .await;
+        assert!(
+            says.starts_with("started\nrunning in the background as job 1 for 1 s: `bash_job`"),
+            "{says}"
+        );
+        let job = job_of(&says);
+        let act = async |action: &str, more: Value| {
+            let mut input = json!({"job": job, "action": action});
+            for (name, value) in more.as_object().unwrap() {
+                input[name] = value.clone();
+            }
+            world.call("bash_job", input).await.unwrap()
+        };
+        // Meanwhile the session is free.
+        assert_eq!(
+            world.ask("bash", json!({"command": "echo free"})).await,
+            "free\nexit code: 0"
+        );
+        let output = act("poll", json!({"wait": 0})).await;
+        assert!(text(&output).starts_with("running in the background as job 1 for "));
+        let written = text(&act("write", json!({"text": "one\n"})).await);
+        let written = match written.starts_with("got one\n") {
+            true => written,
+            false => look_for(&world, job, "got one\n").await,
+        };
+        assert!(written.contains("got one\n"), "{written}");
+        let output = act("write", json!({"text": "two\n", "end": true, "wait": 60})).await;
+        assert_eq!(
+            (text(&output).as_str(), output.is_error),
+            ("got two\nover\nexit code: 5", true)
+        );
+        let why = world
+            .refused("bash_job", json!({"job": job, "action": "poll"}))
+            .await;
+        assert_eq!(why, "there is no job 1, nor any other");
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_job_is_killed_politely_or_not_with_all_it_started() {
+    within(async {
+        let world = World::new().await;
+        let kill = async |job: u32| {
+            let input = json!({"job": job, "action": "kill"});
+            world.call("bash_job", input).await.unwrap()
+        };
+        let script = "trap 'echo bye; exit 8' TERM; echo up; sleep 1000 & wait";
+        let job = start(&world, script, "up\n").await;
+        assert_eq!(text(&kill(job).await), "bye\nexit code: 8");
+        world.all_are_gone().await;
+        let script = "trap '' TERM; echo up; sleep 1000; sleep 1000";
+        let job = start(&world, script, "up\n").await;
+        let output = kill(job).await;
+        assert_eq!(text(&output), "killed by signal 9 (SIGKILL)");
+        assert!(output.is_error);
+        world.all_are_gone().await;
+        // Also what a command left behind when it ended.
+        let says = world
+            .ask("bash", json!({"command": "sleep 1000 & echo started"}))
+            .await;
+        assert!(says.ends_with("exit code: 0"), "{says}");
+        assert!(
+            says.contains("[what it started still runs, as job "),
+            "{says}"
+        );
+        let says = text(&kill(job_of(&says)).await);
+        assert_eq!(says, "exit code: 0");
+        world.all_are_gone().await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_server_in_the_background_answers_later_commands() {
+    within(async {
+        let world = World::new().await;
+        let server = "mkfifo ask answer; \
+                      while read line < ask; do echo \"asked $line\"; echo \"you said $line\" > answer; done &";
+        let says = world.ask("bash", json!({"command": server})).await;
+        let job = job_of(&says);
+        for word in ["one", "two"] {
+            let command = format!("echo {word} > ask; cat answer");
+            let says = world.ask("bash", json!({"command": command})).await;
+            assert_eq!(says, format!("you said {word}\nexit code: 0"));
+        }
+        let all = look_for(&world, job, "asked two\n").await;
+        assert!(all.contains("asked one\n"), "{all}");
+        assert!(all.contains("[what it started still runs, as job"), "{all}");
+        world
+            .ask("bash_job", json!({"job": job, "action": "kill"}))
+            .await;
+        world.all_are_gone().await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn a_cancelled_look_leaves_the_job_alone() {
+    within(async {
+        let world = World::new().await;
+        let job = start(&world, "while read line; do echo $line; done; exit 4", "").await;
+        let cancel = CancellationToken::new();
+        let look = world.call_with(
+            "bash_job",
+            json!({"job": job, "action": "poll", "wait": 600}),
+            &cancel,
+            &|_, _| {},
+        );
+        let (output, ()) = tokio::join!(look, async { cancel.cancel() });
+        assert!(text(&output.unwrap()).starts_with("running"));
+        // One that reads nothing holds nobody for ever.
+        let deaf = start(&world, "sleep 1000", "").await;
+        let much = "x".repeat(1 << 20);
+        let why = world
+            .refused(
+                "bash_job",
+                json!({"job": deaf, "action": "write", "text": much}),
+            )
+            .await;
+        assert!(why.contains("does not read its standard input"), "{why}");
+        let input = json!({"job": job, "action": "write", "end": true, "wait": 60});
+        let output = world.call("bash_job", input).await.unwrap();
+        assert_eq!(text(&output), "exit code: 4");
+        let why = world
+            .refused("bash_job", json!({"job": 77, "action": "kill"}))
+            .await;
+        assert_eq!(why, format!("there is no job 77; jobs: {deaf}"));
+        world.end().await;
+    });
+}
+
+#[test]
+fn what_nobody_looked_at_in_time_is_said_to_be_gone() {
+    within(async {
+        let world = World::new().await;
+        let script = "read go; head -c 20000000 /dev/zero | tr '\\0' x; echo; \
+                      echo the end; : > done; read go";
+        let job = start(&world, script, "").await;
+        let input = json!({"job": job, "action": "write", "text": "go\n", "wait": 0});
+        world.call("bash_job", input).await.unwrap();
+        eventually("all is printed", async || world.path("done").exists()).await;
+        let input = json!({"job": job, "action": "write", "end": true, "wait": 60});
+        let says = text(&world.call("bash_job", input).await.unwrap());
+        assert!(says.contains("the end\n"), "{says}");
+        assert!(
+            says.contains("bytes of older output were dropped: nobody looked in time]"),
+            "{says}"
+        );
+        world.end().await;
+    });
+}

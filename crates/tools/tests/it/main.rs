@@ -1,0 +1,17 @@
+//! Every tool, called as a model would, in real sandboxes, as root and as an ordinary user.
+//!
+//! Each module is a feature; none passes by skipping.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+mod arguments;
+mod bash;
+mod bounded;
+mod edit_file;
+mod jobs;
+mod list_files;
+mod memory;
+mod read_file;
+mod search_files;
+mod world;
+mod write_file;

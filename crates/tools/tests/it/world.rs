@@ -1,0 +1,165 @@
+//! A sandbox with its workspace, the tools, and a memory for output that was too long.
+
+use std::fs;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use protocol::Kept;
+use sandbox::{Sandbox, SandboxSpec};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use tools::{Context, Outputs, ToolError, ToolOutput, ToolSet};
+
+/// Past this a test hangs. No test comes near it.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// Runs a test to its end, or fails it as hanging. On one thread, so that its memory can be told
+/// from that of other tests.
+pub(crate) fn within(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(async {
+            tokio::time::timeout(PATIENCE, test)
+                .await
+                .expect("the test hangs");
+        });
+}
+
+/// Waits for a condition that has no event.
+pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let give_up = Instant::now() + PATIENCE / 2;
+    while !condition().await {
+        assert!(Instant::now() < give_up, "never came about: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Keeps output as a session would.
+#[derive(Default)]
+pub(crate) struct Memory {
+    pub(crate) kept: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Outputs for Memory {
+    fn keep(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>> {
+        Box::pin(async move {
+            let mut kept = self.kept.lock().unwrap();
+            let bytes = output.len() as u64;
+            kept.push(output);
+            let handle = format!("output:{}", kept.len());
+            Ok(Kept { handle, bytes })
+        })
+    }
+
+    fn read<'a>(&'a self, handle: &'a str) -> BoxFuture<'a, Result<Option<Vec<u8>>, ToolError>> {
+        Box::pin(async move {
+            let number = handle.strip_prefix("output:").unwrap().parse::<usize>();
+            let kept = self.kept.lock().unwrap();
+            Ok(number.ok().and_then(|number| kept.get(number - 1).cloned()))
+        })
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) folder: TempDir,
+    pub(crate) outputs: Memory,
+    pub(crate) tools: ToolSet,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub(crate) async fn with(change: impl FnOnce(&mut SandboxSpec)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spec = SandboxSpec::new(folder.path());
+        change(&mut spec);
+        Self {
+            sandbox: Sandbox::start(spec).await.unwrap(),
+            folder,
+            outputs: Memory::default(),
+            tools: ToolSet::standard(),
+        }
+    }
+
+    /// A path of the workspace, on the host.
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn put(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn get(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub(crate) async fn call_with(
+        &self,
+        tool: &str,
+        input: Value,
+        cancel: &CancellationToken,
+        print: &(dyn Fn(&[u8], bool) + Send + Sync),
+    ) -> Result<ToolOutput, ToolError> {
+        let context = Context {
+            sandbox: &self.sandbox,
+            cancel,
+            print,
+            outputs: &self.outputs,
+        };
+        self.tools.find(tool).unwrap().run(input, context).await
+    }
+
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> Result<ToolOutput, ToolError> {
+        self.call_with(tool, input, &CancellationToken::new(), &|_, _| {})
+            .await
+    }
+
+    /// What a call that works out says to the model.
+    #[track_caller]
+    pub(crate) fn ask(&self, tool: &str, input: Value) -> impl Future<Output = String> {
+        let shown = format!("{tool} {input}");
+        async move {
+            let output = self.call(tool, input).await.unwrap();
+            assert!(!output.is_error, "{shown}: {output:?}");
+            text(&output)
+        }
+    }
+
+    /// What a call that does not work out says to the model.
+    pub(crate) async fn refused(&self, tool: &str, input: Value) -> String {
+        match self.call(tool, input.clone()).await {
+            Err(error @ (ToolError::Refused(_) | ToolError::Arguments { .. })) => error.to_string(),
+            other => panic!("{tool} {input}: expected a refusal, got {other:?}"),
+        }
+    }
+
+    /// Waits until no command is left.
+    pub(crate) async fn all_are_gone(&self) {
+        eventually("all are gone", async || {
+            self.sandbox.stats().await.unwrap().processes == 1
+        })
+        .await;
+    }
+
+    pub(crate) async fn end(self) {
+        self.sandbox.end().await;
+    }
+}
+
+/// The text of a result.
+pub(crate) fn text(output: &ToolOutput) -> String {
+    let texts = output.content.iter().filter_map(|block| block.as_text());
+    texts.collect()
+}
