@@ -13,7 +13,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## build, say what protects a sandbox here, and run a command in one
+demo: ## build, and have a scripted agent do a task in a real sandbox; no key needed
 	@scripts/demo
 
 .PHONY: test
@@ -23,7 +23,7 @@ test: ## install what tests need and is missing, build, run every test, also as 
 	@scripts/test-as-user
 
 .PHONY: test-real-model
-test-real-model: ## test the model clients with a real, small model; fetches it once (about 550 MB on disk)
+test-real-model: ## test the model clients with a real, small model; fetches it once (270 MB)
 	@scripts/test-real-model
 
 .PHONY: check
@@ -35,7 +35,7 @@ check: ## formatting, lints, documentation, layers and headers
 	@scripts/check-headers
 
 .PHONY: bench
-bench: ## measure against unshare, bwrap, runc and podman; writes bench.json
+bench: ## measure sandboxes beside unshare, bwrap, runc and podman, and the agent; writes bench.json
 	@scripts/setup bench
 	cargo build --release --locked --package cli --package bench
 	target/release/bench

@@ -115,7 +115,17 @@ impl Conversation {
         if *stop == Stop::Refusal {
             return;
         }
-        self.say(Role::Assistant, content.iter().cloned());
+        let mut said: Vec<Block> = content.to_vec();
+        while said.last().is_some_and(|block| is_empty(block) || is_thinking(block)) {
+            said.pop();
+        }
+        // Sent back as the last message, for the provider to go on with.
+        if *stop == Stop::PauseTurn
+            && let Some(Block::Text { text, .. }) = said.last_mut()
+        {
+            text.truncate(text.trim_end().len());
+        }
+        self.say(Role::Assistant, said);
         self.open = content
             .iter()
             .filter_map(|block| match block {
@@ -237,6 +247,14 @@ impl Conversation {
     pub fn last_checkpoint(&self) -> u32 {
         self.last_checkpoint
     }
+}
+
+/// Providers refuse a message that ends with it: what the thinking led to was cut off.
+fn is_thinking(block: &Block) -> bool {
+    matches!(
+        block,
+        Block::Thinking { .. } | Block::RedactedThinking { .. }
+    )
 }
 
 /// Providers refuse empty text.

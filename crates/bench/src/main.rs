@@ -1,9 +1,11 @@
-//! `bench`: how fast and how small sandboxes are, beside what else is installed, in one run.
+//! `bench`: how fast and how small sandboxes and the agent are, beside what else is installed, in
+//! one run.
 //!
 //! Contenders take turns (A B C A B C …), so that whatever else the machine does hits all of
 //! them alike; what counts are ratios within one run. Prints a table, writes the same as JSON,
 //! judges the goals, and fails for none of them. Leaves nothing behind.
 
+mod agent;
 mod creation;
 mod crowd;
 mod execution;
@@ -55,6 +57,7 @@ enum Part {
     Streaming,
     Footprint,
     Crowd,
+    Agent,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -85,5 +88,8 @@ fn main() -> anyhow::Result<()> {
         crowd::measure(&bench, &runtime, arguments.crowd, &mut report)?;
     }
     drop(runtime);
+    if wanted(Part::Agent) {
+        agent::measure(&bench, rounds / 2, &mut report)?;
+    }
     report.finish(&arguments.json)
 }

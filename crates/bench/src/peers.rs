@@ -69,6 +69,11 @@ impl Bench {
         SandboxSpec::new(self.workspace())
     }
 
+    /// The program that is measured.
+    pub(crate) fn program(&self) -> &Path {
+        &self.hotcell
+    }
+
     /// `hotcell exec` of a command in the default sandbox.
     pub(crate) fn hotcell(&self, command: &[&str]) -> Command {
         let mut hotcell = Command::new(&self.hotcell);

@@ -79,3 +79,11 @@ pub(crate) fn total(pids: &[u32]) -> Option<Memory> {
         })
     })
 }
+
+/// Resident memory of a process in KiB, quicker than [`memory`]; `None` if it has ended.
+pub(crate) fn resident(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    let size = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
+    Some(pages * u64::try_from(size).ok()? / 1024)
+}

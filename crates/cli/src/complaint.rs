@@ -1,12 +1,15 @@
 //! What went wrong, for a person: one line, a hint where there is a fix, an exit code.
 
 use std::fmt::Display;
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use sandbox::SandboxError;
 use sandbox::request::RefusalKind;
 use store::StoreError;
+
+use crate::render::clean;
 
 /// Exit code for wrong input.
 pub(crate) const USAGE: u8 = 2;
@@ -46,20 +49,19 @@ impl Complaint {
         self
     }
 
-    pub(crate) fn code(&self) -> u8 {
-        self.code
-    }
-
-    pub(crate) fn with_code(mut self, code: u8) -> Self {
-        self.code = code;
+    /// With a code that a command about agents may end with: those of `exec` mean something else
+    /// there.
+    pub(crate) fn of_agent(mut self) -> Self {
+        if self.code != USAGE {
+            self.code = 1;
+        }
         self
     }
 
-    #[allow(clippy::print_stderr)]
     pub(crate) fn tell(self) -> ExitCode {
-        eprintln!("hotcell: {}", self.text);
+        warn(self.text);
         if let Some(hint) = self.hint {
-            eprintln!("hint: {hint}");
+            say(&format!("hint: {hint}"));
         }
         ExitCode::from(self.code)
     }
@@ -78,7 +80,7 @@ impl From<StoreError> for Complaint {
             StoreError::Ambiguous { .. } => (USAGE, Some("write more of the name")),
             StoreError::InUse(_) => (
                 USAGE,
-                Some("end the other one, or go on in a copy with `--fork`"),
+                Some("end the other one, or go on in a copy with `hotcell resume --fork`"),
             ),
             StoreError::Newer { .. } => (
                 USAGE,
@@ -109,9 +111,13 @@ impl From<SandboxError> for Complaint {
 }
 
 /// A note that does not stop anything.
-#[allow(clippy::print_stderr)]
 pub(crate) fn warn(text: impl Display) {
-    eprintln!("hotcell: {text}");
+    say(&format!("hotcell: {text}"));
+}
+
+/// One line, in which there may be words that a sandbox wrote. Nobody need be there to read it.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", clean(text));
 }
 
 /// Prints what clap has to say: help as it is, errors in this program's own form.

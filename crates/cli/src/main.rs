@@ -42,13 +42,15 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<u8, Complaint> {
     match arguments.subcommand {
-        Subcommand::Run(run) => commands::run::run(&run),
-        Subcommand::Resume(resume) => commands::run::resume(&resume),
-        Subcommand::Demo(demo) => commands::demo::run(&demo),
-        Subcommand::Sessions(sessions) => commands::sessions::run(&sessions),
-        Subcommand::Undo(undo) => commands::undo::run(&undo),
-        Subcommand::Replay(replay) => commands::replay::run(&replay),
-        Subcommand::Config(config) => commands::config::run(&config),
+        Subcommand::Run(run) => commands::run::run(&run).map_err(Complaint::of_agent),
+        Subcommand::Resume(resume) => commands::run::resume(&resume).map_err(Complaint::of_agent),
+        Subcommand::Demo(demo) => commands::demo::run(&demo).map_err(Complaint::of_agent),
+        Subcommand::Sessions(sessions) => {
+            commands::sessions::run(&sessions).map_err(Complaint::of_agent)
+        }
+        Subcommand::Undo(undo) => commands::undo::run(&undo).map_err(Complaint::of_agent),
+        Subcommand::Replay(replay) => commands::replay::run(&replay).map_err(Complaint::of_agent),
+        Subcommand::Config(config) => commands::config::run(&config).map_err(Complaint::of_agent),
         Subcommand::Exec(exec) => commands::exec::run(&exec),
         Subcommand::Doctor(doctor) => commands::doctor::run(&doctor),
         Subcommand::Audit(AuditCommand::Verify { file }) => commands::audit::verify(&file),

@@ -26,6 +26,9 @@ use crate::session::Guest;
 /// Output that a job keeps for its next reader.
 const SPOOL: usize = 1024 * 1024;
 
+/// Time for what a command started to end with it, as the parts of a pipeline do.
+const GRACE: Duration = Duration::from_millis(30);
+
 /// Time for a command to end by itself once it is interrupted.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -132,14 +135,20 @@ async fn collect(
     mut stderr: Option<pipe::Receiver>,
 ) {
     let (mut out_buffer, mut err_buffer) = (BytesMut::new(), BytesMut::new());
+    let mut grace: Option<Instant> = None;
     while stdout.is_some() || stderr.is_some() {
         let (is_error, outcome) = tokio::select! {
             outcome = read(&mut stdout, &mut out_buffer) => (false, outcome),
             outcome = read(&mut stderr, &mut err_buffer) => (true, outcome),
-            // Nothing is left in the pipes, and the command has ended: what it printed is here.
-            () = job.until(|state| state.exit.is_some() && !state.settled), if !job.state.borrow().settled => {
-                drain(&job, &stdout, false);
-                drain(&job, &stderr, true);
+            () = job.until(|state| state.exit.is_some()), if grace.is_none() => {
+                drain(&job, &mut stdout, false);
+                drain(&job, &mut stderr, true);
+                grace = Some(Instant::now() + GRACE);
+                continue;
+            }
+            // All that the command itself printed is here, and what still holds the pipes is not
+            // just on its way out.
+            () = passed(grace), if !job.state.borrow().settled => {
                 job.change(|state| state.settled = true);
                 continue;
             }
@@ -162,16 +171,30 @@ async fn collect(
     });
 }
 
-fn drain(job: &Job, pipe: &Option<pipe::Receiver>, is_error: bool) {
+/// Waits for a moment that may not have been set, and then for ever.
+async fn passed(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Takes what is in a pipe now, and closes it if that is all there will be.
+fn drain(job: &Job, pipe: &mut Option<pipe::Receiver>, is_error: bool) {
     let mut buffer = BytesMut::new();
     let mut left = PIPE as usize;
-    while let Some(pipe) = pipe
+    while let Some(open) = pipe
         && left > 0
-        && let Ok(length @ 1..) = read_now(pipe, &mut buffer)
     {
-        left = left.saturating_sub(length);
-        let bytes = buffer.split().freeze();
-        job.change(|state| state.push(is_error, bytes));
+        match read_now(open, &mut buffer) {
+            Ok(0) => *pipe = None,
+            Ok(length) => {
+                left = left.saturating_sub(length);
+                let bytes = buffer.split().freeze();
+                job.change(|state| state.push(is_error, bytes));
+            }
+            Err(_) => return,
+        }
     }
 }
 

@@ -56,7 +56,7 @@ async fn fill(folder: &str, session: &str) -> Result<(), Failure> {
     let store = Store::open(Path::new(folder)).await?;
     let mut journal = take(&store, session).await?;
     let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE)?;
-    setrlimit(Resource::RLIMIT_FSIZE, 256 << 10, hard)?;
+    setrlimit(Resource::RLIMIT_FSIZE, 1 << 20, hard)?;
     loop {
         let kind = noted(&journal, 5000);
         match journal.append(Timestamp::now(), kind).await {

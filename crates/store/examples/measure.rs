@@ -95,7 +95,12 @@ async fn append(store: &Store) -> Result<(), Failure> {
     for (what, kind) in [
         ("append of 2 KB", EventKind::Noted { text: text.clone() }),
         ("append of 2 KB, indexed", reply(&text)),
-        ("append of 100 KB", EventKind::Noted { text: text.repeat(50) }),
+        (
+            "append of 100 KB",
+            EventKind::Noted {
+                text: text.repeat(50),
+            },
+        ),
     ] {
         let mut times = Vec::new();
         for _ in 0..1000 {
@@ -109,7 +114,10 @@ async fn append(store: &Store) -> Result<(), Failure> {
     drop(journal);
     let begun = Instant::now();
     let (_, events) = store.claim(&session(SESSIONS)).await?;
-    say(&format!("claim of {} events", events.len()), vec![begun.elapsed()])
+    say(
+        &format!("claim of {} events", events.len()),
+        vec![begun.elapsed()],
+    )
 }
 
 async fn list(store: &Store) -> Result<(), Failure> {

@@ -57,7 +57,10 @@ impl Database {
     /// The connection for reading.
     pub(crate) async fn reader(&self) -> Result<MutexGuard<'_, SqliteConnection>, StoreError> {
         let open = async || {
-            let connection = options(&self.path).pragma("query_only", "ON").connect().await;
+            let connection = options(&self.path)
+                .pragma("query_only", "ON")
+                .connect()
+                .await;
             connection.map(Mutex::new).map_err(opening(&self.path))
         };
         Ok(self.reader.get_or_try_init(open).await?.lock().await)
@@ -175,4 +178,40 @@ pub(crate) async fn execute(
     sql: &'static str,
 ) -> Result<(), sqlx::Error> {
     sqlx::query(sql).execute(connection).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::migration::{CHECKPOINTS, SESSIONS};
+
+    #[tokio::test]
+    async fn a_commit_is_on_disk_when_it_returns() {
+        for schema in [SESSIONS, CHECKPOINTS] {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::create_dir(folder.path().join("locks")).unwrap();
+            let database = Database::open(folder.path(), schema).await.unwrap();
+            let mut writer = database.writer.lock().await;
+            let mode: String = sqlx::query_scalar("PRAGMA journal_mode")
+                .fetch_one(&mut writer.connection)
+                .await
+                .unwrap();
+            assert_eq!(mode, "wal");
+            for (pragma, expect) in [
+                // FULL: the log is synced at each commit.
+                ("PRAGMA synchronous", 2),
+                ("PRAGMA foreign_keys", 1),
+                ("PRAGMA auto_vacuum", 2),
+                ("PRAGMA busy_timeout", 10_000),
+            ] {
+                let found: i64 = sqlx::query_scalar(pragma)
+                    .fetch_one(&mut writer.connection)
+                    .await
+                    .unwrap();
+                assert_eq!(found, expect, "{pragma}");
+            }
+        }
+    }
 }

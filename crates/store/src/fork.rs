@@ -18,8 +18,8 @@ use crate::store::Store;
 const FIRST_BODY: &str = "SELECT body FROM events WHERE session = ?1 AND seq = 1";
 
 const COPY_EVENTS: &str = "
-    INSERT INTO events (session, seq, version, time, body)
-    SELECT ?2, seq, version, time, body FROM events
+    INSERT INTO events (session, seq, version, time, kind, body)
+    SELECT ?2, seq, version, time, kind, body FROM events
     WHERE session = ?1 AND seq BETWEEN 2 AND ?3";
 
 const COPY_WORDS: &str = "
@@ -127,7 +127,15 @@ async fn copy(
         session: fold.summary().session.clone(),
         source,
     })?;
-    let copied = copy_rows(connection, source, fork.seq, fold, first, body, last_output(events));
+    let copied = copy_rows(
+        connection,
+        source,
+        fork.seq,
+        fold,
+        first,
+        body,
+        last_output(events),
+    );
     match copied.await.map_err(StoreError::database(WHAT))? {
         (number, count) if count + 1 == fork.seq => Ok(number),
         _ => Err(gone()),

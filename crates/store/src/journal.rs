@@ -25,14 +25,14 @@ const BEGIN: &str = "
     RETURNING number";
 
 const APPEND: &str = "
-    INSERT INTO events (session, seq, version, time, body) VALUES (?1, ?2, ?3, ?4, ?5)";
+    INSERT INTO events (session, seq, version, time, kind, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
 // Two statements in one message to the connection's thread.
 const APPEND_AND_SUM_UP: &str = "
-    INSERT INTO events (session, seq, version, time, body) VALUES (?1, ?2, ?3, ?4, ?5);
-    UPDATE sessions SET changed = ?6, title = ?7, turns = ?8, input_tokens = ?9,
-        cache_creation_input_tokens = ?10, cache_read_input_tokens = ?11, output_tokens = ?12,
-        cost = ?13, outcome = ?14, events = ?15
+    INSERT INTO events (session, seq, version, time, kind, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
+    UPDATE sessions SET changed = ?7, title = ?8, turns = ?9, input_tokens = ?10,
+        cache_creation_input_tokens = ?11, cache_read_input_tokens = ?12, output_tokens = ?13,
+        cost = ?14, outcome = ?15, events = ?16
     WHERE number = ?1";
 
 const INDEX: &str = "INSERT INTO words (rowid, text) VALUES (?1, ?2)";
@@ -192,6 +192,7 @@ async fn write(
                 .bind(signed(seq))
                 .bind(event.v)
                 .bind(nanoseconds(event.time))
+                .bind(kind_of(&body).to_owned())
                 .bind(body)
                 .bind(nanoseconds(summary.changed))
                 .bind(&summary.title)
@@ -255,10 +256,17 @@ pub(crate) async fn insert_event(
         .bind(signed(seq))
         .bind(event.v)
         .bind(nanoseconds(event.time))
+        .bind(kind_of(&body).to_owned())
         .bind(body)
         .execute(connection)
         .await
         .map(drop)
+}
+
+/// The kind as JSON names it: a tag is always written first.
+fn kind_of(body: &str) -> &str {
+    let rest = body.strip_prefix(r#"{"type":""#).unwrap_or_default();
+    rest.split('"').next().unwrap_or_default()
 }
 
 /// The session's number in the database, if it is there.

@@ -34,11 +34,7 @@ pub(crate) async fn load_events(
     let mut number = None;
     let mut count = 0;
     let mut events: Vec<Event> = Vec::new();
-    while let Some(row) = rows
-        .try_next()
-        .await
-        .map_err(StoreError::database(WHAT))?
-    {
+    while let Some(row) = rows.try_next().await.map_err(StoreError::database(WHAT))? {
         let seq = events.len() as u64 + 1;
         let row = EventRow::read(&row).map_err(StoreError::database(WHAT))?;
         if row.seq != seq {
@@ -202,7 +198,11 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, newer: bool) {
-        assert_eq!(is_newer(&parse(body.as_bytes()).unwrap_err()), newer, "{body}");
+        assert_eq!(
+            is_newer(&parse(body.as_bytes()).unwrap_err()),
+            newer,
+            "{body}"
+        );
     }
 
     #[test]

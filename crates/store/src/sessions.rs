@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use protocol::{Event, SessionId, Usage};
 
 use crate::error::StoreError;
-use crate::rows::{load_events, session_id, signed, summary, summary_columns};
+use crate::rows::{load_events, session_id, signed, summary, summary_columns, unsigned};
 use crate::store::Store;
 
 const LIST: &str = concat!(
@@ -114,7 +114,7 @@ impl Store {
             Some((found, 1)) => session_id(found).map_err(StoreError::database(WHAT)),
             Some((_, count)) => Err(StoreError::Ambiguous {
                 name: name.to_owned(),
-                count: crate::rows::unsigned(count),
+                count: unsigned(count),
             }),
         }
     }
@@ -132,5 +132,31 @@ pub(crate) fn limit(limit: u64) -> i64 {
     match limit {
         0 => -1,
         limit => signed(limit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use sqlx::{AssertSqlSafe, Row};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn lists_are_read_off_an_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).await.unwrap();
+        let mut reader = store.sessions_db().reader().await.unwrap();
+        for sql in [LIST, LIST_OF_WORKSPACE, ONE, NAMES] {
+            let plan = sqlx::raw_sql(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")))
+                .fetch_all(&mut *reader)
+                .await
+                .unwrap();
+            let plan: Vec<String> = plan.iter().map(|row| row.get("detail")).collect();
+            let plan = plan.join("\n");
+            assert!(plan.contains("SEARCH sessions USING"), "{plan}");
+            assert!(!plan.contains("USE TEMP B-TREE"), "{plan}");
+        }
     }
 }

@@ -83,10 +83,12 @@ impl Typed for Bash {
         let Some(progress) = progress else {
             return interrupted(printed, context).await;
         };
-        let cwd = self.shells.note(sandbox, &progress, job);
+        self.shells.note(sandbox, &progress, job);
         let mut result = report(printed, &progress, job, context).await;
-        if let Some(cwd) = cwd {
-            let cwd = name(&cwd.as_str().into()).into_owned();
+        if let Some(cwd) = &progress.cwd
+            && self.shells.moved_to(sandbox, cwd)
+        {
+            let cwd = name(cwd);
             result.notes.push(format!("[the folder is now {cwd}]"));
         }
         Ok(result.into_output())

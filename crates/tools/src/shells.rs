@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use sandbox::request::Progress;
+use sandbox::request::{Progress, Raw};
 use sandbox::{Sandbox, WORKSPACE};
 
 /// Shared by the tools that run commands.
@@ -16,7 +16,7 @@ pub(crate) struct Shells {
 
 #[derive(Debug)]
 struct Shell {
-    cwd: String,
+    cwd: Raw,
     jobs: BTreeMap<u32, Job>,
 }
 
@@ -39,22 +39,27 @@ impl Shells {
         let mut sandboxes = self.lock();
         let shell = sandboxes.entry(sandbox.id().to_owned());
         change(shell.or_insert_with(|| Shell {
-            cwd: WORKSPACE.to_owned(),
+            cwd: Raw::from(WORKSPACE),
             jobs: BTreeMap::new(),
         }))
     }
 
-    /// Takes note of where a command stands. Says the session's folder if it is another now.
-    pub(crate) fn note(&self, sandbox: &Sandbox, progress: &Progress, job: Job) -> Option<String> {
+    /// Takes note of where a command stands.
+    pub(crate) fn note(&self, sandbox: &Sandbox, progress: &Progress, job: Job) {
         self.with(sandbox, |shell| {
             match progress.exit.is_some() && !progress.output_open {
                 true => shell.jobs.remove(&progress.job),
                 false => shell.jobs.insert(progress.job, job),
-            };
-            let cwd = progress.cwd.as_ref()?.to_string();
-            let is_new = shell.cwd != cwd;
-            shell.cwd.clone_from(&cwd);
-            is_new.then_some(cwd)
+            }
+        });
+    }
+
+    /// Takes note of the folder that a command which has just ended left. Says whether it is
+    /// another than before.
+    pub(crate) fn moved_to(&self, sandbox: &Sandbox, cwd: &Raw) -> bool {
+        self.with(sandbox, |shell| {
+            let before = std::mem::replace(&mut shell.cwd, cwd.clone());
+            before != *cwd
         })
     }
 

@@ -81,13 +81,17 @@ impl<T: Typed> Tool for Adapter<T> {
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let arguments = self.parse(input)?;
+            let interrupted = || ToolError::Refused("interrupted".to_owned());
+            if context.cancel.is_cancelled() {
+                return Err(interrupted());
+            }
             let run = self.tool.run(arguments, context);
             if T::ACCESS == Access::Changes {
                 return run.await;
             }
             tokio::select! {
                 outcome = run => outcome,
-                () = context.cancel.cancelled() => Err(ToolError::Refused("interrupted".into())),
+                () = context.cancel.cancelled() => Err(interrupted()),
             }
         })
     }

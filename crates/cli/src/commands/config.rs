@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{print, written};
 use crate::args::ConfigCommand;
 use crate::complaint::Complaint;
-use crate::render::write_line;
+use crate::render::{clean, write_line};
 use crate::settings::{KEYS, Key, Overrides, Settings};
 
 pub(crate) fn run(config: &ConfigCommand) -> Result<u8, Complaint> {
@@ -40,7 +40,8 @@ pub(crate) fn run(config: &ConfigCommand) -> Result<u8, Complaint> {
     let (first, second) = (width(0).unwrap_or(0), width(1).unwrap_or(0));
     let lines: Vec<String> = rows
         .iter()
-        .map(|[name, value, source]| format!("{name:first$}  {value:second$}  {source}"))
+        // A sandbox may have written `.env`.
+        .map(|[name, value, source]| clean(&format!("{name:first$}  {value:second$}  {source}")))
         .collect();
     let file = Settings::file(config.store.config.as_deref());
     let file = file.map_or_else(String::new, |path| {

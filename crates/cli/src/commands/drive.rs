@@ -1,11 +1,13 @@
 //! Runs one command of a session to its end, showing what happens, and listening to signals.
 
+use std::io;
+
 use agent::{AgentError, Setup};
 use protocol::{Command, Outcome};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::complaint::{Complaint, USAGE};
+use crate::complaint::Complaint;
 use crate::render::{self, Ending, View};
 
 pub(crate) const TASK_FAILED: u8 = 1;
@@ -18,6 +20,10 @@ const BROKEN_PIPE: u8 = 141;
 const EVENTS: usize = 256;
 
 pub(crate) async fn drive(setup: Setup, command: Command, view: View) -> Result<u8, Complaint> {
+    let hint = match command {
+        Command::Continue => Some("say what is to be done next with `--prompt`"),
+        _ => None,
+    };
     let (commands, commands_receiver) = mpsc::channel(8);
     let (events, events_receiver) = mpsc::channel(EVENTS);
     let (done, mut is_done) = oneshot::channel();
@@ -51,10 +57,17 @@ pub(crate) async fn drive(setup: Setup, command: Command, view: View) -> Result<
             _ = hangup.recv() => stop(commands.as_ref(), &mut was_stopped),
         }
     };
+    // What happened is shown to its end, also if it is an error that ends it.
+    let shown = renderer.join();
     ended?;
-    match renderer.join() {
-        Ok(Ok(ending)) => conclude(ending),
-        _ => Ok(BROKEN_PIPE),
+    match shown {
+        Ok(Ok(ending)) => conclude(ending, hint),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(BROKEN_PIPE),
+        Ok(Err(error)) => Err(Complaint::new(
+            TASK_FAILED,
+            format!("cannot write: {error}"),
+        )),
+        Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 
@@ -68,14 +81,14 @@ fn stop(commands: Option<&mpsc::Sender<Command>>, was_stopped: &mut bool) {
     }
 }
 
-fn conclude(ending: Ending) -> Result<u8, Complaint> {
+fn conclude(ending: Ending, hint: Option<&str>) -> Result<u8, Complaint> {
     match ending {
         Ending::Turn(Outcome::Done) | Ending::Undone => Ok(0),
         Ending::Turn(Outcome::Failed { .. }) => Ok(TASK_FAILED),
         Ending::Turn(Outcome::Budget { .. }) => Ok(BUDGET),
         Ending::Turn(Outcome::Provider { .. }) => Ok(PROVIDER),
         Ending::Turn(Outcome::Interrupted) => Ok(INTERRUPTED),
-        Ending::Refused(reason) => Err(Complaint::usage(reason)),
+        Ending::Refused(reason) => Err(Complaint::usage(reason).hint(hint.map(str::to_owned))),
         Ending::None => Err(Complaint::new(TASK_FAILED, "the session ended early")),
     }
 }
@@ -83,14 +96,7 @@ fn conclude(ending: Ending) -> Result<u8, Complaint> {
 impl From<AgentError> for Complaint {
     fn from(error: AgentError) -> Self {
         match error {
-            AgentError::Sandbox(error) => {
-                let complaint = Self::from(error);
-                // The codes of `exec` mean something else here.
-                match complaint.code() {
-                    USAGE => complaint,
-                    _ => complaint.with_code(TASK_FAILED),
-                }
-            }
+            AgentError::Sandbox(error) => error.into(),
             AgentError::Store(error) => error.into(),
             error => Self::from_error(TASK_FAILED, &error),
         }

@@ -4,17 +4,14 @@ use std::io::{self, Write};
 
 use clap::CommandFactory;
 
+use super::written;
 use crate::args::Arguments;
 use crate::complaint::Complaint;
 
 pub(crate) fn completions(shell: clap_complete::Shell) -> Result<u8, Complaint> {
-    clap_complete::generate(
-        shell,
-        &mut Arguments::command(),
-        "hotcell",
-        &mut io::stdout(),
-    );
-    Ok(0)
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "hotcell", &mut script);
+    written(io::stdout().write_all(&script))
 }
 
 /// One page for the program, followed by the section of each command.
@@ -22,10 +19,7 @@ pub(crate) fn man() -> Result<u8, Complaint> {
     let mut program = Arguments::command().disable_help_subcommand(true);
     program.build();
     let mut page = Vec::new();
-    let rendered = render(program, &mut page).and_then(|()| io::stdout().write_all(&page));
-    rendered
-        .map_err(|error| Complaint::new(1, format!("cannot print the manual page: {error}")))?;
-    Ok(0)
+    written(render(program, &mut page).and_then(|()| io::stdout().write_all(&page)))
 }
 
 fn render(program: clap::Command, page: &mut Vec<u8>) -> io::Result<()> {

@@ -12,10 +12,12 @@ use tools::ToolSet;
 
 use super::drive::drive;
 use super::runtime;
-use crate::args::{Agent, Resume, Run, SandboxFlags};
+use crate::args::{Agent, Resume, Run, SandboxFlags, StoreFlags};
 use crate::complaint::Complaint;
 use crate::render::{TextView, View};
-use crate::settings::{Chosen, Overrides, Settings, choose_model, data_folder, sandbox_spec};
+use crate::settings::{
+    Chosen, Overrides, Settings, choose_model, data_folder, sandbox_spec, workspace,
+};
 
 /// More is no prompt but a file.
 const LONGEST_PROMPT: u64 = 16 << 20;
@@ -33,24 +35,28 @@ pub(crate) fn resume(resume: &Resume) -> Result<u8, Complaint> {
         None => Command::Continue,
     };
     let agent = &resume.agent;
-    let settings = settings(agent)?;
-    let chosen = choose_model(&settings, &agent.budget)?;
     runtime()?.block_on(async {
-        let store = Store::open(&data_folder(&agent.store, None)?).await?;
-        let taken = take_up(&store, resume.session.as_deref(), &agent.sandbox, &settings).await?;
+        let found = find(
+            &agent.store,
+            resume.session.as_deref(),
+            &agent.sandbox,
+            Overrides::default().model(&agent.model),
+        )
+        .await?;
+        let chosen = choose_model(&found.settings, &agent.budget)?;
+        let spec = found.spec(&agent.store)?;
+        let Found { store, session, .. } = found;
         let (journal, history) = match resume.fork {
-            false => (taken.journal, taken.history),
+            false => store.claim(&session).await?,
+            // Of what is stored, all: another may be at work on the session.
             true => {
-                let session = taken.journal.session().clone();
-                let seq = taken.history.len() as u64;
-                // The copy is made of what is stored; the session itself is free again.
-                drop(taken.journal);
+                let copy = new_session();
                 store
-                    .fork(&session, seq, new_session(), Timestamp::now())
+                    .fork(&session, u64::MAX, copy, Timestamp::now())
                     .await?
             }
         };
-        let setup = setup(store, journal, history, chosen, taken.spec);
+        let setup = setup(store, journal, history, chosen, spec);
         drive(setup, command, view(agent.json)).await
     })
 }
@@ -112,38 +118,67 @@ pub(crate) fn setup(
     }
 }
 
-/// A session that exists, and a sandbox on the workspace that it worked in.
-pub(crate) struct TakenUp {
-    pub(crate) journal: Journal,
-    pub(crate) history: Vec<Event>,
-    pub(crate) spec: SandboxSpec,
+/// A session that exists, and the settings for its workspace.
+pub(crate) struct Found {
+    pub(crate) store: Store,
+    pub(crate) session: SessionId,
+    /// Where it worked.
+    pub(crate) workspace: PathBuf,
+    pub(crate) settings: Settings,
+    flags: SandboxFlags,
 }
 
-pub(crate) async fn take_up(
-    store: &Store,
+impl Found {
+    /// A sandbox for it, on the workspace that a flag names or on its own.
+    pub(crate) fn spec(&self, store: &StoreFlags) -> Result<SandboxSpec, Complaint> {
+        let spec = sandbox_spec(&self.flags, &self.settings)?;
+        data_folder(store, Some(&spec.workspace))?;
+        Ok(spec)
+    }
+}
+
+/// The session of this name, or the last one in this workspace.
+pub(crate) async fn find(
+    store_flags: &StoreFlags,
     name: Option<&str>,
     flags: &SandboxFlags,
-    settings: &Settings,
-) -> Result<TakenUp, Complaint> {
-    let session = match name {
-        Some(name) => store.find(name).await?,
-        None => last_in(store, &sandbox_spec(flags, settings)?.workspace).await?,
+    overrides: Overrides,
+) -> Result<Found, Complaint> {
+    let overrides = overrides.store(store_flags);
+    let store = Store::open(&data_folder(store_flags, None)?).await?;
+    let in_workspace = |workspace: PathBuf| SandboxFlags {
+        workspace: Some(flags.workspace.clone().unwrap_or(workspace)),
+        ..flags.clone()
     };
-    let workspace = PathBuf::from(store.summary(&session).await?.workspace);
-    let flags = match &flags.workspace {
-        Some(_) => flags.clone(),
-        None => SandboxFlags {
-            workspace: Some(workspace),
-            ..flags.clone()
-        },
-    };
-    let spec = sandbox_spec(&flags, settings)?;
-    let (journal, history) = store.claim(&session).await?;
-    Ok(TakenUp {
-        journal,
-        history,
-        spec,
-    })
+    // The workspace comes first: it decides whether a `.env` is read.
+    match name {
+        Some(name) => {
+            let session = store.find(name).await?;
+            let workspace = PathBuf::from(store.summary(&session).await?.workspace);
+            let flags = in_workspace(workspace.clone());
+            let settings = Settings::read(&overrides.sandbox(&flags))?;
+            Ok(Found {
+                store,
+                session,
+                workspace,
+                settings,
+                flags,
+            })
+        }
+        None => {
+            let settings = Settings::read(&overrides.sandbox(flags))?;
+            let workspace = workspace(flags, &settings)?;
+            let session = last_in(&store, &workspace).await?;
+            let flags = in_workspace(workspace.clone());
+            Ok(Found {
+                store,
+                session,
+                workspace,
+                settings,
+                flags,
+            })
+        }
+    }
 }
 
 async fn last_in(store: &Store, workspace: &Path) -> Result<SessionId, Complaint> {

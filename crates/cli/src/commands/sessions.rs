@@ -51,10 +51,8 @@ async fn list(flags: &SessionsList) -> Result<u8, Complaint> {
     };
     let found = store.sessions(&page).await?;
     if flags.json {
-        for summary in &found {
-            written(write_line(&described(summary)))?;
-        }
-        return Ok(0);
+        let lines = found.iter().map(described);
+        return written(lines.map(|line| write_line(&line)).collect());
     }
     if found.is_empty() {
         return print("no sessions yet: `hotcell run \"…\"` begins one\n");
@@ -129,12 +127,12 @@ async fn search(flags: &StoreFlags, words: &str, json: bool) -> Result<u8, Compl
     let store = open(flags).await?;
     let found = store.search(words, 50).await?;
     if json {
-        for found in &found {
+        let lines = found.iter().map(|found| {
             let mut described = described(&found.summary);
             described["excerpt"] = json!(found.excerpt);
-            written(write_line(&described))?;
-        }
-        return Ok(0);
+            write_line(&described)
+        });
+        return written(lines.collect());
     }
     if found.is_empty() {
         return print("no session has these words\n");

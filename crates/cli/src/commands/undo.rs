@@ -5,36 +5,28 @@ use std::sync::Arc;
 use agent::Price;
 use llm::Scripted;
 use llm::script::Script;
-use protocol::{Command, EventKind};
-use store::Store;
+use protocol::Command;
 
 use super::drive::drive;
-use super::run::{setup, take_up, view};
+use super::run::{find, setup, view};
 use super::runtime;
 use crate::args::Undo;
 use crate::complaint::Complaint;
-use crate::settings::{Chosen, Overrides, Settings, data_folder};
+use crate::settings::{Chosen, Overrides};
 
 pub(crate) fn run(undo: &Undo) -> Result<u8, Complaint> {
-    let overrides = Overrides::default()
-        .sandbox(&undo.sandbox)
-        .store(&undo.store);
-    let settings = Settings::read(&overrides)?;
     runtime()?.block_on(async {
-        let store = Store::open(&data_folder(&undo.store, None)?).await?;
-        let taken = take_up(&store, undo.session.as_deref(), &undo.sandbox, &settings).await?;
+        let name = undo.session.as_deref();
+        let found = find(&undo.store, name, &undo.sandbox, Overrides::default()).await?;
+        let spec = found.spec(&undo.store)?;
         // Files of one workspace must not be restored into another.
-        let own = taken.history.iter().find_map(|event| match &event.kind {
-            EventKind::SessionStarted { workspace, .. } => Some(workspace.clone()),
-            _ => None,
-        });
-        if let Some(own) = own
-            && taken.spec.workspace.display().to_string() != own
-        {
-            let text = format!("session {} worked in `{own}`", taken.journal.session());
+        if spec.workspace != found.workspace {
+            let own = found.workspace.display();
+            let text = format!("session {} worked in `{own}`", found.session);
             return Err(Complaint::usage(text)
                 .hint("leave `--workspace` out to restore its files".to_owned()));
         }
+        let (journal, history) = found.store.claim(&found.session).await?;
         // Nobody asks this model anything.
         let chosen = Chosen {
             model: Arc::new(Scripted::new(Script::default())),
@@ -42,7 +34,7 @@ pub(crate) fn run(undo: &Undo) -> Result<u8, Complaint> {
             budget: Default::default(),
             max_tokens: 1,
         };
-        let setup = setup(store, taken.journal, taken.history, chosen, taken.spec);
+        let setup = setup(found.store, journal, history, chosen, spec);
         drive(setup, Command::Undo, view(undo.json)).await
     })
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use self::keys::{KEYS, Key};
 pub(crate) use self::model::{Chosen, choose_model};
-pub(crate) use self::sandbox::{data_folder, sandbox_spec};
+pub(crate) use self::sandbox::{data_folder, sandbox_spec, workspace};
 use crate::args::{ModelFlags, SandboxFlags, StoreFlags};
 use crate::complaint::{Complaint, warn};
 
@@ -99,8 +99,13 @@ impl Overrides {
 
 impl Settings {
     pub(crate) fn read(overrides: &Overrides) -> Result<Self, Complaint> {
-        let dotenv = sources::read_dotenv(overrides.workspace.as_deref())?;
         let file = sources::read_file(overrides.config.as_deref())?;
+        let workspaces = [
+            overrides.workspace.clone(),
+            std::env::var_os("SAFEDIR").map(PathBuf::from),
+            file.values.get("workspace").map(PathBuf::from),
+        ];
+        let dotenv = sources::read_dotenv(workspaces.into_iter().flatten())?;
         let mut settings = Self::default();
         for key in KEYS {
             let flag = overrides.values.iter().find(|(name, _)| *name == key.name);
@@ -148,9 +153,20 @@ impl Settings {
         };
         parse(&setting.value).map(Some).map_err(|why| {
             let Setting { value, source } = setting;
+            let name = self.name(name);
             Complaint::usage(format!("`{name}` from {source} is `{value}`: {why}"))
                 .hint("`hotcell config` shows all settings and where they come from".to_owned())
         })
+    }
+
+    /// What a setting is called where its value came from.
+    fn name(&self, name: &'static str) -> &'static str {
+        let is_variable = |setting: &&Setting| setting.source.is_variable();
+        let key = KEYS.iter().find(|key| key.name == name);
+        match (self.get(name).filter(is_variable), key) {
+            (Some(_), Some(key)) => key.variable.unwrap_or(name),
+            _ => name,
+        }
     }
 
     /// `.env` may be what an earlier sandbox left in what was its workspace.

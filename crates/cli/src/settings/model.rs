@@ -147,7 +147,8 @@ fn prices(settings: &Settings) -> Result<Prices, Complaint> {
     }
     match Prices::parse(settings.prices()) {
         Ok(more) => Ok(builtin.merge(more)),
-        Err(error) => Err(Complaint::from_error(2, &error).hint(
+        // Its cause shows the list as it was put together, which is not as it was written.
+        Err(error) => Err(Complaint::usage(error).hint(
             "write `[prices.\"NAME\"]` with `input` and `output` in US dollars per million tokens"
                 .to_owned(),
         )),

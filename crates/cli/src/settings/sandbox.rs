@@ -93,7 +93,7 @@ fn refuse_with_none(flags: &SandboxFlags) -> Result<(), Complaint> {
 }
 
 /// Where the workspace is or, if it is the default one, is to be.
-fn workspace(flags: &SandboxFlags, settings: &Settings) -> Result<PathBuf, Complaint> {
+pub(crate) fn workspace(flags: &SandboxFlags, settings: &Settings) -> Result<PathBuf, Complaint> {
     let folder = match (&flags.workspace, settings.get("workspace")) {
         (Some(named), _) => existing_folder(named, "--workspace")?,
         (None, Some(named)) => {

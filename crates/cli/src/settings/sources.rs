@@ -23,34 +23,40 @@ pub(super) struct FromFile {
     pub(super) prices: String,
 }
 
+/// `workspaces` are those that flags, environment and file name.
 pub(super) fn read_dotenv(
-    named_workspace: Option<&Path>,
+    workspaces: impl IntoIterator<Item = PathBuf>,
 ) -> Result<HashMap<String, String>, Complaint> {
     let path = Path::new(".env");
     if !path.exists() {
         return Ok(HashMap::new());
     }
     let here = fs::canonicalize(".").unwrap_or_default();
-    let is_inside = |workspace: Option<PathBuf>| {
-        let workspace = workspace.and_then(|folder| fs::canonicalize(folder).ok());
-        workspace.is_some_and(|workspace| here.starts_with(workspace))
+    let is_inside = |workspace: PathBuf| {
+        fs::canonicalize(workspace).is_ok_and(|workspace| here.starts_with(workspace))
     };
     let not_read = || {
         warn("`.env` is not read: it lies inside the workspace, where a sandbox can write");
         Ok(HashMap::new())
     };
     // Before a look at it: what stands there may be no `.env` at all.
-    let named = std::env::var_os("SAFEDIR").map(PathBuf::from);
-    if is_inside(named_workspace.map(Path::to_owned)) || is_inside(named) {
+    if workspaces.into_iter().any(is_inside) {
         return not_read();
     }
-    let unreadable =
-        |error: dotenvy::Error| Complaint::usage(format!("cannot read `.env`: {error}"));
+    // Without the line itself: there may be a key in it.
+    let unreadable = |error: dotenvy::Error| {
+        let why = match error {
+            dotenvy::Error::LineParse(..) => "a line is not `NAME=VALUE`".to_owned(),
+            error => error.to_string(),
+        };
+        Complaint::usage(format!("cannot read `.env`: {why}"))
+            .hint("put values with spaces or quotes in them between quotes".to_owned())
+    };
     let pairs: HashMap<String, String> = dotenvy::from_path_iter(path)
         .map_err(unreadable)?
         .collect::<Result<_, _>>()
         .map_err(unreadable)?;
-    match is_inside(pairs.get("SAFEDIR").map(PathBuf::from)) {
+    match pairs.get("SAFEDIR").map(PathBuf::from).is_some_and(is_inside) {
         true => not_read(),
         false => Ok(pairs),
     }
@@ -83,9 +89,12 @@ pub(super) fn read_file(named: Option<&Path>) -> Result<FromFile, Complaint> {
     };
     let mut table: toml::Table = text
         .parse()
-        .map_err(|error: toml::de::Error| complain(&error.to_string().trim_end()))?;
+        .map_err(|error: toml::de::Error| complain(&place(&error, &text)))?;
     let prices = match table.remove("prices") {
-        Some(toml::Value::Table(prices)) => prices.to_string(),
+        // As the list that is built in has it.
+        Some(prices @ toml::Value::Table(_)) => {
+            toml::Table::from_iter([("model".to_owned(), prices)]).to_string()
+        }
         Some(_) => return Err(complain(&"`prices` is no table")),
         None => String::new(),
     };
@@ -114,6 +123,15 @@ pub(super) fn read_file(named: Option<&Path>) -> Result<FromFile, Complaint> {
         values,
         prices,
     })
+}
+
+/// What is wrong and in which line, without the line itself: there may be a key in it.
+fn place(error: &toml::de::Error, text: &str) -> String {
+    let why = error.message().replace('\n', ", ");
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
+        return why;
+    };
+    format!("line {}: {why}", before.matches('\n').count() + 1)
 }
 
 /// `{a: {b: 1}}` becomes `a.b` = `1`.

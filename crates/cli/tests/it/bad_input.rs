@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use crate::place::{Place, assert_code, run, stderr};
 
 /// What a person gets to read for each of these, one after the other.
-fn complaints(cases: &[&str]) -> String {
+pub(crate) fn complaints(cases: &[&str]) -> String {
     let mut all = String::new();
     for case in cases {
         let place = Place::new();
@@ -389,12 +389,12 @@ fn walls() {
         hint: drop it, or drop `--backend none`
 
         $ USE_SANDBOX=maybe exec -- true
-        hotcell: USE_SANDBOX is `maybe`, which is neither true nor false
-        hint: set it to `true`
+        hotcell: `USE_SANDBOX` from environment is `maybe`: it is neither true nor false
+        hint: `hotcell config` shows all settings and where they come from
 
         $ USE_SANDBOX=FALSE exec -- true
-        hotcell: USE_SANDBOX is `FALSE`, which is neither true nor false
-        hint: set it to `true`
+        hotcell: `USE_SANDBOX` from environment is `FALSE`: it is neither true nor false
+        hint: `hotcell config` shows all settings and where they come from
     ");
 }
 

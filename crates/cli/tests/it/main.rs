@@ -4,15 +4,30 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+mod agent_input;
 mod audit_verify;
 mod bad_input;
 mod choice_of_walls;
+mod demo;
 mod doctor;
+mod endings;
+mod escapes;
 mod exec;
 mod forbidden;
+mod interrupted;
+mod json_events;
 mod killed;
+mod killed_sessions;
 mod limits;
 mod pages;
 mod place;
+mod prompts;
+mod resume;
+mod sample_tasks;
+mod scene;
+mod secrets;
+mod sessions;
+mod settings;
 mod signals;
 mod terminal;
+mod undo;

@@ -56,20 +56,26 @@ impl Body<'_> {
     }
 }
 
-/// Whether the request goes on with calls that were made without thinking, by another model or
-/// before it was switched on. The API then refuses to think until the calls are done with.
+/// Whether the request is in the middle of a turn whose first reply has no thinking, because it
+/// came from another model or from before thinking was switched on. The API then refuses to think
+/// until the turn is over. Later replies of a turn need none.
 fn goes_on_unthought(messages: &[Arc<Message>]) -> bool {
-    let [.., asked, answered] = messages else {
-        return false;
+    let answers = |message: &Message| {
+        let mut blocks = message.content.iter();
+        blocks.any(|block| matches!(block, Block::ToolResult { .. }))
     };
-    let mut answers = answered.content.iter();
-    let thought = asked.content.first().is_some_and(|block| {
-        matches!(
-            block,
-            Block::Thinking { .. } | Block::RedactedThinking { .. }
-        )
-    });
-    !thought && answers.any(|block| matches!(block, Block::ToolResult { .. }))
+    if !messages.last().is_some_and(|message| answers(message)) {
+        return false;
+    }
+    let is_reply = |message: &Message| message.role == Role::Assistant;
+    let back = messages.iter().rev();
+    let turn = back.take_while(|message| is_reply(message) || answers(message));
+    let first_reply = turn.filter(|message| is_reply(message)).last();
+    let thought = first_reply.and_then(|message| message.content.first());
+    !matches!(
+        thought,
+        Some(Block::Thinking { .. } | Block::RedactedThinking { .. })
+    )
 }
 
 impl Serialize for Body<'_> {

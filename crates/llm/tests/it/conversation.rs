@@ -226,8 +226,6 @@ async fn calls_that_were_made_without_thinking_are_done_with_first() {
     assert!(!thinks_after(vec![rich()], Client::OpenAi).await);
 }
 
-/// FAILS as of this writing: the client looks at the last reply alone.
-///
 /// A model thinks at the head of its turn and, until the next prompt, not again; the service wants
 /// thinking before the first calls of the turn, and takes later ones without. Switched off in
 /// mid-turn, thinking and the messages' part of the prompt cache are lost for the rest of it.

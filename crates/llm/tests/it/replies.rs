@@ -234,8 +234,10 @@ async fn many_requests_at_once_stay_apart() {
         let asks = (0..20).map(|number| {
             let model = &model;
             async move {
-                let mut asked = Asked::default();
-                asked.messages = vec![user([Block::text(format!("number {number}."))])];
+                let asked = Asked {
+                    messages: vec![user([Block::text(format!("number {number}."))])],
+                    ..Asked::default()
+                };
                 let reply = asked.ask(&**model).await.0.unwrap();
                 assert_eq!(reply.content, [Block::text(number.to_string())]);
             }

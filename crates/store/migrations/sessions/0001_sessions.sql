@@ -28,7 +28,7 @@ CREATE TABLE events (
     seq INTEGER NOT NULL,
     version INTEGER NOT NULL,
     time INTEGER NOT NULL,
-    kind TEXT GENERATED ALWAYS AS (json_extract(body, '$.type')) VIRTUAL,
+    kind TEXT NOT NULL,
     body TEXT NOT NULL,
     PRIMARY KEY (session, seq)
 );

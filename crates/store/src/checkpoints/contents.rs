@@ -69,7 +69,10 @@ impl Store {
                 .end(missing.map_err(StoreError::database(ASK)))
                 .await
         });
-        let hashes = missing.await?.into_iter().filter_map(|hash| hash.try_into().ok());
+        let hashes = missing
+            .await?
+            .into_iter()
+            .filter_map(|hash| hash.try_into().ok());
         Ok(hashes.map(Hash).collect())
     }
 
@@ -201,6 +204,9 @@ fn hexadecimal<'a>(hashes: impl IntoIterator<Item = &'a Hash>) -> String {
 fn hexadecimal_of(hash: &Hash) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |value: u8| DIGITS[usize::from(value & 15)] as char;
-    let digits = hash.0.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]);
+    let digits = hash
+        .0
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(*byte)]);
     digits.collect()
 }

@@ -114,7 +114,7 @@ fn what_is_no_search_is_explained_and_long_results_are_cut() {
         )
         .await;
         let long = format!("{}needle{}\n", "ä".repeat(500), "x".repeat(100_000));
-        world.put("long", &long.repeat(3));
+        world.put("long", long.repeat(3));
         let found = world
             .ask("search_files", json!({"pattern": "needle", "path": "long"}))
             .await;

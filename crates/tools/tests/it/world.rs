@@ -127,7 +127,6 @@ impl World {
     }
 
     /// What a call that works out says to the model.
-    #[track_caller]
     pub(crate) fn ask(&self, tool: &str, input: Value) -> impl Future<Output = String> {
         let shown = format!("{tool} {input}");
         async move {

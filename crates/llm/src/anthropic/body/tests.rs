@@ -249,8 +249,30 @@ fn thinking_is_asked_for_where_it_is_possible() {
         "user",
         json!([{"type": "tool_result", "tool_use_id": "t", "content": []}]),
     );
-    let unthought = [message("assistant", json!([call])), answer.clone()];
-    check(Thinking::Budget(4_000), 8_000, &unthought, Value::Null);
-    let thought = [message("assistant", json!([thought, call])), answer];
-    check(Thinking::Budget(4_000), 8_000, &thought, enabled(4_000));
+    let unthought = message("assistant", json!([call]));
+    let thought = message("assistant", json!([thought, call]));
+    let prompt = message("user", text("go"));
+    let budget = Thinking::Budget(4_000);
+    let turn = |replies: &[&Arc<Message>]| {
+        let steps = replies
+            .iter()
+            .flat_map(|reply| [(*reply).clone(), answer.clone()]);
+        [prompt.clone()]
+            .into_iter()
+            .chain(steps)
+            .collect::<Vec<_>>()
+    };
+    check(budget, 8_000, &turn(&[&unthought]), Value::Null);
+    check(budget, 8_000, &turn(&[&unthought, &thought]), Value::Null);
+    check(budget, 8_000, &turn(&[&thought]), enabled(4_000));
+    check(
+        budget,
+        8_000,
+        &turn(&[&thought, &unthought]),
+        enabled(4_000),
+    );
+    let over = [turn(&[&unthought]), turn(&[&thought])].concat();
+    check(budget, 8_000, &over, enabled(4_000));
+    let over = [turn(&[&unthought]), turn(&[])].concat();
+    check(budget, 8_000, &over, enabled(4_000));
 }

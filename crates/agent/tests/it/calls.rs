@@ -1,0 +1,213 @@
+//! Tool calls: side by side or one by one, and every way to call one wrongly.
+
+use llm::script::{ScriptedCall, ScriptedReply};
+use protocol::{Command, EventKind, Outcome};
+use serde_json::{Value, json};
+use testkit::ModelServer;
+use tools::{Access, ToolSet};
+
+use crate::harness::{Agent, WIRES, Wire, World, assert_says, calls, done, within};
+use crate::stubs;
+
+#[test]
+fn calls_that_only_read_run_side_by_side() {
+    within(async {
+        let names: Vec<_> = ["a", "b", "c", "d"]
+            .map(|name| ("meet", json!({"name": name})))
+            .to_vec();
+        let server = ModelServer::start([calls(&names), done()]);
+        let world = World::new().await;
+        // Each waits for all others: one by one, none would ever end.
+        let (meet, mut log) = stubs::meet("meet", Access::Reads, 4);
+        let model = Wire::Anthropic.client(&server);
+        let change = |setup: &mut agent::Setup| setup.tools = ToolSet::new(vec![meet]);
+        let mut agent = world.start_with(model, change).await;
+        assert_eq!(agent.prompt("Meet.").await, Outcome::Done);
+        let log = log.rest();
+        assert!(log[..4].iter().all(|line| line.starts_with("begin")));
+        assert!(log[4..].iter().all(|line| line.starts_with("end")));
+        agent.end().await;
+    });
+}
+
+#[test]
+fn calls_that_change_things_run_one_by_one_in_their_order() {
+    within(async {
+        let names: Vec<_> = ["a", "b", "c"]
+            .map(|name| ("change", json!({"name": name})))
+            .to_vec();
+        let server = ModelServer::start([calls(&names), done()]);
+        let world = World::new().await;
+        let (change, mut log) = stubs::meet("change", Access::Changes, 1);
+        let model = Wire::Anthropic.client(&server);
+        let tools = |setup: &mut agent::Setup| setup.tools = ToolSet::new(vec![change]);
+        let mut agent = world.start_with(model, tools).await;
+        assert_eq!(agent.prompt("Change.").await, Outcome::Done);
+        let expect = ["begin a", "end a", "begin b", "end b", "begin c", "end c"];
+        assert_eq!(log.rest(), expect);
+        agent.end().await;
+    });
+}
+
+#[test]
+fn a_read_sees_what_the_changes_before_it_did_and_no_others() {
+    within(async {
+        let add = |word: &str| ("bash", json!({"command": format!("echo {word} >> log")}));
+        let read = || ("read_file", json!({"path": "log"}));
+        let reply = calls(&[add("one"), read(), read(), add("two"), read()]);
+        let server = ModelServer::start([reply, done()]);
+        let world = World::new().await;
+        let mut agent = world.start(Wire::OpenAi.client(&server)).await;
+        assert_eq!(agent.prompt("Go.").await, Outcome::Done);
+        let results = agent.results();
+        let has_two = |place: usize| results[place].0.contains("two");
+        assert_eq!(results.len(), 5);
+        assert!(!has_two(1) && !has_two(2) && has_two(4), "{results:?}");
+        agent.end().await;
+        server.finish();
+    });
+}
+
+/// Ids of the results in the last message, or messages, of a request.
+fn answered(wire: Wire, body: &Value) -> Vec<String> {
+    let messages = body["messages"].as_array().unwrap();
+    let id = |value: &Value| value.as_str().unwrap().to_owned();
+    match wire {
+        Wire::Anthropic => {
+            let content = messages.last().unwrap()["content"].as_array().unwrap();
+            content
+                .iter()
+                .map(|block| id(&block["tool_use_id"]))
+                .collect()
+        }
+        Wire::OpenAi => {
+            let results = messages.iter().filter(|message| message["role"] == "tool");
+            results
+                .map(|message| id(&message["tool_call_id"]))
+                .collect()
+        }
+    }
+}
+
+#[test]
+fn results_of_one_reply_are_in_the_order_of_its_calls_however_they_end() {
+    within(async {
+        for wire in WIRES {
+            let both = calls(&[
+                ("slow", json!({"name": "s"})),
+                ("quick", json!({"name": "q"})),
+            ]);
+            let server = ModelServer::start([both, done()]);
+            let world = World::new().await;
+            let (slow, mut slow_log, release) = stubs::held("slow", Access::Reads);
+            let (quick, _) = stubs::meet("quick", Access::Reads, 1);
+            let change = |setup: &mut agent::Setup| setup.tools = ToolSet::new(vec![slow, quick]);
+            let mut agent = world.start_with(wire.client(&server), change).await;
+            agent.send(Command::prompt("Both.")).await;
+            assert_eq!(slow_log.next().await, "begin s");
+            let quick_ended = |kind: &EventKind| matches!(kind, EventKind::ToolEnded { name, .. } if name == "quick");
+            agent.until(quick_ended).await;
+            release.notify_one();
+            assert_eq!(agent.ended().await, Outcome::Done);
+            let asked: Vec<String> = agent
+                .kinds()
+                .find_map(|kind| match kind {
+                    EventKind::Replied { content, .. } => Some(
+                        content
+                            .iter()
+                            .filter_map(|block| match block {
+                                protocol::Block::ToolUse { id, .. } => Some(id.to_string()),
+                                _ => None,
+                            })
+                            .collect(),
+                    ),
+                    _ => None,
+                })
+                .unwrap();
+            assert_eq!(agent.results()[0].0, "did q", "the quick one ended first");
+            agent.end().await;
+            let requests = server.finish();
+            assert_eq!(answered(wire, &requests[1].json()), asked);
+        }
+    });
+}
+
+async fn one_call(agent: &mut Agent) -> (String, bool) {
+    let before = agent.results().len();
+    assert_eq!(agent.prompt("Try.").await, Outcome::Done);
+    let results = agent.results();
+    assert_eq!(results.len(), before + 1);
+    results[before].clone()
+}
+
+#[test]
+fn a_wrong_call_is_explained_to_the_model() {
+    within(async {
+        for wire in WIRES {
+            let raw = |raw: &str| ScriptedReply {
+                calls: vec![ScriptedCall {
+                    tool: "bash".to_owned(),
+                    input: Value::Null,
+                    raw: Some(raw.to_owned()),
+                }],
+                ..ScriptedReply::default()
+            };
+            let call = |tool: &str, input| ScriptedReply::call(tool, input);
+            let wrong = [
+                (
+                    call("teleport", json!({"to": "Paris"})),
+                    "there is no tool `teleport`; there are bash, ",
+                ),
+                (call("bash", json!({})), "missing field `command`"),
+                (
+                    call("bash", json!({"comand": "ls"})),
+                    "did you mean `command`?",
+                ),
+                (
+                    call("read_file", json!({"path": "nowhere"})),
+                    "nowhere",
+                ),
+                (raw(r#"{"command": "ls"#), "Not run: "),
+                (raw(r#"["ls"]"#), "Not run: "),
+                (call("bash", json!({"command": "exit 3"})), "exit code: 3"),
+            ];
+            let script = wrong.iter().flat_map(|(reply, _)| [reply.clone(), done()]);
+            let server = ModelServer::start(script.collect::<Vec<_>>());
+            let world = World::new().await;
+            let mut agent = world.start(wire.client(&server)).await;
+            for (place, (reply, says)) in wrong.iter().enumerate() {
+                let (text, is_error) = one_call(&mut agent).await;
+                assert!(is_error, "{reply:?}: {text}");
+                assert_says(&text, says);
+                let seen = server.requests()[2 * place + 1].json();
+                let seen = seen["messages"].as_array().unwrap().last().unwrap().clone();
+                let first = text.lines().next().unwrap();
+                assert_says(&seen.to_string(), json!(first).as_str().unwrap().split('"').next().unwrap());
+            }
+            agent.end().await;
+            server.finish();
+        }
+    });
+}
+
+#[test]
+fn a_shell_lives_from_call_to_call_and_turn_to_turn() {
+    within(async {
+        let bash = crate::harness::bash;
+        let server = ModelServer::start([
+            bash("mkdir deep && cd deep && export NAME=value"),
+            bash("pwd; echo $NAME"),
+            done(),
+            bash("pwd; echo $NAME"),
+            done(),
+        ]);
+        let world = World::new().await;
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("Go.").await, Outcome::Done);
+        assert_eq!(agent.prompt("Still there?").await, Outcome::Done);
+        for (text, _) in &agent.results()[1..] {
+            assert_says(text, "/workspace/deep\nvalue\n");
+        }
+        agent.end().await;
+    });
+}

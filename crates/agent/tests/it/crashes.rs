@@ -1,0 +1,180 @@
+//! A process that dies after any event leaves a session that goes on.
+
+use llm::script::ScriptedReply;
+use protocol::{Command, EventKind, Outcome};
+use serde_json::json;
+use testkit::{Answer, Gate, ModelServer, Replies};
+
+use crate::harness::{WIRES, Wire, World, assert_says, bash, calls, done, within};
+
+/// A session with a bit of everything.
+fn script() -> Vec<ScriptedReply> {
+    let thoughtful = ScriptedReply {
+        thinking: Some("What have we here?".to_owned()),
+        text: Some("I look around.".to_owned()),
+        ..calls(&[
+            ("list_files", json!({})),
+            ("read_file", json!({"path": "file"})),
+            ("bash", json!({"command": "echo more >> file; seq 1 50000"})),
+        ])
+    };
+    let broken = ScriptedReply {
+        stop: Some("max_tokens".to_owned()),
+        ..bash("echo never")
+    };
+    vec![
+        thoughtful,
+        ScriptedReply::call("read_file", json!({"path": "output:1", "offset": 40000})),
+        ScriptedReply {
+            stop: Some("max_tokens".to_owned()),
+            ..ScriptedReply::text("And now")
+        },
+        done(),
+        broken,
+        ScriptedReply {
+            stop: Some("refusal".to_owned()),
+            ..ScriptedReply::text("No.")
+        },
+        bash("echo last > other"),
+        done(),
+    ]
+}
+
+async fn lived(wire: Wire) -> World {
+    let server = ModelServer::start(script());
+    let world = World::new().await;
+    world.write("file", "first\n");
+    let mut agent = world.start(wire.client(&server)).await;
+    assert_eq!(agent.prompt("One.").await, Outcome::Done);
+    let outcome = agent.prompt("Two.").await;
+    assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");
+    assert!(matches!(agent.undo().await, EventKind::Undone { .. }));
+    assert_eq!(agent.prompt("Three.").await, Outcome::Done);
+    agent.end().await;
+    server.finish();
+    world
+}
+
+#[test]
+fn a_session_goes_on_from_every_event() {
+    within(async {
+        for wire in WIRES {
+            let mut world = lived(wire).await;
+            let whole = world.session.clone();
+            let events = world.events().await;
+            assert!(events.len() > 20, "{}", events.len());
+            let server = ModelServer::start(Replies::decide(|_| done()));
+            for seq in 1..=events.len() as u64 {
+                world.session = whole.clone();
+                world.fork(seq).await;
+                let mut agent = world.start(wire.client(&server)).await;
+                let last = &events[seq as usize - 1].kind;
+                agent.send(Command::Continue).await;
+                let over = |kind: &EventKind| {
+                    matches!(
+                        kind,
+                        EventKind::CommandRefused { .. } | EventKind::TurnEnded { .. }
+                    )
+                };
+                match agent.until(over).await {
+                    EventKind::TurnEnded { outcome, .. } => {
+                        assert_eq!(outcome, Outcome::Done, "{seq} {last:?}");
+                    }
+                    _ => assert_eq!(agent.prompt("Go on.").await, Outcome::Done, "{seq} {last:?}"),
+                }
+                assert_eq!(agent.prompt("More.").await, Outcome::Done, "{seq} {last:?}");
+                agent.end().await;
+                let faults = server.violations();
+                assert!(faults.is_empty(), "{wire:?} {seq} {last:?}: {faults:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_new_prompt_will_do_instead_of_going_on() {
+    within(async {
+        let mut world = lived(Wire::Anthropic).await;
+        let whole = world.session.clone();
+        let count = world.events().await.len() as u64;
+        let server = ModelServer::start(Replies::decide(|_| done()));
+        for seq in 1..=count {
+            world.session = whole.clone();
+            world.fork(seq).await;
+            let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+            assert_eq!(agent.prompt("Now this.").await, Outcome::Done, "{seq}");
+            // And everything can still be taken back, in turn.
+            while let EventKind::Undone { .. } = agent.undo().await {}
+            assert_eq!(agent.prompt("Anew.").await, Outcome::Done, "{seq}");
+            agent.end().await;
+            let faults = server.violations();
+            assert!(faults.is_empty(), "{seq}: {faults:?}");
+            let messages = server.requests().last().unwrap().json()["messages"].clone();
+            assert_eq!(messages.as_array().unwrap().len(), 1, "{seq}: {messages}");
+        }
+    });
+}
+
+/// Where the process really dies, in the middle of a call.
+#[test]
+fn a_call_that_was_cut_off_gets_a_result_that_says_so() {
+    within(async {
+        for wire in WIRES {
+            let server = ModelServer::start([
+                bash("echo started >> file; sleep 1000"),
+                done(),
+            ]);
+            let world = World::new().await;
+            let mut agent = world.start(wire.client(&server)).await;
+            agent.send(Command::prompt("Work.")).await;
+            let begun = |kind: &EventKind| matches!(kind, EventKind::ToolStarted { .. });
+            agent.until(begun).await;
+            agent.kill().await;
+
+            let mut agent = world.start(wire.client(&server)).await;
+            agent.send(Command::Continue).await;
+            assert_eq!(agent.ended().await, Outcome::Done);
+            agent.end().await;
+            let requests = server.finish();
+            let body = String::from_utf8(requests[1].body.to_vec()).unwrap();
+            assert_says(&body, "It may or may not have taken effect");
+        }
+    });
+}
+
+#[test]
+fn a_reply_that_was_cut_off_is_asked_for_again() {
+    within(async {
+        let gate = Gate::new();
+        let held = Answer::reply(ScriptedReply::text("one two three")).hold(4, &gate);
+        let server = ModelServer::start([held, done().into()]);
+        let world = World::new().await;
+        let agent = world.start(Wire::Anthropic.client(&server)).await;
+        agent.send(Command::prompt("Work.")).await;
+        gate.reached().await;
+        agent.kill().await;
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        agent.send(Command::Continue).await;
+        assert_eq!(agent.ended().await, Outcome::Done);
+        agent.end().await;
+        let requests = server.finish();
+        assert_eq!(requests[0].json()["messages"], requests[1].json()["messages"]);
+    });
+}
+
+#[test]
+fn a_session_that_is_done_has_nothing_to_continue() {
+    within(async {
+        let server = ModelServer::start([done(), done()]);
+        let world = World::new().await;
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        let refused = |kind: &EventKind| matches!(kind, EventKind::CommandRefused { .. });
+        agent.send(Command::Continue).await;
+        agent.until(refused).await;
+        assert_eq!(agent.prompt("Work.").await, Outcome::Done);
+        agent.send(Command::Continue).await;
+        agent.until(refused).await;
+        assert_eq!(agent.prompt("More.").await, Outcome::Done);
+        agent.end().await;
+    });
+}

@@ -1,0 +1,369 @@
+//! An agent to test: its workspace and store in a folder of their own, its events as they come.
+//!
+//! Every event is held against the schema, and at the end the lasting ones against the store.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use agent::{AgentError, Budget, Price, Setup};
+use jsonschema::Validator;
+use llm::script::{Script, ScriptedReply};
+use llm::{Anthropic, AnthropicConfig, Model, OpenAi, OpenAiConfig, Patience, Patient, Scripted};
+use protocol::{Block, Command, Event, EventKind, Outcome, SessionId};
+use sandbox::SandboxSpec;
+use serde_json::{Value, json};
+use store::Store;
+use tempfile::TempDir;
+use testkit::ModelServer;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tools::ToolSet;
+
+/// Past this a test hangs. No test comes near it.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+static SCHEMA: LazyLock<Validator> = LazyLock::new(|| {
+    let schema: Value =
+        serde_json::from_str(include_str!("../../../../docs/events.schema.json")).unwrap();
+    jsonschema::validator_for(&schema).unwrap()
+});
+
+/// Runs a test to its end, or fails it as hanging.
+pub(crate) fn within(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(async {
+            tokio::time::timeout(PATIENCE, test)
+                .await
+                .expect("the test hangs");
+        });
+}
+
+/// Waits for a condition that has no event.
+pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let give_up = Instant::now() + PATIENCE / 2;
+    while !condition() {
+        assert!(Instant::now() < give_up, "never came about: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The two ways in which models are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Anthropic,
+    OpenAi,
+}
+
+pub(crate) const WIRES: [Wire; 2] = [Wire::Anthropic, Wire::OpenAi];
+
+impl Wire {
+    /// A client that is asked again, without a wait worth the name.
+    pub(crate) fn client(self, server: &ModelServer) -> Arc<dyn Model> {
+        self.patient(server, Duration::from_millis(1))
+    }
+
+    pub(crate) fn patient(self, server: &ModelServer, first_wait: Duration) -> Arc<dyn Model> {
+        let patience = Patience {
+            first_wait,
+            ..Patience::default()
+        };
+        match self {
+            Self::Anthropic => {
+                let mut config = AnthropicConfig::new("claude-test", "a-key".into());
+                config.base_url = server.base_url();
+                Arc::new(Patient::new(Anthropic::new(config).unwrap(), patience))
+            }
+            Self::OpenAi => {
+                let config = OpenAiConfig::new("test", server.base_url());
+                Arc::new(Patient::new(OpenAi::new(config).unwrap(), patience))
+            }
+        }
+    }
+}
+
+/// A model in this process, for tests in which a wire would add nothing.
+pub(crate) fn scripted(replies: Vec<ScriptedReply>) -> Arc<dyn Model> {
+    let title = String::new();
+    Arc::new(Scripted::new(Script { title, replies }))
+}
+
+/// A call of `bash`.
+pub(crate) fn bash(command: &str) -> ScriptedReply {
+    ScriptedReply::call("bash", json!({"command": command}))
+}
+
+/// A reply with several calls.
+pub(crate) fn calls(all: &[(&str, Value)]) -> ScriptedReply {
+    let one = |(tool, input): &(&str, Value)| ScriptedReply::call(*tool, input.clone()).calls;
+    ScriptedReply {
+        calls: all.iter().flat_map(one).collect(),
+        ..ScriptedReply::default()
+    }
+}
+
+pub(crate) fn done() -> ScriptedReply {
+    ScriptedReply::text("Done.")
+}
+
+/// Where a session lives.
+pub(crate) struct World {
+    folder: TempDir,
+    pub(crate) store: Store,
+    pub(crate) session: SessionId,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("workspace")).unwrap();
+        Self {
+            store: Store::open(&folder.path().join("store")).await.unwrap(),
+            session: new_session(),
+            folder,
+        }
+    }
+
+    /// A path of the workspace, on the host.
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.workspace().join(name)
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.folder.path().join("workspace")
+    }
+
+    /// A path beside the workspace, where nothing inside may reach.
+    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, content: &str) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub(crate) async fn events(&self) -> Vec<Event> {
+        self.store.events(&self.session).await.unwrap()
+    }
+
+    /// Another session in the same store and workspace, with the first events of this one.
+    pub(crate) async fn fork(&mut self, seq: u64) {
+        let session = new_session();
+        let now = jiff::Timestamp::now();
+        let forked = self.store.fork(&self.session, seq, session.clone(), now);
+        drop(forked.await.unwrap());
+        self.session = session;
+    }
+
+    pub(crate) async fn start(&self, model: Arc<dyn Model>) -> Agent {
+        self.start_with(model, |_| {}).await
+    }
+
+    /// Starts the session, or goes on with it if there is one.
+    pub(crate) async fn start_with(
+        &self,
+        model: Arc<dyn Model>,
+        change: impl FnOnce(&mut Setup),
+    ) -> Agent {
+        let is_new = self.store.summary(&self.session).await.is_err();
+        let (journal, history) = match is_new {
+            true => (
+                self.store.begin(self.session.clone()).await.unwrap(),
+                Vec::new(),
+            ),
+            false => self.store.claim(&self.session).await.unwrap(),
+        };
+        let known = history.len();
+        let mut setup = Setup {
+            store: self.store.clone(),
+            journal,
+            history,
+            model,
+            price: Price(Arc::new(|_| None)),
+            sandbox: SandboxSpec::new(self.workspace()),
+            tools: ToolSet::standard(),
+            budget: Budget::default(),
+            max_tokens: 4096,
+        };
+        change(&mut setup);
+        let (commands, orders) = mpsc::channel(16);
+        let (teller, events) = mpsc::channel(256);
+        Agent {
+            commands,
+            events,
+            task: tokio::spawn(agent::run(setup, orders, teller)),
+            seen: Vec::new(),
+            known,
+            store: self.store.clone(),
+            session: self.session.clone(),
+        }
+    }
+}
+
+pub(crate) fn new_session() -> SessionId {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let begun = jiff::civil::datetime(2026, 1, 31, 12, 0, 0, 0);
+    SessionId::new(&begun, NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A running session.
+pub(crate) struct Agent {
+    commands: mpsc::Sender<Command>,
+    events: mpsc::Receiver<Event>,
+    task: JoinHandle<Result<(), AgentError>>,
+    /// All events so far.
+    pub(crate) seen: Vec<Event>,
+    /// How many events the session had before.
+    known: usize,
+    store: Store,
+    session: SessionId,
+}
+
+impl Agent {
+    pub(crate) async fn send(&self, command: Command) {
+        self.commands.send(command).await.unwrap();
+    }
+
+    /// One turn, from its prompt to its end.
+    pub(crate) async fn prompt(&mut self, text: &str) -> Outcome {
+        self.send(Command::prompt(text)).await;
+        self.ended().await
+    }
+
+    /// The end of the turn that is under way.
+    pub(crate) async fn ended(&mut self) -> Outcome {
+        let ended = |kind: &EventKind| matches!(kind, EventKind::TurnEnded { .. });
+        match self.until(ended).await {
+            EventKind::TurnEnded { outcome, .. } => outcome,
+            _ => unreachable!(),
+        }
+    }
+
+    /// Waits for an event.
+    pub(crate) async fn until(&mut self, is_it: impl Fn(&EventKind) -> bool) -> EventKind {
+        loop {
+            let Some(event) = self.events.recv().await else {
+                panic!("the session ended first: {:?}", (&mut self.task).await);
+            };
+            let kind = event.kind.clone();
+            self.note(event);
+            if is_it(&kind) {
+                return kind;
+            }
+        }
+    }
+
+    /// Takes back the last turn; the event that says so, or that refuses.
+    pub(crate) async fn undo(&mut self) -> EventKind {
+        self.send(Command::Undo).await;
+        let said = |kind: &EventKind| {
+            matches!(
+                kind,
+                EventKind::Undone { .. } | EventKind::CommandRefused { .. }
+            )
+        };
+        self.until(said).await
+    }
+
+    fn note(&mut self, event: Event) {
+        let value = serde_json::to_value(&event).unwrap();
+        if let Err(error) = SCHEMA.validate(&value) {
+            panic!("{error}: {value}");
+        }
+        assert_eq!(event.seq.is_some(), event.kind.lasts(), "{event:?}");
+        self.seen.push(event);
+    }
+
+    /// Lets the session come to its end, and returns all of its events.
+    pub(crate) async fn end(mut self) -> Vec<Event> {
+        let outcome = self.close().await;
+        outcome.unwrap();
+        self.seen
+    }
+
+    /// The same, for a session that may fail.
+    pub(crate) async fn close(&mut self) -> Result<(), AgentError> {
+        self.commands = mpsc::channel(1).0;
+        while let Some(event) = self.events.recv().await {
+            self.note(event);
+        }
+        let outcome = (&mut self.task).await.unwrap();
+        let lasting = self.seen.iter().filter(|event| event.kind.lasts());
+        let lasting: Vec<&Event> = lasting.collect();
+        let stored = self.store.events(&self.session).await.unwrap();
+        let stored: Vec<&Event> = stored.iter().skip(self.known).collect();
+        assert_eq!(lasting, stored, "what is told is what is stored");
+        for (event, seq) in lasting.iter().zip(self.known as u64 + 1..) {
+            assert_eq!(event.seq, Some(seq));
+        }
+        outcome
+    }
+
+    /// Ends in the middle of whatever it does, as a process that is killed.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
+
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &EventKind> {
+        self.seen.iter().map(|event| &event.kind)
+    }
+
+    /// Text of the results so far, with whether each is an error.
+    pub(crate) fn results(&self) -> Vec<(String, bool)> {
+        results(&self.seen)
+    }
+}
+
+/// Text of results, with whether each is an error.
+pub(crate) fn results(events: &[Event]) -> Vec<(String, bool)> {
+    let result = |event: &Event| match &event.kind {
+        EventKind::ToolEnded {
+            content, is_error, ..
+        } => Some((text(content), *is_error)),
+        _ => None,
+    };
+    events.iter().filter_map(result).collect()
+}
+
+pub(crate) fn text(content: &[Block]) -> String {
+    let texts: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
+    texts.join("\n")
+}
+
+/// Asserts that a text has something in it.
+#[track_caller]
+pub(crate) fn assert_says(text: &str, says: &str) {
+    assert!(text.contains(says), "no `{says}` in: {text}");
+}
+
+/// Text that no other process of this machine has in its arguments.
+pub(crate) fn marker(name: &str) -> String {
+    format!("hotcell-agent-{name}-{}", std::process::id())
+}
+
+/// Processes of the machine, as the host sees them, with this text as one of their arguments.
+pub(crate) fn processes_with(marker: &str) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid: &i32| {
+            std::fs::read(format!("/proc/{pid}/cmdline"))
+                .unwrap_or_default()
+                .split(|byte| *byte == 0)
+                .any(|argument| argument == marker.as_bytes())
+        })
+        .collect()
+}

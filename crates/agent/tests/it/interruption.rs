@@ -1,0 +1,338 @@
+//! Interruption in every phase of a turn. What was done stays done, and the next request is one
+//! that a provider takes.
+
+use std::time::Duration;
+
+use llm::script::ScriptedReply;
+use protocol::{Block, Command, EventKind, Outcome, Stop};
+use serde_json::json;
+use testkit::{Answer, Gate, ModelServer, Replies};
+use tools::{Access, ToolSet};
+
+use crate::harness::{
+    Agent, WIRES, Wire, World, assert_says, bash, calls, done, eventually, marker, processes_with,
+    within,
+};
+use crate::stubs;
+
+/// A session whose first prompt is under way.
+struct Scene {
+    server: ModelServer,
+    world: World,
+    agent: Agent,
+}
+
+impl Scene {
+    async fn begin(wire: Wire, answers: Vec<Answer>) -> Self {
+        Self::begin_with(wire, answers, |_| {}).await
+    }
+
+    async fn begin_with(
+        wire: Wire,
+        answers: Vec<Answer>,
+        change: impl FnOnce(&mut agent::Setup),
+    ) -> Self {
+        let server = ModelServer::start(Replies::list(answers));
+        let world = World::new().await;
+        let agent = world.start_with(wire.client(&server), change).await;
+        agent.send(Command::prompt("Begin.")).await;
+        Self {
+            server,
+            world,
+            agent,
+        }
+    }
+
+    /// Interrupts, and sees that the session goes on with the next answer.
+    async fn interrupt(mut self) -> (World, Vec<protocol::Event>, ModelServer) {
+        self.agent.send(Command::Interrupt).await;
+        assert_eq!(self.agent.ended().await, Outcome::Interrupted);
+        assert_eq!(self.agent.prompt("Go another way.").await, Outcome::Done);
+        let events = self.agent.end().await;
+        assert!(self.server.violations().is_empty());
+        (self.world, events, self.server)
+    }
+}
+
+/// What was kept of replies that were stopped.
+fn kept(events: &[protocol::Event]) -> Vec<Vec<Block>> {
+    let kept = events.iter().filter_map(|event| match &event.kind {
+        EventKind::Replied {
+            content,
+            stop: Stop::Interrupted,
+            ..
+        } => Some(content.clone()),
+        _ => None,
+    });
+    kept.collect()
+}
+
+#[test]
+fn before_the_first_word() {
+    within(async {
+        for wire in WIRES {
+            let gate = Gate::new();
+            let silent = Answer::reply(done()).hold(0, &gate);
+            let scene = Scene::begin(wire, vec![silent, done().into()]).await;
+            gate.reached().await;
+            let (_, events, server) = scene.interrupt().await;
+            server.hung_up(1).await;
+            assert!(kept(&events).is_empty());
+        }
+    });
+}
+
+#[test]
+fn in_the_middle_of_words_which_are_kept() {
+    within(async {
+        for wire in WIRES {
+            let gate = Gate::new();
+            let long = Answer::reply(ScriptedReply::text("one two three four five six"));
+            let answers = vec![long.hold(5, &gate), done().into()];
+            let mut scene = Scene::begin(wire, answers).await;
+            let has_two = |kind: &EventKind| matches!(kind, EventKind::TextDelta { text } if text == "two ");
+            scene.agent.until(has_two).await;
+            gate.reached().await;
+            let (_, events, server) = scene.interrupt().await;
+            server.hung_up(1).await;
+            let kept = kept(&events);
+            let [content] = &kept[..] else {
+                panic!("{kept:?}");
+            };
+            assert!(crate::harness::text(content).starts_with("one two "));
+            let next = String::from_utf8(server.requests()[1].body.to_vec()).unwrap();
+            assert_says(&next, "one two ");
+        }
+    });
+}
+
+#[test]
+fn in_the_middle_of_a_tools_input_which_is_not_run() {
+    within(async {
+        for wire in WIRES {
+            let gate = Gate::new();
+            let call = Answer::reply(bash("touch never; echo some more words"));
+            let answers = vec![call.hold(4, &gate), done().into()];
+            let mut scene = Scene::begin(wire, answers).await;
+            let begun = |kind: &EventKind| matches!(kind, EventKind::InputDelta { .. });
+            scene.agent.until(begun).await;
+            gate.reached().await;
+            let (world, events, _) = scene.interrupt().await;
+            assert!(kept(&events).is_empty());
+            assert!(!world.path("never").exists());
+        }
+    });
+}
+
+#[test]
+fn while_a_command_runs_which_is_gone_then_and_its_output_kept() {
+    within(async {
+        let marker = marker("foreground");
+        let command = format!("echo so far; bash -c 'sleep 1000; true' {marker}; echo never");
+        let answers = vec![bash(&command).into(), done().into()];
+        let mut scene = Scene::begin(Wire::Anthropic, answers).await;
+        let printed = |kind: &EventKind| matches!(kind, EventKind::ToolOutput { .. });
+        scene.agent.until(printed).await;
+        eventually("the command runs", || !processes_with(&marker).is_empty()).await;
+        let (_, events, server) = scene.interrupt().await;
+        eventually("the command is gone", || processes_with(&marker).is_empty()).await;
+        let results = crate::harness::results(&events);
+        assert_eq!(results.len(), 1);
+        assert_says(&results[0].0, "so far");
+        assert_says(&results[0].0, "interrupted");
+        assert!(!results[0].0.contains("never") && results[0].1);
+        server.finish();
+    });
+}
+
+#[test]
+fn the_calls_after_the_one_that_was_interrupted_are_not_run() {
+    within(async {
+        let both = calls(&[
+            ("bash", json!({"command": "echo started; sleep 1000"})),
+            ("bash", json!({"command": "touch never"})),
+            ("read_file", json!({"path": "never"})),
+        ]);
+        let mut scene = Scene::begin(Wire::OpenAi, vec![both.into(), done().into()]).await;
+        let printed = |kind: &EventKind| matches!(kind, EventKind::ToolOutput { .. });
+        scene.agent.until(printed).await;
+        let (world, events, server) = scene.interrupt().await;
+        assert!(!world.path("never").exists());
+        let results = crate::harness::results(&events);
+        assert_eq!(results.len(), 3);
+        for (text, is_error) in &results[1..] {
+            assert!(is_error);
+            assert_says(text, "Not run");
+        }
+        server.finish();
+    });
+}
+
+#[test]
+fn while_several_tools_read_that_do_not_listen() {
+    within(async {
+        let names: Vec<_> = ["a", "b", "c"]
+            .map(|name| ("stare", json!({"name": name})))
+            .to_vec();
+        let (stare, mut log) = stubs::forever("stare", Access::Reads);
+        let change = |setup: &mut agent::Setup| setup.tools = ToolSet::new(vec![stare]);
+        let answers = vec![calls(&names).into(), done().into()];
+        let scene = Scene::begin_with(Wire::Anthropic, answers, change).await;
+        for _ in 0..3 {
+            assert_says(&log.next().await, "begin");
+        }
+        let (_, events, server) = scene.interrupt().await;
+        let results = crate::harness::results(&events);
+        assert_eq!(results.len(), 3);
+        for (text, is_error) in results {
+            assert!(is_error);
+            assert_says(&text, "Interrupted");
+        }
+        server.finish();
+    });
+}
+
+#[test]
+fn while_one_of_several_has_ended_its_result_stays() {
+    within(async {
+        let both = calls(&[
+            ("stare", json!({"name": "s"})),
+            ("quick", json!({"name": "q"})),
+        ]);
+        let (stare, _) = stubs::forever("stare", Access::Reads);
+        let (quick, _) = stubs::meet("quick", Access::Reads, 1);
+        let change = |setup: &mut agent::Setup| setup.tools = ToolSet::new(vec![stare, quick]);
+        let answers = vec![both.into(), done().into()];
+        let mut scene = Scene::begin_with(Wire::Anthropic, answers, change).await;
+        let quick_ended = |kind: &EventKind| matches!(kind, EventKind::ToolEnded { name, .. } if name == "quick");
+        scene.agent.until(quick_ended).await;
+        let (_, events, server) = scene.interrupt().await;
+        let results = crate::harness::results(&events);
+        assert_eq!(results[0], ("did q".to_owned(), false));
+        assert_says(&results[1].0, "Interrupted");
+        server.finish();
+    });
+}
+
+#[test]
+fn while_it_waits_to_ask_again() {
+    within(async {
+        let busy = ScriptedReply::error(529, "overloaded_error", "busy");
+        let server = ModelServer::start([busy, done()]);
+        let world = World::new().await;
+        let model = Wire::Anthropic.patient(&server, Duration::from_secs(3600));
+        let mut agent = world.start(model).await;
+        agent.send(Command::prompt("Begin.")).await;
+        let retrying = |kind: &EventKind| matches!(kind, EventKind::Retrying { .. });
+        agent.until(retrying).await;
+        agent.send(Command::Interrupt).await;
+        assert_eq!(agent.ended().await, Outcome::Interrupted);
+        assert_eq!(agent.prompt("Again.").await, Outcome::Done);
+        agent.end().await;
+        server.finish();
+    });
+}
+
+/// The checkpoint comes between the reply and its first change. An interruption that arrives
+/// with the reply is there before it.
+#[test]
+fn while_a_checkpoint_is_made() {
+    within(async {
+        let server = ModelServer::start([bash("touch never"), done()]);
+        let world = World::new().await;
+        for number in 0..2000 {
+            world.write(&format!("folder/{number}"), "some content");
+        }
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        agent.send(Command::prompt("Begin.")).await;
+        let replied = |kind: &EventKind| matches!(kind, EventKind::Replied { .. });
+        agent.until(replied).await;
+        agent.send(Command::Interrupt).await;
+        assert_eq!(agent.ended().await, Outcome::Interrupted);
+        // Whether the change was made or not, there is a checkpoint if it was.
+        let made = agent
+            .kinds()
+            .any(|kind| matches!(kind, EventKind::CheckpointMade { .. }));
+        assert!(made || !world.path("never").exists());
+        assert_eq!(agent.prompt("Another.").await, Outcome::Done);
+        agent.end().await;
+        server.finish();
+    });
+}
+
+#[test]
+fn while_nothing_is_under_way() {
+    within(async {
+        let server = ModelServer::start([done(), done()]);
+        let world = World::new().await;
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        agent.send(Command::Interrupt).await;
+        assert_eq!(agent.prompt("Begin.").await, Outcome::Done);
+        agent.send(Command::Interrupt).await;
+        agent.send(Command::Interrupt).await;
+        assert_eq!(agent.prompt("Again.").await, Outcome::Done);
+        agent.end().await;
+        server.finish();
+    });
+}
+
+#[test]
+fn at_once_before_the_sandbox_stands() {
+    within(async {
+        let server = ModelServer::start([done()]);
+        let world = World::new().await;
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        agent.send(Command::prompt("Begin.")).await;
+        agent.send(Command::Interrupt).await;
+        assert_eq!(agent.ended().await, Outcome::Interrupted);
+        assert_eq!(agent.prompt("Again.").await, Outcome::Done);
+        agent.end().await;
+        let requests = server.finish();
+        let body = requests.last().unwrap().json();
+        let content = body["messages"][0]["content"].to_string();
+        assert_says(&content, "Begin.");
+        assert_says(&content, "Again.");
+    });
+}
+
+#[test]
+fn prompts_that_wait_are_taken_up_after_it() {
+    within(async {
+        let gate = Gate::new();
+        let silent = Answer::reply(done()).hold(0, &gate);
+        let mut scene = Scene::begin(Wire::Anthropic, vec![silent, done().into()]).await;
+        gate.reached().await;
+        scene.agent.send(Command::prompt("Next.")).await;
+        scene.agent.send(Command::Interrupt).await;
+        assert_eq!(scene.agent.ended().await, Outcome::Interrupted);
+        assert_eq!(scene.agent.ended().await, Outcome::Done);
+        scene.agent.end().await;
+        scene.server.finish();
+    });
+}
+
+#[test]
+fn an_interrupted_turn_can_be_continued_in_every_state() {
+    within(async {
+        let gates: Vec<Gate> = (0..8).map(|_| Gate::new()).collect();
+        let reply = || ScriptedReply {
+            text: Some("one two".to_owned()),
+            ..bash("echo hi")
+        };
+        let held = gates
+            .iter()
+            .enumerate()
+            .map(|(after, gate)| Answer::reply(reply()).hold(after, gate));
+        let answers = held.chain([done().into()]).collect();
+        let mut scene = Scene::begin(Wire::Anthropic, answers).await;
+        for gate in &gates {
+            gate.reached().await;
+            scene.agent.send(Command::Interrupt).await;
+            assert_eq!(scene.agent.ended().await, Outcome::Interrupted);
+            scene.agent.send(Command::Continue).await;
+        }
+        assert_eq!(scene.agent.ended().await, Outcome::Done);
+        scene.agent.end().await;
+        scene.server.finish();
+    });
+}

@@ -1,0 +1,25 @@
+//! The agent as a whole: real sandboxes, a real store, real model clients, and a server that
+//! answers by a script and holds every request against the providers' rules.
+//!
+//! Each module is a feature. All of it passes as root and as an ordinary user.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+mod budgets;
+mod calls;
+mod checkpoints;
+mod crashes;
+mod failures;
+mod harness;
+mod interruption;
+mod long;
+mod loss;
+mod outputs;
+mod repetition;
+mod replays;
+mod stops;
+mod stubs;
+mod surroundings;
+mod tree;
+mod undo;
+mod undo_any;

@@ -1,0 +1,88 @@
+//! A model that runs in circles is told so, and then stopped; one that waits is left alone.
+
+use llm::script::ScriptedReply;
+use protocol::{EventKind, Outcome};
+use serde_json::json;
+use testkit::{ModelServer, Replies};
+
+use crate::harness::{Agent, WIRES, Wire, World, assert_says, bash, done, within};
+
+fn notes(agent: &Agent) -> Vec<String> {
+    agent
+        .kinds()
+        .filter_map(|kind| match kind {
+            EventKind::Noted { text } => Some(text.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn the_same_call_with_the_same_result_is_told_and_then_ends_the_turn() {
+    within(async {
+        for wire in WIRES {
+            let server = ModelServer::start(Replies::decide(|request| match request.number {
+                9.. => done(),
+                _ => bash("cat missing"),
+            }));
+            let world = World::new().await;
+            let mut agent = world.start(wire.client(&server)).await;
+            match agent.prompt("Work.").await {
+                Outcome::Failed { reason } => assert_says(&reason, "`bash` 8 times"),
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(server.request_count(), 8);
+            let told = notes(&agent);
+            assert_eq!(told.len(), 4, "{told:?}");
+            assert_says(&told[0], "`bash` 4 times");
+            let fifth = String::from_utf8(server.requests()[4].body.to_vec()).unwrap();
+            assert_says(&fifth, "Doing it again will not help");
+            // It is this turn that was stopped, not the session.
+            assert_eq!(agent.prompt("Otherwise.").await, Outcome::Done);
+            agent.end().await;
+            server.finish();
+        }
+    });
+}
+
+#[test]
+fn waiting_for_a_job_is_no_circle() {
+    within(async {
+        let start = ScriptedReply::call(
+            "bash",
+            json!({"command": "sleep 1000", "background": true}),
+        );
+        let poll = || {
+            let input = json!({"job": 1, "action": "poll", "wait": 0});
+            ScriptedReply::call("bash_job", input)
+        };
+        let mut script = vec![start];
+        script.extend((0..20).map(|_| poll()));
+        script.push(done());
+        let server = ModelServer::start(script);
+        let world = World::new().await;
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("Wait.").await, Outcome::Done);
+        let results = agent.results();
+        assert_eq!(results.len(), 21);
+        for (text, is_error) in &results[1..] {
+            assert!(!is_error);
+            assert_says(text, "running in the background as job 1");
+        }
+        assert!(notes(&agent).is_empty());
+        agent.end().await;
+    });
+}
+
+#[test]
+fn waiting_for_a_job_that_does_not_exist_is_one() {
+    within(async {
+        let poll = || ScriptedReply::call("bash_job", json!({"job": 7, "action": "poll"}));
+        let server = ModelServer::start(Replies::decide(move |_| poll()));
+        let world = World::new().await;
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        let outcome = agent.prompt("Wait.").await;
+        assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");
+        agent.end().await;
+    });
+}

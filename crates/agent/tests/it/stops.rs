@@ -1,0 +1,221 @@
+//! Every reason for which a reply can end, over both wires.
+
+use llm::script::{ScriptedCall, ScriptedReply};
+use protocol::{EventKind, Outcome, Stop};
+use testkit::ModelServer;
+
+use crate::harness::{Agent, WIRES, Wire, World, assert_says, bash, done, within};
+
+/// Plays a script for one prompt, and a second prompt after it.
+async fn play(wire: Wire, replies: Vec<ScriptedReply>) -> (Outcome, Agent, ModelServer, World) {
+    let server = ModelServer::start(replies);
+    let world = World::new().await;
+    let mut agent = world.start(wire.client(&server)).await;
+    let outcome = agent.prompt("Begin.").await;
+    (outcome, agent, server, world)
+}
+
+fn stopping(text: &str, stop: &str) -> ScriptedReply {
+    ScriptedReply {
+        stop: Some(stop.to_owned()),
+        ..ScriptedReply::text(text)
+    }
+}
+
+fn failed(reason: &str) -> Outcome {
+    Outcome::Failed {
+        reason: reason.to_owned(),
+    }
+}
+
+#[test]
+fn every_stop_reason_leads_somewhere_and_the_session_goes_on() {
+    within(async {
+        for wire in WIRES {
+            // The script, how the turn ends, how many requests that takes.
+            let check = async |script: Vec<ScriptedReply>, expect: Outcome, requests: usize| {
+                let shown = format!("{wire:?} {:?}", script[0].stop());
+                let mut script = script;
+                script.push(done());
+                let (outcome, mut agent, server, _world) = play(wire, script).await;
+                assert_eq!(outcome, expect, "{shown}");
+                assert_eq!(server.request_count(), requests, "{shown}");
+                assert_eq!(agent.prompt("And now?").await, Outcome::Done, "{shown}");
+                agent.end().await;
+                server.finish();
+            };
+            check(vec![done()], Outcome::Done, 1).await;
+            check(vec![bash("true"), done()], Outcome::Done, 2).await;
+            check(vec![stopping("So far.", "stop_sequence")], Outcome::Done, 1).await;
+            check(
+                vec![stopping("Half a", "max_tokens"), done()],
+                Outcome::Done,
+                2,
+            )
+            .await;
+            check(
+                vec![stopping("I will not.", "refusal")],
+                failed("the model refused"),
+                1,
+            )
+            .await;
+            // A reason that is newer than this program ends the turn.
+            check(vec![stopping("New.", "something_new")], Outcome::Done, 1).await;
+        }
+    });
+}
+
+#[test]
+fn what_only_the_messages_api_says() {
+    within(async {
+        let pausing = vec![stopping("First half ", "pause_turn"), done()];
+        let (outcome, agent, server, _world) = play(Wire::Anthropic, pausing).await;
+        assert_eq!(outcome, Outcome::Done);
+        agent.end().await;
+        let requests = server.finish();
+        let messages = requests[1].json()["messages"].clone();
+        assert_eq!(messages.as_array().unwrap().len(), 2, "sent back as it was");
+        assert_eq!(messages[1]["role"], "assistant");
+
+        let full = vec![stopping("Too much", "model_context_window_exceeded")];
+        let (outcome, agent, _server, _world) = play(Wire::Anthropic, full).await;
+        assert_eq!(outcome, failed("the conversation fills the model's window"));
+        agent.end().await;
+    });
+}
+
+#[test]
+fn a_request_that_is_too_long_is_the_tasks_failure_not_the_providers() {
+    within(async {
+        for wire in WIRES {
+            let message = match wire {
+                Wire::Anthropic => "prompt is too long: 210000 tokens > 200000 maximum",
+                Wire::OpenAi => "This model's maximum context length is 8192 tokens.",
+            };
+            let refusal = ScriptedReply::error(400, "invalid_request_error", message);
+            let (outcome, mut agent, server, _world) = play(wire, vec![refusal, done()]).await;
+            let Outcome::Failed { reason } = outcome else {
+                panic!("{outcome:?}");
+            };
+            assert_says(&reason, message);
+            assert_eq!(agent.prompt("Shorter.").await, Outcome::Done);
+            agent.end().await;
+            server.finish();
+        }
+    });
+}
+
+/// A call whose input the token limit cut is not run, and the model is told so.
+#[test]
+fn a_tool_input_that_was_cut_is_not_run() {
+    within(async {
+        for wire in WIRES {
+            let cut = ScriptedReply {
+                calls: vec![
+                    ScriptedCall {
+                        raw: Some(r#"{"command": "touch whole"}"#.to_owned()),
+                        ..bash("").calls[0].clone()
+                    },
+                    ScriptedCall {
+                        raw: Some(r#"{"command": "touch cu"#.to_owned()),
+                        ..bash("").calls[0].clone()
+                    },
+                ],
+                stop: Some("max_tokens".to_owned()),
+                ..ScriptedReply::default()
+            };
+            let (outcome, agent, server, world) = play(wire, vec![cut, done()]).await;
+            assert_eq!(outcome, Outcome::Done);
+            let results = agent.results();
+            assert_eq!(results.len(), 2, "{results:?}");
+            let broken = results.iter().find(|(_, is_error)| *is_error).unwrap();
+            assert_says(&broken.0, "Not run: ");
+            let names = std::fs::read_dir(world.workspace()).unwrap().flatten();
+            let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+            assert_eq!(names, ["whole"]);
+            agent.end().await;
+            let last = String::from_utf8(server.finish()[1].body.to_vec()).unwrap();
+            assert_says(&last, "Not run: ");
+        }
+    });
+}
+
+#[test]
+fn replies_that_are_cut_again_and_again_come_to_an_end() {
+    within(async {
+        let cut = || stopping("More and", "max_tokens");
+        let (outcome, agent, server, _world) =
+            play(Wire::Anthropic, vec![cut(), cut(), cut(), cut(), done()]).await;
+        assert!(matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");
+        assert_eq!(server.request_count(), 4);
+        agent.end().await;
+    });
+}
+
+#[test]
+fn refused_words_are_not_sent_back() {
+    within(async {
+        for wire in WIRES {
+            let script = vec![stopping("Unspeakable words", "refusal"), done()];
+            let (_, mut agent, server, _world) = play(wire, script).await;
+            assert_eq!(agent.prompt("Something else.").await, Outcome::Done);
+            agent.end().await;
+            let requests = server.finish();
+            let body = String::from_utf8(requests[1].body.to_vec()).unwrap();
+            assert!(!body.contains("Unspeakable"), "{body}");
+            assert_says(&body, "Begin.");
+            assert_says(&body, "Something else.");
+        }
+    });
+}
+
+/// A reply of thinking alone, cut by the limit, must not stand at the end of a message.
+#[test]
+fn a_reply_that_only_thought_leaves_a_legal_history() {
+    within(async {
+        let thought = ScriptedReply {
+            thinking: Some("Hm, let me see".to_owned()),
+            stop: Some("max_tokens".to_owned()),
+            ..ScriptedReply::default()
+        };
+        let (outcome, agent, server, _world) =
+            play(Wire::Anthropic, vec![thought, done()]).await;
+        assert_eq!(outcome, Outcome::Done);
+        agent.end().await;
+        server.finish();
+    });
+}
+
+#[test]
+fn thinking_goes_back_as_it_came() {
+    within(async {
+        let thoughtful = ScriptedReply {
+            thinking: Some("First I look.\u{2028}Then I leap.".to_owned()),
+            ..bash("echo looked")
+        };
+        // The server knows each signature, and that thinking belongs to its calls.
+        let (outcome, mut agent, server, _world) =
+            play(Wire::Anthropic, vec![thoughtful, done(), done()]).await;
+        assert_eq!(outcome, Outcome::Done);
+        assert_eq!(agent.prompt("More.").await, Outcome::Done);
+        agent.end().await;
+        assert_eq!(server.finish().len(), 3);
+    });
+}
+
+#[test]
+fn events_tell_the_stop_reason() {
+    within(async {
+        let (_, agent, _server, _world) =
+            play(Wire::Anthropic, vec![stopping("x", "something_new")]).await;
+        let stops: Vec<Stop> = agent
+            .kinds()
+            .filter_map(|kind| match kind {
+                EventKind::Replied { stop, .. } => Some(stop.clone()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(stops, [Stop::Other("something_new".to_owned())]);
+        agent.end().await;
+    });
+}

@@ -1,0 +1,194 @@
+//! What the agent itself costs: a scripted model that thinks for no time at all, a sandboxed
+//! `true` for every turn, and the whole program as people start it.
+//!
+//! Times are taken where requests arrive, so they hold everything: the reply's way through the
+//! client, the store, the sandbox, and the next request's way out, the server's own work included.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use llm::script::ScriptedReply;
+use serde_json::json;
+use testkit::{ModelServer, Replies, Settings};
+
+use crate::peers::Bench;
+use crate::processes;
+use crate::report::{Goal, Report, Row};
+use crate::samples::Samples;
+
+const SHORT: usize = 100;
+const LONG: usize = 1000;
+/// Turns that are looked at, at either end of the long conversation.
+const WINDOW: usize = 50;
+
+pub(crate) fn measure(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
+    report.begin("agent");
+    let mut starts = Samples::default();
+    for _ in 0..rounds {
+        let model = Model::answering(0);
+        let begun = Instant::now();
+        run(bench, &model)?;
+        starts.add_time(model.arrivals()[0] - begun);
+    }
+    let goals = vec![Goal::at_most("ms median", starts.median(), 50.0)];
+    report.add(Row::times("start to first request", &starts).goals(goals));
+
+    let short = Model::answering(SHORT);
+    run(bench, &short)?;
+    let turns = intervals(&short.arrivals());
+    let goals = vec![Goal::at_most("ms median", turns.median(), 5.0)];
+    report.add(Row::times("a turn with `true`, of 100", &turns).goals(goals));
+
+    let watched = Model::answering(SHORT);
+    let peak = watch(bench, &watched)?;
+    let goals = vec![Goal::at_most(
+        "MB of all processes",
+        peak as f64 * 1024.0 / 1e6,
+        40.0,
+    )];
+    report.add(Row::size("peak memory, 100 turns", peak).goals(goals));
+
+    measure_growth(bench, report)
+}
+
+/// A turn must not cost more because there were many before it, except for sending them.
+fn measure_growth(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
+    let long = Model::answering(LONG);
+    run(bench, &long)?;
+    let turns = intervals(&long.arrivals());
+    let early = turns.first(10 + WINDOW).last(WINDOW);
+    let late = turns.last(WINDOW);
+    let body = long
+        .server
+        .requests()
+        .pop()
+        .context("no request was kept")?
+        .body;
+    let sending = long.send(&body)?;
+    report.add(Row::times("turns 10 to 60", &early));
+    report.add(Row::times("sending request 1000 alone", &sending));
+    let rest = late.median() - sending.median();
+    let goals = vec![Goal::at_most(
+        "of an early turn, sending apart",
+        rest / early.median(),
+        1.25,
+    )];
+    report.add(Row::times("turns 950 to 1000", &late).goals(goals));
+    Ok(())
+}
+
+fn intervals(arrivals: &[Instant]) -> Samples {
+    let mut samples = Samples::default();
+    for pair in arrivals.windows(2) {
+        samples.add_time(pair[1] - pair[0]);
+    }
+    samples
+}
+
+/// A model server that notes when requests arrive.
+struct Model {
+    server: ModelServer,
+    arrivals: Arc<Mutex<Vec<Instant>>>,
+}
+
+impl Model {
+    /// Asks for a `true` so many times, no two alike, and then ends the turn.
+    fn answering(calls: usize) -> Self {
+        let arrivals = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&arrivals);
+        let replies = Replies::decide(move |_| {
+            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.push(Instant::now());
+            match seen.len() {
+                number if number <= calls => {
+                    let command = format!("true # {number}");
+                    ScriptedReply::call("bash", json!({"command": command}))
+                }
+                _ => ScriptedReply::text("Done."),
+            }
+        });
+        Self {
+            server: ModelServer::start_with(replies, Settings::fast()),
+            arrivals,
+        }
+    }
+
+    fn arrivals(&self) -> Vec<Instant> {
+        let arrivals = self.arrivals.lock();
+        arrivals.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The least that sending a request can cost: one connection, one write, and the server.
+    fn send(&self, body: &[u8]) -> anyhow::Result<Samples> {
+        let url = self.server.base_url();
+        let address = url.strip_prefix("http://").unwrap_or(&url);
+        let mut samples = Samples::default();
+        for _ in 0..20 {
+            let mut connection = TcpStream::connect(address)?;
+            let head = format!(
+                "POST /v1/messages HTTP/1.1\r\nhost: {address}\r\nx-api-key: k\r\n\
+                 anthropic-version: 2023-06-01\r\ncontent-type: application/json\r\n\
+                 connection: close\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            );
+            let begun = Instant::now();
+            connection.write_all(head.as_bytes())?;
+            connection.write_all(body)?;
+            connection.read_to_end(&mut Vec::new())?;
+            let arrived = self.arrivals().pop().context("nothing arrived")?;
+            samples.add_time(arrived.saturating_duration_since(begun));
+        }
+        Ok(samples)
+    }
+}
+
+fn start(bench: &Bench, model: &Model, folder: &Path) -> anyhow::Result<Child> {
+    let workspace = folder.join("workspace");
+    std::fs::create_dir(&workspace)?;
+    Command::new(bench.program())
+        .args(["run", "--json", "--no-audit", "--base-url"])
+        .arg(model.server.base_url())
+        .arg("--workspace")
+        .arg(workspace)
+        .arg("--data")
+        .arg(folder.join("data"))
+        .arg("go")
+        .current_dir(folder)
+        .env("ANTHROPIC_API_KEY", "key")
+        .env("XDG_CONFIG_HOME", folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .context("cannot start hotcell")
+}
+
+fn run(bench: &Bench, model: &Model) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let status = start(bench, model, folder.path())?.wait()?;
+    ensure!(status.success(), "`hotcell run` ended with {status}");
+    Ok(())
+}
+
+/// The most that all processes of a run held at one time, in KiB.
+fn watch(bench: &Bench, model: &Model) -> anyhow::Result<u64> {
+    let folder = tempfile::tempdir()?;
+    let mut child = start(bench, model, folder.path())?;
+    let mut peak = 0;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        let resident = processes::descendants()
+            .into_iter()
+            .filter_map(processes::resident);
+        peak = peak.max(resident.sum());
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    ensure!(status.success(), "`hotcell run` ended with {status}");
+    Ok(peak)
+}

@@ -1,0 +1,147 @@
+//! Ctrl-C, SIGTERM, and a reader that goes away: what was done stays, nothing is left running,
+//! and the session goes on later.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+use nix::sys::signal::Signal;
+use testkit::{Answer, Gate};
+
+use crate::place::{assert_code, eventually, finish, processes_with, start, stderr};
+use crate::scene::{Scene, bash, lines, listen, say, send, until, write};
+
+#[test]
+fn in_the_middle_of_words() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let gate = Gate::new();
+        let held = Answer::reply(say("one two three four")).hold(5, &gate);
+        let scene = Scene::new([held, say("five").into()]);
+        let (child, mut next) = listen(&mut scene.hotcell(["run", "--json", "Count"]));
+        until(&mut next, "text_delta");
+        gate.wait_reached();
+        send(&child, signal);
+        let end = until(&mut next, "turn_ended");
+        assert_eq!(end["outcome"]["kind"], "interrupted");
+        assert_code(&finish(child), 130);
+        scene.server.wait_hung_up(1);
+        assert_eq!(scene.sessions()[0]["outcome"], "interrupted");
+        // The words that came are kept, and the session goes on from them.
+        assert_eq!(scene.done(&["resume"]), "five\n");
+        let last = scene.server.requests().last().unwrap().json();
+        assert!(last["messages"][1].to_string().contains("one"), "{last}");
+    }
+}
+
+#[test]
+fn before_the_first_word() {
+    let gate = Gate::new();
+    let held = Answer::reply(say("one")).hold(0, &gate);
+    let scene = Scene::new([held, say("one").into()]);
+    let child = start(&mut scene.hotcell(["run", "Count"]));
+    gate.wait_reached();
+    send(&child, Signal::SIGINT);
+    let output = finish(child);
+    assert_code(&output, 130);
+    assert_eq!(output.stdout, b"");
+    assert!(stderr(&output).ends_with("hotcell: interrupted\n"), "{output:?}");
+    assert_eq!(scene.done(&["resume"]), "one\n");
+}
+
+#[test]
+fn in_the_middle_of_a_command() {
+    let marker = format!("1003.{}", std::process::id());
+    let mut both = write("done", "before\n");
+    both.calls.extend(bash(&format!("echo begun; sleep {marker}")).calls);
+    let scene = Scene::new([both, say("so be it")]);
+    let (child, mut next) = listen(&mut scene.hotcell(["run", "--json", "Sleep"]));
+    let output = until(&mut next, "tool_output");
+    assert_eq!(output["text"], "begun\n");
+    send(&child, Signal::SIGINT);
+    let end = until(&mut next, "turn_ended");
+    assert_eq!(end["outcome"]["kind"], "interrupted");
+    assert_code(&finish(child), 130);
+    eventually("the command is gone", || processes_with(&marker).is_empty());
+    assert_eq!(scene.read("done"), "before\n");
+    // Both calls have a result, which the server insists on.
+    assert_eq!(scene.done(&["resume"]), "so be it\n");
+    let results = scene.results();
+    assert_eq!(results.len(), 2);
+    assert!(results[1].contains("begun"), "{results:?}");
+    assert!(results[1].contains("interrupted"), "{results:?}");
+}
+
+#[test]
+fn the_second_time_at_once() {
+    let marker = format!("1004.{}", std::process::id());
+    let script = format!("trap '' INT TERM; echo begun; sleep {marker}");
+    let scene = Scene::new([bash(&script), say("so be it")]);
+    let (child, mut next) = listen(&mut scene.hotcell(["run", "--json", "Sleep"]));
+    until(&mut next, "tool_output");
+    send(&child, Signal::SIGINT);
+    send(&child, Signal::SIGTERM);
+    let output = finish(child);
+    assert_code(&output, 130);
+    eventually("the command is gone", || processes_with(&marker).is_empty());
+    assert_eq!(scene.done(&["resume"]), "so be it\n");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_session() {
+    let marker = format!("1005.{}", std::process::id());
+    let command = format!("echo begun; sleep {marker}");
+    let scene = Scene::new([bash(&command), say("so be it")]);
+    let mut child = start(&mut scene.hotcell(["run", "--json", "Sleep"]));
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("\"tool_started\"") {
+        line.clear();
+        assert_ne!(reader.read_line(&mut line).unwrap(), 0);
+    }
+    drop(reader);
+    let output = finish(child);
+    // As a shell tells of it; whoever has the default for the signal dies of it all the same.
+    let code = output.status.code().or(output.status.signal().map(|signal| 128 + signal));
+    assert_eq!(code, Some(141), "{output:?}");
+    assert_eq!(output.stderr, b"");
+    eventually("the command is gone", || processes_with(&marker).is_empty());
+    assert_eq!(scene.done(&["resume"]), "so be it\n");
+}
+
+#[test]
+fn an_answer_that_nobody_reads() {
+    let gate = Gate::new();
+    let held = Answer::reply(say("the answer")).hold(1, &gate);
+    let scene = Scene::new([held]);
+    let mut child = start(&mut scene.hotcell(["run", "Answer"]));
+    gate.wait_reached();
+    drop(child.stdout.take());
+    gate.open();
+    let output = finish(child);
+    assert_code(&output, 141);
+    // It was said, and stays.
+    let shown = scene.done(&["sessions", "show", &scene.session()]);
+    assert!(shown.contains("the answer"), "{shown}");
+}
+
+#[test]
+fn a_full_disk_for_the_answer_is_an_error() {
+    let scene = Scene::new([say("the answer")]);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = scene.hotcell(["run", "Answer"]);
+    command.stdout(Stdio::from(full)).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_code(&finish(child), 1);
+    assert!(said.contains("hotcell: cannot write: No space left"), "{said}");
+}
+
+#[test]
+fn nobody_need_read_what_went_wrong() {
+    let scene = Scene::new([say("never said")]);
+    let mut child = start(&mut scene.hotcell(["run", "--max-tokens", "none", "Answer"]));
+    drop(child.stderr.take());
+    assert_code(&finish(child), 2);
+    assert_eq!(lines(&scene.done(&["sessions", "--json"])).len(), 0);
+}

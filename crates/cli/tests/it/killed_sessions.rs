@@ -1,0 +1,128 @@
+//! SIGKILL between any two events of a session: `resume` goes on to the same end.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use nix::sys::signal::Signal;
+use testkit::{Recorded, Replies};
+
+use crate::json_events;
+use crate::place::{assert_code, eventually, finish, processes_with, run, stdout};
+use crate::scene::{Scene, bash, lines, listen, results, say, send, write};
+
+/// A model that goes by what it is told, as real ones do: what was cut off is done again.
+fn steps(marker: &str) -> Replies {
+    let marker = marker.to_owned();
+    Replies::decide(move |request| {
+        let done = done(request);
+        if !done.contains("one") {
+            let mut both = write("one", "1\n");
+            both.text = Some("Two files.".into());
+            both.calls.extend(write("two", "2\n").calls);
+            return both;
+        }
+        if !done.contains("three") {
+            // A process that would outlive its session if anything did.
+            return bash(&format!("sleep {marker} & cat one two > three; echo three is made"));
+        }
+        if !done.contains("four") {
+            return write("four", "4\n");
+        }
+        say("All four are there.")
+    })
+}
+
+/// What the results of a request say is done.
+fn done(request: &Recorded) -> HashSet<&'static str> {
+    let body = request.json();
+    let messages = body["messages"].as_array().unwrap();
+    let mut done = HashSet::new();
+    for message in messages {
+        for block in message["content"].as_array().into_iter().flatten() {
+            if block["type"] != "tool_result" || block["is_error"] == true {
+                continue;
+            }
+            let text = block["content"].to_string();
+            let found = ["one", "three", "four"];
+            done.extend(found.iter().filter(|name| text.contains(**name)));
+        }
+    }
+    done
+}
+
+#[test]
+fn between_any_two_events() {
+    let marker = format!("1006.{}", std::process::id());
+    // Of an undisturbed session, how many lines there are.
+    let scene = Scene::new(steps(&marker));
+    let told = lines(&scene.done(&["run", "--json", "Make four files"]));
+    json_events::check(&told, 1);
+    let lasting = told.iter().filter(|event| event["seq"].is_u64()).count();
+    assert!(lasting >= 12, "{lasting} lasting events");
+    // Kills at every one that lasts, at the first piece of each kind, and before everything.
+    let mut seen = HashSet::new();
+    let places: Vec<usize> = (0..told.len())
+        .filter(|place| {
+            let event = &told[*place];
+            event["seq"].is_u64() || seen.insert(event["type"].to_string())
+        })
+        .collect();
+    let places = Arc::new(Mutex::new(places));
+    // Two at a time, as there may be two processors.
+    std::thread::scope(|scope| {
+        for worker in 0..2 {
+            let (places, marker) = (places.clone(), format!("{marker}{worker}"));
+            scope.spawn(move || {
+                loop {
+                    let Some(place) = places.lock().unwrap().pop() else {
+                        break;
+                    };
+                    kill_after(place + 1, &format!("{marker}{place:03}"));
+                }
+            });
+        }
+    });
+}
+
+fn kill_after(count: usize, marker: &str) {
+    let scene = Scene::new(steps(marker));
+    let (child, mut next) = listen(&mut scene.hotcell(["run", "--json", "Make four files"]));
+    let told: Vec<_> = (0..count).map_while(|_| next()).collect();
+    send(&child, Signal::SIGKILL);
+    // Until the end of what it wrote: also what came before the kill was there.
+    while next().is_some() {}
+    finish(child);
+    eventually("no process is left", || processes_with(marker).is_empty());
+    // Everything that was told is stored.
+    let seq = told.iter().filter_map(|event| event["seq"].as_u64()).max();
+    let session = scene.sessions().remove(0);
+    assert!(session["events"].as_u64() >= seq, "after {count}: {session}");
+    let is_over = session["outcome"] == "done";
+    let output = run(&mut scene.hotcell(["resume", "--json"]));
+    match is_over {
+        // There was nothing left to do, or only to look at the files once more.
+        true => assert_code(&output, 2),
+        false if seq.is_some_and(|seq| seq >= 2) => assert_code(&output, 0),
+        // The task itself may not have been written down yet.
+        false => {
+            if output.status.code() == Some(2) {
+                let task = ["resume", "--json", "--prompt", "Make four files"];
+                assert_code(&run(&mut scene.hotcell(task)), 0);
+            }
+        }
+    }
+    if !is_over {
+        json_events::check(
+            &lines(&stdout(&output)),
+            session["events"].as_u64().unwrap() + 1,
+        );
+    }
+    for (name, content) in [("one", "1\n"), ("two", "2\n"), ("three", "1\n2\n"), ("four", "4\n")] {
+        assert_eq!(scene.read(name), content, "after {count}");
+    }
+    assert_eq!(scene.sessions()[0]["outcome"], "done", "after {count}");
+    eventually("no process is left", || processes_with(marker).is_empty());
+    // A call that was cut off got a result, once; the server would have told of anything else.
+    let requests = scene.server.requests();
+    assert!(requests.iter().all(|request| results(request).len() <= 2));
+}

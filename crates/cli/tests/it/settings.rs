@@ -1,0 +1,224 @@
+//! Where settings come from, and which one counts: what the server gets, and what `config` says.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::place::{Place, assert_code, run, stderr, stdout};
+use crate::scene::{KEY, Scene, say};
+
+/// The settings in force, by name, as `config --json` has them.
+#[track_caller]
+fn config(command: &mut Command) -> Value {
+    let output = run(command.arg("config").arg("--json"));
+    assert_code(&output, 0);
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+/// A file of settings in its usual place.
+fn write_file(place: &Place, text: &str) {
+    let folder = place.home().join(".config/hotcell");
+    fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("config.toml");
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(file, PermissionsExt::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn each_source_counts_for_more_than_the_one_before() {
+    let scene = Scene::new(["1", "2", "3", "4"].map(say));
+    let place = &scene.place;
+    let url = scene.server.base_url();
+    let check = |variables: &[(&str, &str)], flags: &[&str], expect: (&str, u64, &str), from: &str| {
+        let mut command = place.hotcell(["run", "Answer"]);
+        command.args(flags).envs(variables.iter().copied());
+        let output = run(&mut command);
+        assert_code(&output, 0);
+        assert_eq!(stderr(&output).matches("hotcell:").count(), 0, "{output:?}");
+        let request = scene.server.requests().pop().unwrap();
+        let body = request.json();
+        assert_eq!(body["model"], expect.0);
+        assert_eq!(body["max_tokens"], expect.1);
+        assert_eq!(request.header("x-api-key"), Some(expect.2));
+        let mut command = place.hotcell([]);
+        let shown = config(command.envs(variables.iter().copied()).arg("config").args(flags));
+        let model = &shown["model"];
+        assert_eq!((&model["value"], &model["from"]), (&expect.0.into(), &from.into()));
+        assert_eq!(shown["max_tokens"]["value"], expect.1.to_string());
+    };
+    let dotenv = format!(
+        "MODEL=claude-dotenv\nMAX_TOKENS=1001\nANTHROPIC_API_KEY=key-dotenv\n\
+         ANTHROPIC_BASE_URL={url}\n"
+    );
+    fs::write(place.here(".env"), dotenv).unwrap();
+    let from = "MODEL in `.env`";
+    check(&[], &[], ("claude-dotenv", 1001, "key-dotenv"), from);
+    let variables = [
+        ("MODEL", "claude-variable"),
+        ("MAX_TOKENS", "1002"),
+        ("ANTHROPIC_API_KEY", "key-variable"),
+    ];
+    let from = "MODEL in environment";
+    check(&variables, &[], ("claude-variable", 1002, "key-variable"), from);
+    // A variable that is set to nothing is not set.
+    let nothing = [("MODEL", ""), ("MAX_TOKENS", ""), ("ANTHROPIC_API_KEY", "")];
+    check(&nothing, &[], ("claude-dotenv", 1001, "key-dotenv"), "MODEL in `.env`");
+    let file = "model = \"claude-file\"\nmax_tokens = 1003\n[anthropic]\napi_key = \"key-file\"\n";
+    write_file(place, file);
+    let from = format!("`{}`", place.home().join(".config/hotcell/config.toml").display());
+    check(&variables, &[], ("claude-file", 1003, "key-file"), &from);
+    let flags = ["--model", "claude-flag", "--max-tokens", "1004"];
+    // One more reply than there are: it is not asked for.
+    let mut command = place.hotcell(["config", "--json"]);
+    let output = run(command.args(flags).envs(variables));
+    let shown: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(shown["model"]["value"], "claude-flag");
+    assert_eq!(shown["model"]["from"], "flag");
+    assert_eq!(shown["max_tokens"]["value"], "1004");
+}
+
+#[test]
+fn a_flag_wins_over_all() {
+    let scene = Scene::new([say("1")]);
+    write_file(&scene.place, "model = \"claude-file\"\nbase_url = \"http://127.0.0.1:1\"\n");
+    let url = scene.server.base_url();
+    let flags = ["--model", "claude-flag", "--max-tokens", "1004", "--base-url", &url];
+    let mut command = scene.place.hotcell(["run", "Answer"]);
+    assert_code(&run(command.args(flags).env("ANTHROPIC_API_KEY", KEY)), 0);
+    let body = scene.server.requests()[0].json();
+    assert_eq!((&body["model"], &body["max_tokens"]), (&"claude-flag".into(), &1004.into()));
+}
+
+#[test]
+fn the_defaults() {
+    let place = Place::new();
+    let shown = config(&mut place.hotcell([]));
+    for (name, value) in [
+        ("model", "claude-sonnet-4-5-20250929"),
+        ("max_tokens", "8096"),
+        ("workspace", "./workspace"),
+        ("sandbox", "true"),
+        ("anthropic.base_url", "https://api.anthropic.com"),
+    ] {
+        assert_eq!(shown[name]["value"], value);
+        assert_eq!(shown[name]["from"], "default");
+    }
+    assert_eq!(shown["anthropic.api_key"]["from"], "not set");
+    let output = run(&mut place.hotcell(["config"]));
+    assert!(stdout(&output).contains(".config/hotcell/config.toml, which is not there\n"));
+}
+
+/// A complaint of `hotcell run`, with the home replaced.
+#[track_caller]
+fn complaint(place: &Place, command: &mut Command) -> String {
+    let output = run(command);
+    assert_code(&output, 2);
+    assert_eq!(stdout(&output), "");
+    let said = stderr(&output).replace(place.home().to_str().unwrap(), "HOME");
+    assert!(said.lines().count() <= 2, "{said}");
+    said
+}
+
+#[test]
+fn a_file_that_is_wrong() {
+    let mut all = String::new();
+    for text in [
+        "colour = \"red\"\n",
+        "[anthropic]\nkey = \"x\"\n",
+        "model = \"open\n[anthropic]\n",
+        "model = [\"a\", \"b\"]\n",
+        "max_tokens = \"many\"\n",
+        "max_tokens = 0.5\n",
+        "max_tokens = 99999999999\n",
+        "thinking = 10\n",
+        "base_url = \"localhost:8080\"\n",
+        "sandbox = \"perhaps\"\n",
+        "prices = 3\n",
+        "[prices.\"x\"]\ninput = \"a lot\"\n",
+        "[budget]\ntime = \"soon\"\n",
+        "[budget]\ncost = -1\n",
+    ] {
+        let place = Place::new();
+        write_file(&place, text);
+        let mut command = place.hotcell(["run", "Answer"]);
+        let said = complaint(&place, command.env("ANTHROPIC_API_KEY", KEY));
+        all.push_str(&format!("{}\n{said}\n", text.trim_end().replace('\n', " ⏎ ")));
+        assert!(!place.here("workspace").exists(), "{text}");
+    }
+    insta::assert_snapshot!(all, @"");
+    let place = Place::new();
+    let mut command = place.hotcell(["config", "--config", "missing.toml"]);
+    insta::assert_snapshot!(complaint(&place, &mut command), @"");
+}
+
+#[test]
+fn no_key_at_all() {
+    let place = Place::new();
+    let said = complaint(&place, &mut place.hotcell(["run", "Answer"]));
+    insta::assert_snapshot!(said, @"");
+    let said = complaint(&place, &mut place.hotcell(["run", "--model", "openai/x", "Answer"]));
+    insta::assert_snapshot!(said, @"");
+}
+
+#[test]
+fn prices() {
+    let scene = Scene::new([say("1")]);
+    let task = ["run", "--model", "claude-unheard-of", "--max-cost", "1", "Answer"];
+    let said = complaint(&scene.place, &mut scene.hotcell(task));
+    insta::assert_snapshot!(said, @"");
+    assert_eq!(scene.server.request_count(), 0);
+    write_file(
+        &scene.place,
+        "[prices.\"claude-unheard-of\"]\ninput = 1000.0\noutput = 1000.0\n",
+    );
+    let output = scene.run(&task);
+    assert_code(&output, 0);
+    let cost = scene.sessions()[0]["cost"].as_f64().unwrap();
+    assert!(cost > 0.0, "{cost}");
+    // A model that is built in is still known.
+    let shown = scene.done(&["config"]);
+    assert!(shown.contains("claude-sonnet-4-5-20250929"), "{shown}");
+}
+
+#[test]
+fn a_file_beside_the_task_cannot_send_a_key_away() {
+    let place = Place::new();
+    fs::write(place.here(".env"), "ANTHROPIC_BASE_URL=https://evil.example\n").unwrap();
+    let mut command = place.hotcell(["run", "Answer"]);
+    let said = complaint(&place, command.env("ANTHROPIC_API_KEY", KEY));
+    insta::assert_snapshot!(said, @"");
+    // Its own key it may send where it likes; this address is never asked, only shown.
+    fs::write(
+        place.here(".env"),
+        "ANTHROPIC_BASE_URL=https://evil.example\nANTHROPIC_API_KEY=its-own\n",
+    )
+    .unwrap();
+    let shown = config(&mut place.hotcell([]));
+    assert_eq!(shown["anthropic.base_url"]["value"], "https://evil.example");
+}
+
+#[test]
+fn a_file_inside_the_workspace_is_not_read() {
+    let scene = Scene::new(["1", "2", "3", "4"].map(say));
+    let place = &scene.place;
+    let notice = "hotcell: `.env` is not read: it lies inside the workspace";
+    fs::create_dir(scene.file("")).unwrap();
+    fs::write(scene.file(".env"), "MODEL=claude-planted\n").unwrap();
+    let workspace = scene.file("").canonicalize().unwrap();
+    let check = |command: &mut Command| {
+        let output = run(command.current_dir(&workspace));
+        assert_code(&output, 0);
+        assert!(stderr(&output).starts_with(notice), "{output:?}");
+        let body = scene.server.requests().pop().unwrap().json();
+        assert_eq!(body["model"], "claude-sonnet-4-5-20250929");
+    };
+    check(&mut scene.hotcell(["run", "--workspace", ".", "Answer"]));
+    check(scene.hotcell(["run", "Answer"]).env("SAFEDIR", "."));
+    // The workspace of a session is one, whatever else is set.
+    let session = scene.session();
+    check(&mut scene.hotcell(["resume", &session, "-p", "Answer"]));
+    write_file(place, &format!("workspace = \"{}\"\n", workspace.display()));
+    check(&mut scene.hotcell(["run", "Answer"]));
+}

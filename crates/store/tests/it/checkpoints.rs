@@ -1,0 +1,292 @@
+//! Checkpoints: saved, read, pruned; contents held as long as anybody needs them.
+
+use std::collections::{HashMap, HashSet};
+
+use proptest::prelude::*;
+use sha2::{Digest, Sha256};
+use store::{FileRecord, Hash, RecordedKind, Stamp, StoreError};
+
+use crate::{World, id};
+
+/// A content of 1000 bytes.
+pub(crate) fn content(name: &str) -> (Hash, Vec<u8>) {
+    let mut bytes = name.repeat(1000 / name.len() + 1).into_bytes();
+    bytes.truncate(1000);
+    (Hash(Sha256::digest(&bytes).into()), bytes)
+}
+
+pub(crate) fn file(name: &str) -> FileRecord {
+    FileRecord {
+        path: [name.as_bytes(), b"\xff"].concat(),
+        kind: RecordedKind::File {
+            size: 1000,
+            content: content(name).0,
+        },
+        mode: 0o644,
+        stamp: Stamp {
+            inode: u64::MAX,
+            modified: -1,
+            changed: i64::MAX,
+        },
+    }
+}
+
+async fn save(world: &World, session: u32, number: u32, names: &[&str], most: u64) {
+    let contents = names.iter().map(|name| content(name)).collect();
+    world.store.put_contents(contents).await.unwrap();
+    let files: Vec<_> = names.iter().map(|name| file(name)).collect();
+    let saved = world
+        .store
+        .save_checkpoint(&id(session), number, &files, most)
+        .await;
+    saved.unwrap();
+}
+
+/// As if the last who asked for any content had done so long ago.
+async fn forget_askers(world: &World) {
+    world
+        .run("checkpoints.db", "UPDATE contents SET wanted = 0")
+        .await;
+}
+
+async fn has(world: &World, session: u32, number: u32) -> bool {
+    let found = world.store.checkpoint(&id(session), number).await;
+    found.unwrap().is_some()
+}
+
+async fn holds(world: &World, name: &str) -> bool {
+    let found = world.store.content(&content(name).0).await.unwrap();
+    found.is_some_and(|bytes| bytes == content(name).1)
+}
+
+#[tokio::test]
+async fn checkpoints_come_back_as_they_were() {
+    let world = World::new().await;
+    let files = [
+        file("a"),
+        FileRecord {
+            path: b"dir".to_vec(),
+            kind: RecordedKind::Folder,
+            ..file("a")
+        },
+        FileRecord {
+            path: b"link".to_vec(),
+            kind: RecordedKind::Symlink {
+                target: b"\xfe/..".to_vec(),
+            },
+            ..file("a")
+        },
+    ];
+    world.store.put_contents(vec![content("a")]).await.unwrap();
+    for (number, files) in [(1, &files[..]), (2, &[])] {
+        let saved = world
+            .store
+            .save_checkpoint(&id(1), number, files, 1 << 30)
+            .await;
+        saved.unwrap();
+        let read = world.again().await.checkpoint(&id(1), number).await;
+        assert_eq!(read.unwrap().unwrap(), files);
+    }
+    assert!(!has(&world, 1, 3).await && !has(&world, 2, 1).await);
+    // Saved again under its number, it is another.
+    save(&world, 1, 1, &["b"], 1 << 30).await;
+    let read = world.store.checkpoint(&id(1), 1).await.unwrap();
+    assert_eq!(read.unwrap(), [file("b")]);
+}
+
+#[tokio::test]
+async fn only_what_is_missing_need_be_put() {
+    let world = World::new().await;
+    let hashes = ["a", "b", "a", "c"].map(|name| content(name).0);
+    let expect = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| content(name).0)
+            .collect::<HashSet<_>>()
+    };
+    assert_eq!(
+        world.store.missing(&hashes).await.unwrap(),
+        expect(&["a", "b", "c"])
+    );
+    let twice = vec![content("a"), content("a")];
+    world.store.put_contents(twice).await.unwrap();
+    assert_eq!(
+        world.store.missing(&hashes).await.unwrap(),
+        expect(&["b", "c"])
+    );
+    assert!(holds(&world, "a").await && !holds(&world, "b").await);
+    assert!(world.store.missing(&[]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_checkpoint_is_never_without_a_content() {
+    let world = World::new().await;
+    world.store.put_contents(vec![content("a")]).await.unwrap();
+    let files = [file("a"), file("b"), file("c")];
+    let refused = world
+        .store
+        .save_checkpoint(&id(1), 1, &files, 1 << 30)
+        .await;
+    let error = refused.unwrap_err();
+    assert!(
+        matches!(error, StoreError::MissingContents { count: 2, .. }),
+        "{error:?}"
+    );
+    assert!(!has(&world, 1, 1).await);
+    let held = "SELECT count(*) FROM contents WHERE runs > 0";
+    assert_eq!(world.number("checkpoints.db", held).await, 0);
+}
+
+#[tokio::test]
+async fn a_content_that_has_changed_on_disk_is_not_restored() {
+    let world = World::new().await;
+    world.store.put_contents(vec![content("a")]).await.unwrap();
+    world
+        .run("checkpoints.db", "UPDATE bytes SET bytes = zeroblob(1000)")
+        .await;
+    let error = world.store.content(&content("a").0).await.unwrap_err();
+    assert!(
+        matches!(error, StoreError::DamagedContent { .. }),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_oldest_make_room() {
+    let world = World::new().await;
+    save(&world, 1, 1, &["a", "b"], 4000).await;
+    save(&world, 2, 1, &["b", "c"], 4000).await;
+    save(&world, 1, 2, &["a", "d"], 4000).await;
+    assert!(has(&world, 1, 1).await, "a, b, c and d are just enough");
+    forget_askers(&world).await;
+    save(&world, 3, 1, &["e"], 4000).await;
+    // Without the oldest, all five are still held; without the next one, b and c are not.
+    assert!(!has(&world, 1, 1).await && !has(&world, 2, 1).await);
+    assert!(has(&world, 1, 2).await && has(&world, 3, 1).await);
+    for (name, expect) in [
+        ("a", true),
+        ("b", false),
+        ("c", false),
+        ("d", true),
+        ("e", true),
+    ] {
+        assert_eq!(holds(&world, name).await, expect, "{name}");
+    }
+    // The one just saved stays, whatever it takes.
+    save(&world, 3, 2, &["e", "f"], 0).await;
+    assert!(!has(&world, 1, 2).await && !has(&world, 3, 1).await);
+    assert!(has(&world, 3, 2).await);
+    assert!(holds(&world, "e").await && holds(&world, "f").await);
+}
+
+#[tokio::test]
+async fn what_somebody_is_about_to_save_is_not_removed() {
+    let world = World::new().await;
+    let other = world.again().await;
+    save(&world, 1, 1, &["old", "asked"], 1 << 30).await;
+    forget_askers(&world).await;
+    // The other puts one content, and is told that it need not put another.
+    other.put_contents(vec![content("put")]).await.unwrap();
+    let missing = other.missing(&[content("asked").0]).await.unwrap();
+    assert!(missing.is_empty());
+    // Then this one makes room.
+    save(&world, 2, 1, &["new"], 0).await;
+    assert!(!has(&world, 1, 1).await && !holds(&world, "old").await);
+    let files = [file("put"), file("asked")];
+    let saved = other.save_checkpoint(&id(3), 1, &files, 1 << 30).await;
+    saved.unwrap();
+    assert!(holds(&world, "put").await && holds(&world, "asked").await);
+}
+
+#[tokio::test]
+async fn long_lists_of_files_make_room_too() {
+    let world = World::new().await;
+    let files: Vec<_> = (0..100)
+        .map(|number| FileRecord {
+            path: format!("folder {number}").into_bytes(),
+            kind: RecordedKind::Folder,
+            ..file("a")
+        })
+        .collect();
+    for number in 1..=50 {
+        let saved = world
+            .store
+            .save_checkpoint(&id(1), number, &files, 20_000)
+            .await;
+        saved.unwrap();
+    }
+    assert!(!has(&world, 1, 1).await && has(&world, 1, 50).await);
+    let size = "SELECT sum(length(files)) FROM checkpoints";
+    assert!(world.number("checkpoints.db", size).await <= 20_000);
+}
+
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+#[derive(Debug, Clone)]
+enum Step {
+    Save {
+        session: u32,
+        number: u32,
+        names: HashSet<usize>,
+        most: u64,
+    },
+    Delete {
+        session: u32,
+    },
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let names = prop::collection::hash_set(0..NAMES.len(), 0..NAMES.len());
+    prop_oneof![
+        4 => (1..4_u32, 1..5_u32, names, 0..6_u64).prop_map(|(session, number, names, most)| {
+            Step::Save { session, number, names, most: most * 1000 }
+        }),
+        1 => (1..4_u32).prop_map(|session| Step::Delete { session }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+    /// Whatever is saved, replaced, pruned and deleted: checkpoints have all of their contents,
+    /// and contents that no checkpoint has are gone.
+    #[test]
+    fn contents_are_there_exactly_as_long_as_needed(steps in prop::collection::vec(any_step(), 1..15)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let world = World::new().await;
+            for session in 1..4 {
+                world.session(session, &[]).await;
+            }
+            save(&world, 9, 1, &[], 1 << 30).await;
+            let mut saved: HashMap<(u32, u32), HashSet<usize>> = HashMap::new();
+            for step in steps {
+                match step {
+                    Step::Save { session, number, names, most } => {
+                        let list: Vec<_> = names.iter().map(|name| NAMES[*name]).collect();
+                        save(&world, session, number, &list, most).await;
+                        saved.insert((session, number), names);
+                        assert!(has(&world, session, number).await);
+                    }
+                    Step::Delete { session } => {
+                        world.store.delete(&id(session)).await.unwrap();
+                        world.session(session, &[]).await;
+                        saved.retain(|(known, _), _| *known != session);
+                    }
+                }
+                forget_askers(&world).await;
+            }
+            // Sweeps, and removes nothing else.
+            save(&world, 9, 2, &[], 1 << 30).await;
+            let mut needed = HashSet::new();
+            for ((session, number), names) in saved {
+                if let Some(files) = world.store.checkpoint(&id(session), number).await.unwrap() {
+                    assert_eq!(files.len(), names.len());
+                    needed.extend(names);
+                }
+            }
+            for (place, name) in NAMES.iter().enumerate() {
+                assert_eq!(holds(&world, name).await, needed.contains(&place), "{name}");
+            }
+        });
+    }
+}

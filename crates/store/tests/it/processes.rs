@@ -1,0 +1,184 @@
+//! Other processes that use the same store, die in it, or run out of disk space.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use protocol::EventKind;
+use store::StoreError;
+
+use crate::{World, append, end, id, prompt};
+
+/// The example beside this test.
+fn appender() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().unwrap().parent().unwrap();
+    folder.join("examples/appender")
+}
+
+struct Process {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    fn start(command: &mut Command) -> Process {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Process { child, lines }
+    }
+
+    fn appender(world: &World, work: &str, session: u32) -> Process {
+        Process::start(
+            Command::new(appender())
+                .arg(work)
+                .arg(&world.folder)
+                .arg(id(session).as_str()),
+        )
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().unwrap().unwrap()
+    }
+
+    /// Kills it, and returns what it had said until then.
+    fn kill(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        let rest = self.lines.map(Result::unwrap).collect();
+        self.child.wait().unwrap();
+        rest
+    }
+}
+
+#[tokio::test]
+async fn a_killed_process_loses_nothing_it_acknowledged() {
+    let world = World::new().await;
+    let mut acknowledged = 0;
+    for round in 0..40 {
+        let mut process = Process::appender(&world, "append", 1);
+        // How far it gets after the last line that is waited for is chance.
+        for _ in 0..round % 7 {
+            acknowledged = process.line().parse().unwrap();
+        }
+        if let Some(last) = process.kill().last() {
+            acknowledged = last.parse().unwrap_or(acknowledged);
+        }
+        let store = world.again().await;
+        let events = match store.claim(&id(1)).await {
+            Ok((_, events)) => events,
+            // It did not get so far.
+            Err(StoreError::Unknown(_)) if acknowledged == 0 => continue,
+            Err(error) => panic!("{error:?}"),
+        };
+        assert!(events.len() as u64 >= acknowledged, "round {round}");
+        let in_order = (1..)
+            .zip(&events)
+            .all(|(seq, event)| event.seq == Some(seq));
+        assert!(in_order, "round {round}");
+        assert_eq!(
+            store.summary(&id(1)).await.unwrap().events,
+            events.len() as u64
+        );
+        acknowledged = events.len() as u64;
+    }
+    assert!(acknowledged > 40);
+    let mut connection = world.sql("sessions.db").await;
+    let check: String = sqlx::query_scalar("PRAGMA integrity_check")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(check, "ok");
+    let words = "SELECT count(*) FROM words WHERE words MATCH 'words'";
+    let prompts = "SELECT count(*) FROM events WHERE kind = 'turn_started'";
+    assert_eq!(
+        world.number("sessions.db", words).await,
+        world.number("sessions.db", prompts).await
+    );
+}
+
+#[tokio::test]
+async fn one_process_at_a_time_writes_to_a_session() {
+    let world = World::new().await;
+    world.session(1, &[]).await;
+    let mut holder = Process::appender(&world, "hold", 1);
+    assert_eq!(holder.line(), "held");
+    for error in [
+        world.store.claim(&id(1)).await.unwrap_err(),
+        world.store.begin(id(1)).await.unwrap_err(),
+        world.store.delete(&id(1)).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, StoreError::InUse(_)), "{error:?}");
+    }
+    // Others can read it, and write to others.
+    assert_eq!(world.store.events(&id(1)).await.unwrap().len(), 1);
+    world.session(2, &[prompt(1, "x")]).await;
+
+    // However it dies, the session is free.
+    holder.kill();
+    let (journal, _) = world.store.claim(&id(1)).await.unwrap();
+    let error = world.again().await.claim(&id(1)).await.unwrap_err();
+    assert!(
+        matches!(error, StoreError::InUse(_)),
+        "also in one process: {error:?}"
+    );
+    drop(journal);
+    let mut holder = Process::appender(&world, "hold", 1);
+    assert_eq!(holder.line(), "held");
+    drop(holder.child.stdin.take());
+    assert!(holder.child.wait().unwrap().success());
+    drop(world.store.claim(&id(1)).await.unwrap());
+    let locks = std::fs::read_dir(world.folder.join("locks")).unwrap();
+    assert_eq!(locks.count(), 1, "only that of the migration");
+}
+
+#[tokio::test]
+async fn two_processes_write_at_once() {
+    let world = World::new().await;
+    let mut journal = world.begin(2).await;
+    let mut process = Process::appender(&world, "append", 1);
+    let mut acknowledged = 0;
+    for turn in 1..=100 {
+        append(&mut journal, prompt(turn, "mine")).await;
+        append(&mut journal, end(turn)).await;
+        acknowledged = process.line().parse().unwrap();
+    }
+    process.kill();
+    assert_eq!(world.store.events(&id(2)).await.unwrap().len(), 201);
+    let (_, events) = world.store.claim(&id(1)).await.unwrap();
+    assert!(events.len() as u64 >= acknowledged && acknowledged >= 100);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_said_and_got_over() {
+    let world = World::new().await;
+    let mut process = Process::start(
+        Command::new("sh")
+            // A write past the limit is to fail and not to kill.
+            .args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"])
+            .arg(appender())
+            .arg("fill")
+            .arg(&world.folder)
+            .arg(id(1).as_str()),
+    );
+    let lines: Vec<String> = process.lines.by_ref().map(Result::unwrap).collect();
+    assert!(process.child.wait().unwrap().success(), "{lines:?}");
+    let full = lines
+        .iter()
+        .position(|line| line.starts_with("full: "))
+        .unwrap();
+    assert!(full > 3, "{lines:?}");
+    assert_eq!(
+        lines[full],
+        "full: cannot write an event in the session store"
+    );
+    // The next one takes the place of the one that failed.
+    let last: u64 = lines[full + 1].parse().unwrap();
+    assert_eq!(last, lines[full - 1].parse::<u64>().unwrap() + 1);
+    let (_, events) = world.store.claim(&id(1)).await.unwrap();
+    assert_eq!(events.len() as u64, last);
+    assert!(matches!(events[0].kind, EventKind::SessionStarted { .. }));
+}
