@@ -1,4 +1,7 @@
-//! Long outputs of tools, kept in the store.
+//! Long outputs of tools, kept in the store; those of a replay, in memory.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
 use protocol::{Kept, SessionId};
@@ -23,6 +26,65 @@ impl Outputs for StoredOutputs {
         Box::pin(async move {
             let output = self.store.output(&self.session, handle).await;
             output.map_err(|error| refused(&error))
+        })
+    }
+}
+
+/// Outputs of calls that are run again. The store keeps those of the first time, and a result
+/// that is the same must speak of the same handle.
+#[derive(Debug)]
+pub(crate) struct ReplayedOutputs {
+    recorded: StoredOutputs,
+    state: Mutex<Replay>,
+}
+
+#[derive(Debug, Default)]
+struct Replay {
+    /// What the call under way was given for its output the first time.
+    handle: Option<String>,
+    kept: HashMap<String, Vec<u8>>,
+}
+
+impl ReplayedOutputs {
+    pub(crate) fn new(recorded: StoredOutputs) -> Self {
+        Self {
+            recorded,
+            state: Mutex::default(),
+        }
+    }
+
+    /// A call begins, whose recorded output has this handle if it was kept.
+    pub(crate) fn expect(&self, handle: Option<String>) {
+        self.lock().handle = handle;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Replay> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Outputs for ReplayedOutputs {
+    fn keep(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>> {
+        Box::pin(async move {
+            let mut replay = self.lock();
+            let number = replay.kept.len() + 1;
+            let handle = replay.handle.take();
+            let kept = Kept {
+                handle: handle.unwrap_or_else(|| format!("output:new-{number}")),
+                bytes: output.len() as u64,
+            };
+            replay.kept.insert(kept.handle.clone(), output);
+            Ok(kept)
+        })
+    }
+
+    fn read<'a>(&'a self, handle: &'a str) -> BoxFuture<'a, Result<Option<Vec<u8>>, ToolError>> {
+        Box::pin(async move {
+            let kept = self.lock().kept.get(handle).cloned();
+            match kept {
+                Some(output) => Ok(Some(output)),
+                None => self.recorded.read(handle).await,
+            }
         })
     }
 }

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use protocol::Block;
-use serde_json::Value;
+use tools::ToolOutput;
+
+use crate::step::Call;
 
 /// How far back a repetition is looked for, so that circles of several calls are seen too.
 const WINDOW: usize = 24;
@@ -33,11 +35,16 @@ pub(crate) enum Verdict {
 
 impl Repetition {
     /// Takes note of one more call.
-    pub(crate) fn note(&mut self, name: &str, input: &Value, result: &[Block]) -> Verdict {
+    pub(crate) fn note(&mut self, call: &Call, output: &ToolOutput) -> Verdict {
+        let Call { name, input, .. } = call;
+        // Whoever waits looks again and again.
+        if name == "bash_job" && input["action"] == "poll" && !output.is_error {
+            return Verdict::Fine;
+        }
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
         input.to_string().hash(&mut hasher);
-        for block in result {
+        for block in &output.content {
             match block {
                 Block::Text { text, .. } => text.hash(&mut hasher),
                 other => serde_json::to_string(other)
@@ -67,17 +74,26 @@ impl Repetition {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn note(repetition: &mut Repetition, name: &str, input: &Value, result: &str) -> Verdict {
+        let call = Call {
+            id: "a".into(),
+            name: name.to_owned(),
+            input: input.clone(),
+            broken: None,
+        };
+        repetition.note(&call, &ToolOutput::text(result))
+    }
 
     #[test]
     fn the_same_again_is_told_and_then_ended() {
         let mut repetition = Repetition::default();
         let input = json!({"command": "make"});
-        let result = [Block::text("error")];
         for time in 1..=ENDED_AT {
-            let verdict = repetition.note("bash", &input, &result);
+            let verdict = note(&mut repetition, "bash", &input, "error");
             let expect = match time {
                 ENDED_AT.. => matches!(verdict, Verdict::End(_)),
                 TOLD_AT.. => matches!(verdict, Verdict::Tell(_)),
@@ -93,7 +109,7 @@ mod tests {
         let mut last = Verdict::Fine;
         for round in 0..ENDED_AT {
             for name in ["read_file", "edit_file", "bash"] {
-                last = repetition.note(name, &json!({}), &[Block::text("x")]);
+                last = note(&mut repetition, name, &json!({}), "x");
             }
             assert!(round >= TOLD_AT - 1 || last == Verdict::Fine, "{round}");
         }
@@ -104,8 +120,8 @@ mod tests {
     fn another_result_is_progress() {
         let mut repetition = Repetition::default();
         for time in 0..100 {
-            let result = [Block::text(format!("{time} left"))];
-            assert_eq!(repetition.note("bash", &json!({}), &result), Verdict::Fine);
+            let verdict = note(&mut repetition, "bash", &json!({}), &format!("{time} left"));
+            assert_eq!(verdict, Verdict::Fine);
         }
     }
 }

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use protocol::{Block, CallId, Event, EventKind, SessionId};
+use protocol::{Block, CallId, Event, EventKind, Kept, SessionId};
 use sandbox::{Sandbox, SandboxSpec};
 use store::Store;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tools::ToolSet;
 
-use crate::checkpoint;
+use crate::checkpoint::{self, Target};
 use crate::error::AgentError;
-use crate::outputs::StoredOutputs;
+use crate::outputs::{ReplayedOutputs, StoredOutputs};
 use crate::scribe::Teller;
 use crate::step::{Call, calls};
 use crate::toolbox::Toolbox;
@@ -55,12 +55,18 @@ pub async fn replay(
     if let Some(first) = first
         && let Some(files) = store.checkpoint(session, first.number).await?
     {
-        checkpoint::restore(&sandbox, store, &files, None, &first.skipped).await?;
+        let target = Target {
+            before: &files,
+            skipped: &first.skipped,
+            after: None,
+            now: None,
+        };
+        checkpoint::restore(&sandbox, store, target).await?;
     }
-    let outputs = StoredOutputs {
+    let outputs = ReplayedOutputs::new(StoredOutputs {
         store: store.clone(),
         session: session.clone(),
-    };
+    });
     let (silent, _) = mpsc::channel(1);
     let teller = Teller::new(session.clone(), silent);
     let stop = CancellationToken::new();
@@ -73,9 +79,10 @@ pub async fn replay(
             stop: &stop,
         };
         for Recorded { turn, call, result } in recorded(events) {
-            let Some(result) = result else {
+            let Some((result, kept)) = result else {
                 continue;
             };
+            outputs.expect(kept.map(|kept| kept.handle.clone()));
             let summary = tools
                 .find(&call.name)
                 .map_or_else(|| call.name.clone(), |tool| tool.summary(&call.input));
@@ -106,7 +113,7 @@ pub async fn replay(
 struct Recorded<'a> {
     turn: u32,
     call: Call,
-    result: Option<&'a [Block]>,
+    result: Option<(&'a [Block], Option<&'a Kept>)>,
 }
 
 /// Calls that were run, in the order of the replies. A provider may use a name again in a later
@@ -129,10 +136,15 @@ fn recorded(events: &[Event]) -> Vec<Recorded<'_>> {
                     result: None,
                 }));
             }
-            EventKind::ToolEnded { call, content, .. } => {
+            EventKind::ToolEnded {
+                call,
+                content,
+                kept,
+                ..
+            } => {
                 let mut latest = recorded.iter_mut().rev();
                 if let Some(its) = latest.find(|one| one.call.id == *call && one.result.is_none()) {
-                    its.result = Some(content);
+                    its.result = Some((content, kept.as_ref()));
                 }
             }
             _ => {}

@@ -264,7 +264,7 @@ async fn record_end(
     let Some(call) = calls.iter().find(|call| call.id == ended.call) else {
         return Ok(());
     };
-    match repetition.note(&call.name, &call.input, &ended.output.content) {
+    match repetition.note(call, &ended.output) {
         Verdict::Fine => {}
         Verdict::Tell(text) => *advice = Some(text),
         Verdict::End(text) => *end = Some(text),

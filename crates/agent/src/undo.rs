@@ -1,11 +1,14 @@
 //! What a turn changed is put on record, at both of its ends; and taken back, files and
 //! conversation together.
 
+use std::sync::Arc;
+
 use protocol::{Checkpoint, EventKind, Moment};
+use sandbox::Sandbox;
 use store::FileRecord;
 use tracing::warn;
 
-use crate::checkpoint::{self, Restored, Snapshot, Taken};
+use crate::checkpoint::{self, Restored, Snapshot, Taken, Target};
 use crate::error::AgentError;
 use crate::session::Session;
 use crate::stopper::Stopper;
@@ -70,28 +73,32 @@ impl Session {
             return Err(AgentError::NothingToUndo);
         };
         // Everything that can fail without a trace comes before the first change.
-        let target = match self.scribe.conversation.checkpoints(turn) {
+        let record = match self.scribe.conversation.checkpoints(turn) {
             None => None,
             Some((before, after)) => {
                 let (before, after) = (before.clone(), after.cloned());
                 let files = self.files_at(turn, &before).await?;
-                let left = match &after {
-                    Some(after) => Some(self.files_at(turn, after).await?),
+                let left = match after {
+                    Some(after) => Some((self.files_at(turn, &after).await?, after.skipped)),
                     None => None,
                 };
-                Some((files, left, before.skipped))
+                Some((files, before.skipped, left))
             }
         };
-        let sandbox = self.sandbox(None).await?;
-        let taken = checkpoint::take(&sandbox, &self.store, &self.known).await?;
+        let (sandbox, taken) = self.take_now().await?;
         let number = self.scribe.conversation.last_checkpoint() + 1;
         let now = taken
             .save(&self.store, self.teller.session(), number)
             .await?;
-        let restored = match target {
-            Some((files, left, skipped)) => {
-                checkpoint::restore(&sandbox, &self.store, &files, left.as_deref(), &skipped)
-                    .await?
+        let restored = match &record {
+            Some((files, skipped, left)) => {
+                let target = Target {
+                    before: files,
+                    skipped,
+                    after: left.as_ref().map(|(files, skipped)| (&files[..], skipped)),
+                    now: Some(&taken),
+                };
+                checkpoint::restore(&sandbox, &self.store, target).await?
             }
             None => Restored::default(),
         };
@@ -104,6 +111,22 @@ impl Session {
                 left: restored.left,
             })
             .await
+    }
+
+    /// All files as they are now, in a sandbox that stands: nobody may have looked at it for long.
+    async fn take_now(&mut self) -> Result<(Arc<Sandbox>, Taken), AgentError> {
+        let sandbox = self.sandbox(None).await?;
+        match checkpoint::take(&sandbox, &self.store, &self.known).await {
+            Err(AgentError::Sandbox(error)) if error.is_final() => {
+                drop(sandbox);
+                let reason = self.cell.replace(&error).await;
+                warn!(%reason, "sandbox replaced");
+                let sandbox = self.sandbox(Some(reason)).await?;
+                let taken = checkpoint::take(&sandbox, &self.store, &self.known).await?;
+                Ok((sandbox, taken))
+            }
+            taken => Ok((sandbox, taken?)),
+        }
     }
 
     async fn files_at(

@@ -169,11 +169,25 @@ fn usage_hint(error: &clap::Error) -> String {
     {
         return format!("one of {valid}");
     }
-    // A command without `--` before it, or none at all.
     let about = error.get(ContextKind::InvalidArg).map(joined);
     let usage = error.render().to_string();
-    if about.is_some_and(|word| !word.starts_with('-')) && usage.contains("Usage: hotcell exec") {
-        return "write the command after `--`, such as `hotcell exec -- ls`".to_owned();
+    if about.is_some_and(|word| !word.starts_with('-')) {
+        // A command without `--` before it, or none at all; a task of many words.
+        for (command, hint) in [
+            (
+                "exec",
+                "write the command after `--`, such as `hotcell exec -- ls`",
+            ),
+            (
+                "run",
+                "put the task between quotes, such as `hotcell run \"Fix the tests\"`",
+            ),
+            ("resume", "say more with `--prompt`, between quotes"),
+        ] {
+            if usage.contains(&format!("Usage: hotcell {command} ")) {
+                return hint.to_owned();
+            }
+        }
     }
     "`hotcell --help` and `hotcell help COMMAND` say what can be asked for".to_owned()
 }

@@ -68,8 +68,14 @@ pub(crate) fn parse_open_files(text: &str) -> Result<u64, String> {
 pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(count @ 1..=1_000_000_000_000) => Ok(count),
-        _ => Err("this is a whole number from 1 on".into()),
+        _ => Err("it must be a whole number from 1 on".into()),
     }
+}
+
+/// A whole number; 0 is no limit.
+pub(crate) fn parse_limit(text: &str) -> Result<u64, String> {
+    let number = text.parse();
+    number.map_err(|_| "it must be a whole number, and 0 is all".into())
 }
 
 /// US dollars: `0.50`, `$2`.

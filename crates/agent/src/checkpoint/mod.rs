@@ -4,6 +4,7 @@
 //! the workspace can lead outside. Contents are read only of files that changed since the last
 //! checkpoint, as their stamps tell; each content is stored once.
 
+mod choice;
 mod restore;
 
 use std::collections::{BTreeMap, HashMap};
@@ -21,6 +22,7 @@ use store::{FileRecord, Hash, RecordedKind, Stamp, Store, StoreError};
 use tokio::task::JoinHandle;
 use tracing::warn;
 
+pub(crate) use self::choice::Target;
 pub(crate) use self::restore::{Restored, restore};
 use crate::error::AgentError;
 
@@ -186,7 +188,14 @@ pub(crate) async fn take(
     let mut to_read = Vec::new();
     for entry in found {
         let kind = match (entry.kind, &entry.target) {
-            (FileKind::Folder, _) => RecordedKind::Folder,
+            (FileKind::Folder, _) => {
+                // The commands of a turn may unlock it, and then it must not look like theirs.
+                if entry.mode & 0o500 != 0o500 {
+                    let why = "what is in it cannot be looked at".to_owned();
+                    taken.skipped.insert(entry.path.to_string(), why);
+                }
+                RecordedKind::Folder
+            }
             (FileKind::Symlink, Some(target)) => RecordedKind::Symlink {
                 target: target.0.clone(),
             },

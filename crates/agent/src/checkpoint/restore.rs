@@ -1,9 +1,10 @@
 //! Makes a workspace what it was at a checkpoint, through the guest.
 //!
 //! Where it is known what a turn left behind, only what the turn changed is put back; what
-//! somebody else has changed since is left as it is.
+//! somebody else has changed since is left as it is, and so is what cannot be put back. Never
+//! writes through a link.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -12,6 +13,7 @@ use sandbox::{Sandbox, SandboxError};
 use store::{FileRecord, RecordedKind, Store};
 use tracing::warn;
 
+use super::choice::{Choice, Chooser, Target, folders_above};
 use super::{MOST_FILES, THE_REST, path, stamp};
 use crate::error::AgentError;
 
@@ -20,169 +22,241 @@ use crate::error::AgentError;
 pub(crate) struct Restored {
     pub(crate) written: u64,
     pub(crate) removed: u64,
-    /// Paths that somebody else has changed since.
+    /// Paths that are the turn's and were not restored.
     pub(crate) left: Vec<String>,
 }
 
-/// What to do with one path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Choice {
-    Restore,
-    /// Not the turn's.
-    Pass,
-    /// The turn's, and somebody else's since.
-    Leave,
-}
-
-/// Makes the workspace what `before` says, as far as `after` says that it was changed; all of it
-/// if there is no `after`. `skipped` are the files that are not on record, and stay as they are.
+/// Restores what is the turn's.
 pub(crate) async fn restore(
     sandbox: &Sandbox,
     store: &Store,
-    before: &[FileRecord],
-    after: Option<&[FileRecord]>,
-    skipped: &BTreeMap<String, String>,
+    target: Target<'_>,
 ) -> Result<Restored, AgentError> {
-    let (found, is_cut) = sandbox.survey("", MOST_FILES).await?.collect().await?;
-    let mut restored = Restored::default();
-    let wanted = by_path(before);
-    let after = after.map(by_path);
-    let choose = |path: &[u8], present: Option<&Surveyed>| match &after {
-        Some(after) => choice(wanted.get(path).copied(), after.get(path).copied(), present),
-        None => Choice::Restore,
+    let mut restoration = Restoration {
+        sandbox,
+        store,
+        chooser: Chooser::new(target),
+        is_partial: target.skipped.contains_key(THE_REST),
+        order: Vec::new(),
+        choices: HashMap::new(),
+        present: HashMap::new(),
+        locked: Vec::new(),
+        restored: Restored::default(),
     };
-    let mut present = HashMap::new();
-    // What stands deepest comes last in a survey, and is removed first.
-    for entry in found.into_iter().rev() {
-        let is_unknown = is_cut
-            || skipped.contains_key(THE_REST)
-            || skipped.contains_key(&entry.path.to_string());
-        let is_folder = entry.kind == FileKind::Folder;
-        let choice = choose(&entry.path.0, Some(&entry));
-        match wanted.get(entry.path.0.as_slice()) {
-            Some(file) if is_folder == (file.kind == RecordedKind::Folder) => {}
-            None if is_unknown => continue,
-            _ if choice != Choice::Restore => {}
-            // A folder may still hold what is kept.
-            _ => match sandbox.remove(path(&entry.path.0), false).await {
-                Ok(()) => {
-                    restored.removed += u64::from(!is_folder);
-                    continue;
-                }
-                Err(SandboxError::Refused(_)) => {}
-                Err(error) => return Err(error.into()),
-            },
-        }
-        if choice == Choice::Leave {
-            restored.left.push(entry.path.to_string());
-        }
-        present.insert(entry.path.0.clone(), entry);
+    // All is decided before the first change.
+    restoration.look(target.before).await?;
+    if restoration.unlock().await? {
+        restoration.look(target.before).await?;
     }
-    for file in before {
-        let present = present.get(&file.path);
-        match choose(&file.path, present) {
-            Choice::Restore => {
-                restored.written += u64::from(put_back(sandbox, store, file, present).await?);
-            }
-            Choice::Leave if present.is_none() => {
-                restored.left.push(path(&file.path).display().to_string());
-            }
-            Choice::Leave | Choice::Pass => {}
-        }
-    }
+    restoration.remove().await?;
+    restoration.put_back(target.before).await?;
+    let mut restored = restoration.restored;
     restored.left.sort();
     Ok(restored)
 }
 
-fn by_path(files: &[FileRecord]) -> HashMap<&[u8], &FileRecord> {
-    files
-        .iter()
-        .map(|file| (file.path.as_slice(), file))
-        .collect()
+struct Restoration<'a> {
+    sandbox: &'a Sandbox,
+    store: &'a Store,
+    chooser: Chooser<'a>,
+    /// Not all files were looked at, then or now: what is not on record may have been there.
+    is_partial: bool,
+    /// What stands deepest comes last.
+    order: Vec<Vec<u8>>,
+    choices: HashMap<Vec<u8>, Choice>,
+    /// What is there.
+    present: HashMap<Vec<u8>, Surveyed>,
+    /// Folders that were unlocked, with the mode that they had.
+    locked: Vec<(Vec<u8>, u32)>,
+    restored: Restored,
 }
 
-/// Whether a path is the turn's to restore.
-fn choice(
-    before: Option<&FileRecord>,
-    after: Option<&FileRecord>,
-    present: Option<&Surveyed>,
-) -> Choice {
-    let is_same = match (before, after) {
-        (Some(before), Some(after)) => before.kind == after.kind && before.mode == after.mode,
-        (before, after) => before.is_none() && after.is_none(),
-    };
-    if is_same {
-        return Choice::Pass;
-    }
-    match (after, present) {
-        (None, None) => Choice::Restore,
-        (Some(after), Some(present)) if is_as_left(after, present) => Choice::Restore,
-        _ => Choice::Leave,
-    }
-}
-
-/// Whether nobody has touched a file since.
-fn is_as_left(after: &FileRecord, present: &Surveyed) -> bool {
-    match &after.kind {
-        RecordedKind::File { .. } => {
-            present.kind == FileKind::File && stamp(present) == after.stamp
+impl Restoration<'_> {
+    /// Surveys the workspace, and decides on what was not seen before.
+    async fn look(&mut self, before: &[FileRecord]) -> Result<(), AgentError> {
+        let survey = self.sandbox.survey("", MOST_FILES).await?;
+        let (found, is_cut) = survey.collect().await?;
+        self.is_partial |= is_cut;
+        self.order = found.iter().map(|entry| entry.path.0.clone()).collect();
+        let present = found.into_iter().map(|entry| (entry.path.0.clone(), entry));
+        self.present = present.collect();
+        let wanted = before.iter().map(|file| &file.path);
+        for path in self.order.iter().chain(wanted) {
+            if !self.choices.contains_key(path) {
+                let choice = self.chooser.choose(path, self.present.get(path));
+                self.choices.insert(path.clone(), choice);
+            }
         }
-        RecordedKind::Folder => present.kind == FileKind::Folder,
-        RecordedKind::Symlink { target } => present
-            .target
-            .as_ref()
-            .is_some_and(|found| found.0 == *target),
+        Ok(())
+    }
+
+    fn leave(&mut self, name: &[u8]) {
+        let shown = path(name).display().to_string();
+        self.restored.left.push(shown);
+    }
+
+    /// Lets us into locked folders in which something is to be done, from the top down. Those that
+    /// are not the turn's are locked again at the end. Says whether there were any.
+    async fn unlock(&mut self) -> Result<bool, AgentError> {
+        let to_restore = self
+            .choices
+            .iter()
+            .filter(|(_, choice)| **choice == Choice::Restore);
+        let parent = |path: &[u8]| path.iter().rposition(|byte| *byte == b'/');
+        let parents: HashSet<&[u8]> = to_restore
+            .filter_map(|(path, _)| Some(&path[..parent(path)?]))
+            .collect();
+        let mut is_any = false;
+        for name in &self.order {
+            let choice = self.choices.get(name);
+            let is_restored = choice == Some(&Choice::Restore);
+            if let Some(entry) = self.present.get(name)
+                && entry.kind == FileKind::Folder
+                && entry.mode & 0o700 != 0o700
+                && (is_restored || parents.contains(name.as_slice()))
+            {
+                let mode = entry.mode & 0o777;
+                is_any |= allowed(self.sandbox.set_mode(path(name), mode | 0o700).await)?;
+                if !is_restored {
+                    self.locked.push((name.clone(), mode));
+                }
+            }
+        }
+        Ok(is_any)
+    }
+
+    /// Removes what the turn made, and what stands in the way of what was there.
+    async fn remove(&mut self) -> Result<(), AgentError> {
+        for name in std::mem::take(&mut self.order).iter().rev() {
+            let is_folder = self
+                .present
+                .get(name)
+                .is_some_and(|entry| entry.kind == FileKind::Folder);
+            let is_in_the_way = match self.chooser.wanted(name) {
+                Some(file) => is_folder != (file.kind == RecordedKind::Folder),
+                None => !self.is_partial,
+            };
+            let is_left = match self.choices.get(name) {
+                Some(Choice::Leave) => true,
+                Some(Choice::Restore) if is_in_the_way => {
+                    if allowed(self.sandbox.remove(path(name), false).await)? {
+                        self.restored.removed += u64::from(!is_folder);
+                        self.present.remove(name);
+                        continue;
+                    }
+                    // That a folder stays which holds what is kept goes without saying.
+                    !is_folder || !self.holds_any(name)
+                }
+                _ => false,
+            };
+            if is_left {
+                self.leave(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn holds_any(&self, folder: &[u8]) -> bool {
+        let is_inside = |path: &Vec<u8>| {
+            path.strip_prefix(folder)
+                .is_some_and(|rest| rest.starts_with(b"/"))
+        };
+        self.present.keys().any(is_inside)
+    }
+
+    async fn put_back(&mut self, files: &[FileRecord]) -> Result<(), AgentError> {
+        let mut folders = Vec::new();
+        for file in files {
+            let is_there = self.present.contains_key(&file.path);
+            match self.choices.get(&file.path) {
+                Some(Choice::Leave) if !is_there => self.leave(&file.path),
+                Some(Choice::Restore) => match self.put_one_back(file).await? {
+                    true if file.kind == RecordedKind::Folder => {
+                        folders.push((file.path.clone(), file.mode & 0o777));
+                    }
+                    true => {}
+                    false => self.leave(&file.path),
+                },
+                _ => {}
+            }
+        }
+        // At the end, because some let nobody write into them.
+        for (name, mode) in folders.into_iter().chain(self.locked.drain(..)).rev() {
+            let present = self.present.get(&name);
+            if present.is_none_or(|entry| entry.mode & 0o777 != mode) {
+                allowed(self.sandbox.set_mode(path(&name), mode).await)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one file what it was, but for a folder's mode. Says whether that could be done.
+    async fn put_one_back(&mut self, file: &FileRecord) -> Result<bool, AgentError> {
+        if self.is_behind_another(&file.path) {
+            return Ok(false);
+        }
+        let path = path(&file.path);
+        let present = self.present.get(&file.path);
+        match &file.kind {
+            RecordedKind::Folder if present.is_some() => Ok(true),
+            RecordedKind::Folder => allowed(self.sandbox.make_folder(path).await),
+            RecordedKind::Symlink { target } => {
+                let target_now = present.and_then(|entry| entry.target.as_ref());
+                if target_now.is_some_and(|found| found.0 == *target) {
+                    return Ok(true);
+                }
+                let made = self.sandbox.make_link(path, OsStr::from_bytes(target));
+                let is_made = allowed(made.await)?;
+                self.restored.written += u64::from(is_made);
+                Ok(is_made)
+            }
+            RecordedKind::File { content, .. } => {
+                let is_as_it_was = |entry: &Surveyed| {
+                    stamp(entry) == file.stamp || self.chooser.is_like(file, entry)
+                };
+                if present.is_some_and(is_as_it_was) {
+                    return Ok(true);
+                }
+                let Some(content) = self.store.content(content).await? else {
+                    warn!(path = %path.display(), "the content of a file is gone");
+                    return Ok(false);
+                };
+                // A link would be written through.
+                if present.is_some_and(|entry| entry.kind != FileKind::File)
+                    && !allowed(self.sandbox.remove(path, false).await)?
+                {
+                    return Ok(false);
+                }
+                let mode = Some(file.mode & 0o777);
+                let written = self
+                    .sandbox
+                    .write_file_with(path, content, WriteMode::Replace, mode);
+                let is_written = allowed(written.await)?;
+                self.restored.written += u64::from(is_written);
+                Ok(is_written)
+            }
+        }
+    }
+
+    /// Whether a folder on the way has become something else, and stays so: a link there would
+    /// lead to files that are not the turn's.
+    fn is_behind_another(&self, path: &[u8]) -> bool {
+        folders_above(path).any(|folder| {
+            self.present
+                .get(folder)
+                .is_some_and(|entry| entry.kind != FileKind::Folder)
+        })
     }
 }
 
-/// Makes one file what it was. Says whether anything had to be written.
-async fn put_back(
-    sandbox: &Sandbox,
-    store: &Store,
-    file: &FileRecord,
-    present: Option<&Surveyed>,
-) -> Result<bool, AgentError> {
-    let path = path(&file.path);
-    let mode = file.mode & 0o777;
-    let is_same_mode = present.is_some_and(|entry| entry.mode & 0o777 == mode);
-    match &file.kind {
-        RecordedKind::Folder => {
-            if present.is_none() {
-                sandbox.make_folder(path).await?;
-            }
-            if !is_same_mode {
-                sandbox.set_mode(path, mode).await?;
-            }
+/// Whether the guest did it. What it refuses is left; what else goes wrong ends the restoration.
+fn allowed(outcome: Result<(), SandboxError>) -> Result<bool, AgentError> {
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(SandboxError::Refused(refusal)) => {
+            warn!(%refusal, "cannot restore");
             Ok(false)
         }
-        RecordedKind::Symlink { target } => {
-            let is_same = present.is_some_and(|entry| {
-                entry
-                    .target
-                    .as_ref()
-                    .is_some_and(|found| found.0 == *target)
-            });
-            if !is_same {
-                sandbox.make_link(path, OsStr::from_bytes(target)).await?;
-            }
-            Ok(!is_same)
-        }
-        RecordedKind::File { content, .. } => {
-            if present.is_some_and(|entry| stamp(entry) == file.stamp) {
-                return Ok(false);
-            }
-            let Some(content) = store.content(content).await? else {
-                warn!(path = %path.display(), "the content of a file is gone");
-                return Ok(false);
-            };
-            // A link would be written through.
-            if present.is_some_and(|entry| entry.kind != FileKind::File) {
-                sandbox.remove(path, false).await?;
-            }
-            sandbox
-                .write_file_with(path, content, WriteMode::Replace, Some(mode))
-                .await?;
-            Ok(true)
-        }
+        Err(error) => Err(error.into()),
     }
 }

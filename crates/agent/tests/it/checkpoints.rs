@@ -1,1 +1,135 @@
-//! checkpoints
+//! When a checkpoint is made, and what it has.
+
+use llm::script::ScriptedReply;
+use protocol::{Command, EventKind, Moment, Outcome};
+use serde_json::json;
+use testkit::ModelServer;
+
+use crate::harness::{Agent, Wire, World, bash, done, within};
+
+fn made(agent: &Agent) -> Vec<(u32, Moment, u32)> {
+    agent
+        .kinds()
+        .filter_map(|kind| match kind {
+            EventKind::CheckpointMade {
+                turn,
+                moment,
+                checkpoint,
+            } => Some((*turn, *moment, checkpoint.number)),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn one_is_made_before_the_first_change_of_a_turn_and_one_after_the_last() {
+    within(async {
+        let server = ModelServer::start([
+            ScriptedReply::call("list_files", json!({})),
+            bash("echo one > file"),
+            bash("echo two > file"),
+            done(),
+            bash("echo three > file"),
+            done(),
+        ]);
+        let world = World::new().await;
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        agent.prompt("Work.").await;
+        agent.prompt("More.").await;
+        let after = |kind: &EventKind| matches!(kind, EventKind::CheckpointMade { turn: 2, moment: Moment::After, .. });
+        agent.until(after).await;
+        let expect = [
+            (1, Moment::Before, 1),
+            (1, Moment::After, 2),
+            (2, Moment::Before, 3),
+            (2, Moment::After, 4),
+        ];
+        assert_eq!(made(&agent), expect);
+        // The reply that wants the change comes first, then the checkpoint, then the change.
+        let kinds: Vec<&EventKind> = agent.kinds().collect();
+        let place = |is_it: fn(&EventKind) -> bool| kinds.iter().position(|kind| is_it(kind));
+        let checkpoint = place(|kind| matches!(kind, EventKind::CheckpointMade { .. }));
+        let change = place(
+            |kind| matches!(kind, EventKind::ToolStarted { name, .. } if name == "bash"),
+        );
+        assert!(checkpoint < change, "{checkpoint:?} {change:?}");
+        agent.end().await;
+    });
+}
+
+#[test]
+fn a_turn_that_only_looks_makes_none() {
+    within(async {
+        let server = ModelServer::start([
+            ScriptedReply::call("list_files", json!({})),
+            ScriptedReply::call("read_file", json!({"path": "file"})),
+            ScriptedReply::call("search_files", json!({"pattern": "x"})),
+            ScriptedReply::call("no_such_tool", json!({})),
+            done(),
+        ]);
+        let world = World::new().await;
+        world.write("file", "x");
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("Look.").await, Outcome::Done);
+        assert!(made(&agent).is_empty());
+        let events = agent.end().await;
+        let is_checkpoint = |kind: &EventKind| matches!(kind, EventKind::CheckpointMade { .. });
+        assert!(!events.iter().any(|event| is_checkpoint(&event.kind)));
+    });
+}
+
+#[test]
+fn a_file_that_is_too_large_is_named_and_left() {
+    within(async {
+        let server = ModelServer::start([
+            bash("echo new > small; truncate -s 17M made; truncate -s 1M large"),
+            done(),
+        ]);
+        let world = World::new().await;
+        world.write("small", "old");
+        let large = std::fs::File::create(world.path("large")).unwrap();
+        large.set_len(17 << 20).unwrap();
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("Work.").await, Outcome::Done);
+        let checkpoint = agent.kinds().find_map(|kind| match kind {
+            EventKind::CheckpointMade { checkpoint, .. } => Some(checkpoint.clone()),
+            _ => None,
+        });
+        let checkpoint = checkpoint.unwrap();
+        assert_eq!(checkpoint.files, 1);
+        let skipped: Vec<_> = checkpoint.skipped.keys().collect();
+        assert_eq!(skipped, ["large"]);
+        let EventKind::Undone { left, .. } = agent.undo().await else {
+            panic!("it can be undone");
+        };
+        assert_eq!(world.read("small"), "old");
+        assert_eq!(std::fs::metadata(world.path("large")).unwrap().len(), 1 << 20);
+        // What the turn made is too large to be told from what others may have made of it.
+        assert_eq!(left, ["made"]);
+        assert!(world.path("made").exists());
+        agent.end().await;
+    });
+}
+
+#[test]
+fn a_continued_turn_is_undone_to_where_it_began() {
+    within(async {
+        let server = ModelServer::start([
+            bash("echo one > file"),
+            ScriptedReply::error(400, "invalid_request_error", "no"),
+            bash("echo two > other"),
+            done(),
+        ]);
+        let world = World::new().await;
+        world.write("file", "zero\n");
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        let outcome = agent.prompt("Work.").await;
+        assert!(matches!(outcome, Outcome::Provider { .. }));
+        agent.send(Command::Continue).await;
+        assert_eq!(agent.ended().await, Outcome::Done);
+        assert!(matches!(agent.undo().await, EventKind::Undone { .. }));
+        assert_eq!(world.read("file"), "zero\n");
+        assert!(!world.path("other").exists());
+        agent.end().await;
+    });
+}

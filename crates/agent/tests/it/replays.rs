@@ -1,1 +1,140 @@
-//! replays
+//! The recorded calls of a session run again, elsewhere, and what differs is told.
+
+use agent::Replayed;
+use llm::script::ScriptedReply;
+use protocol::Outcome;
+use sandbox::SandboxSpec;
+use serde_json::json;
+use testkit::ModelServer;
+use tools::ToolSet;
+
+use crate::harness::{Wire, World, bash, calls, done, within};
+use crate::stubs;
+use crate::tree::tree;
+
+async fn replay(world: &World, tools: &ToolSet) -> Vec<Replayed> {
+    let events = world.events().await;
+    let folder = tempfile::tempdir().unwrap();
+    let spec = SandboxSpec::new(folder.path());
+    let mut heard = Vec::new();
+    let report = |replayed| heard.push(replayed);
+    agent::replay(&world.store, &world.session, &events, tools, spec, report)
+        .await
+        .unwrap();
+    heard
+}
+
+fn differing(replayed: &[Replayed]) -> Vec<&str> {
+    let differs = |one: &&Replayed| one.difference.is_some();
+    let differing = replayed.iter().filter(differs);
+    differing.map(|one| one.summary.as_str()).collect()
+}
+
+#[test]
+fn what_is_the_same_again_is_told_as_the_same() {
+    within(async {
+        let server = ModelServer::start([
+            calls(&[
+                ("list_files", json!({})),
+                ("read_file", json!({"path": "file"})),
+                ("bash", json!({"command": "cat file; echo two >> file; cd folder"})),
+                ("bash", json!({"command": "pwd; exit 3"})),
+            ]),
+            ScriptedReply::call("write_file", json!({"path": "new", "content": "x"})),
+            ScriptedReply::call(
+                "edit_file",
+                json!({"path": "file", "edits": [{"old": "two", "new": "three"}]}),
+            ),
+            bash("seq 1 50000"),
+            ScriptedReply::call("read_file", json!({"path": "output:1", "offset": 30000, "limit": 2})),
+            bash("seq 1 60000"),
+            ScriptedReply::call("no_such_tool", json!({})),
+            done(),
+            bash("cat /workspace/file"),
+            done(),
+        ]);
+        let world = World::new().await;
+        world.write("file", "one\n");
+        world.write("folder/inside", "x");
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("Work.").await, Outcome::Done);
+        assert_eq!(agent.prompt("More.").await, Outcome::Done);
+        agent.end().await;
+        let (before, events) = (tree(&world.workspace()), world.events().await);
+        let tools = ToolSet::standard();
+        // And again: a replay leaves nothing behind that the next one would see.
+        for _ in 0..2 {
+            let replayed = replay(&world, &tools).await;
+            assert_eq!(replayed.len(), 11);
+            assert_eq!(differing(&replayed), [""; 0], "{replayed:#?}");
+            assert_eq!((replayed[0].turn, replayed[10].turn), (1, 2));
+        }
+        assert_eq!(tree(&world.workspace()), before, "the workspace is not touched");
+        assert_eq!(world.events().await, events, "nor is the session");
+        let kept = world.store.output(&world.session, "output:3").await.unwrap();
+        assert_eq!(kept, None, "nor are the outputs that it keeps");
+    });
+}
+
+#[test]
+fn what_depends_on_time_and_chance_differs() {
+    within(async {
+        let server = ModelServer::start([
+            bash("echo same"),
+            bash("date +%s%N"),
+            bash("head -c 16 /dev/urandom | od -An -tx1 | tee random"),
+            bash("echo the same again"),
+            bash("cat random"),
+            done(),
+        ]);
+        let world = World::new().await;
+        let mut agent = world.start(Wire::OpenAi.client(&server)).await;
+        assert_eq!(agent.prompt("Work.").await, Outcome::Done);
+        agent.end().await;
+        let replayed = replay(&world, &ToolSet::standard()).await;
+        let expect = [
+            "$ date +%s%N",
+            "$ head -c 16 /dev/urandom | od -An -tx1 | tee random",
+            "$ cat random",
+        ];
+        assert_eq!(differing(&replayed), expect);
+        let difference = replayed[1].difference.as_ref().unwrap();
+        assert!(difference.recorded.ends_with("exit code: 0"));
+        assert_ne!(difference.recorded, difference.replayed);
+    });
+}
+
+#[test]
+fn pictures_are_compared_too() {
+    within(async {
+        let server = ModelServer::start([
+            ScriptedReply::call("look", json!({"name": "it"})),
+            done(),
+        ]);
+        let world = World::new().await;
+        let (look, _log) = stubs::picture("look");
+        let tools = ToolSet::new(vec![look]);
+        let change = |setup: &mut agent::Setup| setup.tools = tools.clone();
+        let mut agent = world.start_with(Wire::Anthropic.client(&server), change).await;
+        assert_eq!(agent.prompt("Look.").await, Outcome::Done);
+        agent.end().await;
+        server.finish();
+        let replayed = replay(&world, &tools).await;
+        assert_eq!(replayed.len(), 1);
+        assert_eq!(replayed[0].difference, None);
+    });
+}
+
+#[test]
+fn calls_that_never_ended_are_not_run() {
+    within(async {
+        let server = ModelServer::start([bash("echo begun; sleep 1000")]);
+        let world = World::new().await;
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        agent.send(protocol::Command::prompt("Work.")).await;
+        let begun = |kind: &protocol::EventKind| matches!(kind, protocol::EventKind::ToolStarted { .. });
+        agent.until(begun).await;
+        agent.kill().await;
+        assert!(replay(&world, &ToolSet::standard()).await.is_empty());
+    });
+}

@@ -86,11 +86,12 @@ fn advice_that_is_a_trap_shows_nothing() {
             std::fs::remove_file(&link).unwrap();
         }
 
-        // Inside, this is the sandbox's own list of users, which has only one of them.
+        // Inside, this is the sandbox's own list of users, which knows none of the host's.
         std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
         let (system, _) = told(&world, |_| {}).await;
         let users = std::fs::read_to_string("/etc/passwd").unwrap();
-        for line in users.lines().filter(|line| !line.starts_with("root:")) {
+        let is_common = |line: &&str| line.starts_with("root:") || line.starts_with("nobody:");
+        for line in users.lines().filter(|line| !is_common(line)) {
             assert!(!system.contains(line), "{line}");
         }
         std::fs::remove_file(&link).unwrap();

@@ -1,1 +1,281 @@
-//! undo
+//! Taking a turn back: its files and its words, and nothing else.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use protocol::{EventKind, Outcome};
+use testkit::ModelServer;
+
+use crate::harness::{Agent, Wire, World, assert_says, bash, done, within};
+use crate::tree::{chmod, tree};
+
+/// What an undo left as it was. It must not be refused.
+async fn undo(agent: &mut Agent) -> Vec<String> {
+    match agent.undo().await {
+        EventKind::Undone { left, .. } => left,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A workspace with something of each kind.
+async fn furnished() -> World {
+    let world = World::new().await;
+    world.write("file", "first\n");
+    world.write("script", "#!/bin/sh\n");
+    chmod(&world.path("script"), 0o755);
+    world.write("folder/inside", "inside\n");
+    world.write("folder/deep/deeper", "deeper\n");
+    world.write("locked/inside", "locked in\n");
+    chmod(&world.path("locked"), 0o500);
+    fs::create_dir(world.path("empty")).unwrap();
+    chmod(&world.path("empty"), 0o750);
+    symlink("file", world.path("link")).unwrap();
+    symlink("nowhere", world.path("dangling")).unwrap();
+    symlink("folder", world.path("shortcut")).unwrap();
+    world
+}
+
+#[test]
+fn whatever_a_turn_did_is_taken_back() {
+    within(async {
+        let world = furnished().await;
+        let before = tree(&world.workspace());
+        let changes = [
+            "echo more >> file",
+            "rm file",
+            "chmod 600 script",
+            "chmod 711 folder; chmod 700 empty",
+            "rm -r folder",
+            "rmdir empty",
+            "rm link dangling; ln -s script link",
+            "rm link; cp file link",
+            "echo through > link",
+            "rm file; ln -s script file",
+            "rm -r folder; echo now a file > folder",
+            "rm -r folder; ln -s empty folder",
+            "rm file; mkdir file; echo x > file/x",
+            "rm link; mkdir -p link/a/b; touch link/a/b/c",
+            "rm shortcut; mkdir shortcut; touch shortcut/x",
+            "mkdir -p new/a/b; touch new/a/b/c; chmod 500 new/a/b",
+            "mkdir new; touch new/x; chmod 000 new",
+            "chmod 000 folder",
+            "echo more >> folder/inside; rm -r folder/deep; chmod 000 folder",
+            "mv folder moved; mv file folder",
+            "chmod 700 locked; rm locked/inside",
+            "chmod 700 locked; echo x > locked/inside; chmod 500 locked",
+            "touch -- $'odd\\nname' $'not \\xff text' '-rf' ' '",
+            "ln file hard; echo both >> hard",
+            "mkfifo pipe; ln -s pipe to-pipe",
+            "find . -mindepth 1 -maxdepth 1 ! -name locked -exec rm -r {} +",
+        ];
+        let script = changes.iter().flat_map(|change| [bash(change), done()]);
+        let server = ModelServer::start(script.collect::<Vec<_>>());
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        for change in changes {
+            assert_eq!(agent.prompt(change).await, Outcome::Done);
+            let (result, is_error) = agent.results().pop().unwrap();
+            assert!(!is_error, "{change}: {result}");
+            let left = undo(&mut agent).await;
+            if change.starts_with("mkfifo") {
+                // Neither file, folder nor link: not on record, so not removed either.
+                assert_eq!(left, ["pipe"], "{change}");
+                fs::remove_file(world.path("pipe")).unwrap();
+            } else if change.ends_with("chmod 000 new") {
+                // Nobody could see what the turn left inside.
+                assert_eq!(left, ["new/x"], "{change}");
+                fs::remove_dir_all(world.path("new")).unwrap();
+            } else {
+                assert!(left.is_empty(), "{change}: {left:?}");
+            }
+            assert_eq!(tree(&world.workspace()), before, "{change}");
+        }
+        agent.end().await;
+        let requests = server.finish();
+        let last = requests[requests.len() - 2].json();
+        let messages = last["messages"].as_array().unwrap();
+        assert_eq!(messages.len(), 1, "the words are taken back too: {messages:?}");
+        chmod(&world.path("locked"), 0o700);
+    });
+}
+
+#[test]
+fn one_turn_after_the_other_also_after_a_resume() {
+    within(async {
+        for is_resumed in [false, true] {
+            let world = World::new().await;
+            world.write("file", "zero\n");
+            let mut trees = vec![tree(&world.workspace())];
+            let turns = [
+                "echo one > file; mkdir folder; echo x > folder/x",
+                "echo two > file; rm -r folder; echo now a file > folder",
+                "true",
+                "echo three >> file; rm folder; mkdir folder",
+            ];
+            let script = turns.iter().flat_map(|turn| [bash(turn), done()]);
+            let server = ModelServer::start(script.collect::<Vec<_>>());
+            let mut agent = world.start(Wire::OpenAi.client(&server)).await;
+            for turn in turns {
+                assert_eq!(agent.prompt(turn).await, Outcome::Done);
+                trees.push(tree(&world.workspace()));
+            }
+            for turn in (0..turns.len()).rev() {
+                if is_resumed {
+                    agent.end().await;
+                    agent = world.start(Wire::OpenAi.client(&server)).await;
+                }
+                let left = undo(&mut agent).await;
+                assert!(left.is_empty(), "{turn}: {left:?}");
+                assert_eq!(tree(&world.workspace()), trees[turn], "{turn}");
+            }
+            let refused = agent.undo().await;
+            assert!(matches!(refused, EventKind::CommandRefused { .. }));
+            agent.end().await;
+            server.finish();
+        }
+    });
+}
+
+#[test]
+fn what_a_person_changed_since_is_kept_and_named() {
+    within(async {
+        let turn = "echo turn > both; echo turn > mine; echo turn > made; rm gone; \
+                    mkdir folder; echo turn > folder/made";
+        let server = ModelServer::start([bash(turn), done()]);
+        let world = World::new().await;
+        for name in ["both", "mine", "gone", "untouched", "theirs"] {
+            world.write(name, "old\n");
+        }
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("Work.").await, Outcome::Done);
+        let after = |kind: &EventKind| matches!(kind, EventKind::CheckpointMade { moment: protocol::Moment::After, .. });
+        agent.until(after).await;
+        world.write("both", "person\n");
+        world.write("theirs", "person\n");
+        world.write("gone", "person\n");
+        world.write("folder/theirs", "person\n");
+        world.write("new", "person\n");
+        fs::remove_file(world.path("made")).unwrap();
+        let left = undo(&mut agent).await;
+        assert_eq!(left, ["both", "gone"]);
+        assert_eq!(world.read("both"), "person\n");
+        assert_eq!(world.read("mine"), "old\n");
+        assert_eq!(world.read("gone"), "person\n");
+        assert_eq!(world.read("theirs"), "person\n");
+        assert_eq!(world.read("new"), "person\n");
+        assert_eq!(world.read("folder/theirs"), "person\n");
+        assert!(!world.path("folder/made").exists());
+        assert!(!world.path("made").exists());
+        assert_eq!(world.read("untouched"), "old\n");
+        agent.end().await;
+    });
+}
+
+/// The workspace may be full of links that lead out, and folders may become links meanwhile.
+#[test]
+fn nothing_outside_the_workspace_is_touched() {
+    within(async {
+        let turn = "rm folder/gone; echo turn > folder/changed; echo turn > folder/made; \
+                    rm aside/gone; echo x > out/x || true";
+        let server = ModelServer::start([bash(turn), done(), done()]);
+        let world = World::new().await;
+        for name in ["folder/gone", "folder/changed", "aside/gone", "other/keep"] {
+            world.write(name, "old\n");
+        }
+        let outside = world.outside("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("changed"), "host\n").unwrap();
+        fs::write(outside.join("made"), "host\n").unwrap();
+        symlink(&outside, world.path("out")).unwrap();
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("Work.").await, Outcome::Done);
+        let after = |kind: &EventKind| matches!(kind, EventKind::CheckpointMade { moment: protocol::Moment::After, .. });
+        agent.until(after).await;
+        fs::remove_dir_all(world.path("folder")).unwrap();
+        symlink(&outside, world.path("folder")).unwrap();
+        fs::remove_dir_all(world.path("aside")).unwrap();
+        symlink("other", world.path("aside")).unwrap();
+        let before = tree(&outside);
+        let left = undo(&mut agent).await;
+        assert_eq!(tree(&outside), before);
+        assert!(!world.path("other/gone").exists(), "not through a link inside either");
+        let expect = ["aside/gone", "folder/changed", "folder/gone"];
+        for path in expect {
+            assert!(left.contains(&path.to_owned()), "{path}: {left:?}");
+        }
+        assert_eq!(fs::read_link(world.path("folder")).unwrap(), outside);
+        assert_eq!(agent.prompt("Go on.").await, Outcome::Done);
+        agent.end().await;
+    });
+}
+
+/// What could not be seen before the turn may have been there, so it is not the turn's to lose.
+#[test]
+fn files_in_a_folder_that_was_locked_are_named_and_never_removed() {
+    within(async {
+        let server = ModelServer::start([bash("chmod 700 secret"), done()]);
+        let world = World::new().await;
+        world.write("secret/inside", "precious\n");
+        chmod(&world.path("secret"), 0o000);
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("Work.").await, Outcome::Done);
+        let skipped = agent.kinds().find_map(|kind| match kind {
+            EventKind::CheckpointMade { checkpoint, .. } => Some(checkpoint.skipped.clone()),
+            _ => None,
+        });
+        let skipped = skipped.unwrap();
+        assert_eq!(skipped.keys().collect::<Vec<_>>(), ["secret"]);
+        assert!(undo(&mut agent).await.is_empty());
+        agent.end().await;
+        chmod(&world.path("secret"), 0o700);
+        assert_eq!(world.read("secret/inside"), "precious\n");
+    });
+}
+
+#[test]
+fn a_checkpoint_that_made_room_is_refused_and_nothing_changed() {
+    within(async {
+        let server = ModelServer::start([bash("echo new > file"), done(), done()]);
+        let world = World::new().await;
+        world.write("file", "old\n");
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("Work.").await, Outcome::Done);
+        let after = |kind: &EventKind| matches!(kind, EventKind::CheckpointMade { moment: protocol::Moment::After, .. });
+        agent.until(after).await;
+        // Another session's checkpoint, for which there is room only without all others.
+        let other = crate::harness::new_session();
+        world.store.save_checkpoint(&other, 1, &[], 0).await.unwrap();
+        let before = tree(&world.workspace());
+        match agent.undo().await {
+            EventKind::CommandRefused { reason } => assert_says(&reason, "is gone"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(tree(&world.workspace()), before);
+        assert_eq!(agent.prompt("Go on.").await, Outcome::Done);
+        let count = server.requests().last().unwrap().json()["messages"]
+            .as_array()
+            .unwrap()
+            .len();
+        assert_eq!(count, 5, "the words are still there");
+        agent.end().await;
+        server.finish();
+    });
+}
+
+#[test]
+fn a_turn_without_changes_loses_only_its_words() {
+    within(async {
+        let server = ModelServer::start([done(), done(), done()]);
+        let world = World::new().await;
+        world.write("file", "old\n");
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("First words.").await, Outcome::Done);
+        assert_eq!(agent.prompt("Second words.").await, Outcome::Done);
+        world.write("file", "person\n");
+        assert!(undo(&mut agent).await.is_empty());
+        assert_eq!(world.read("file"), "person\n");
+        assert_eq!(agent.prompt("Third words.").await, Outcome::Done);
+        agent.end().await;
+        let body = String::from_utf8(server.finish()[2].body.to_vec()).unwrap();
+        assert!(body.contains("First words.") && !body.contains("Second words."));
+    });
+}

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 use super::SandboxFlags;
-use crate::values::{parse_cost, parse_count, parse_duration};
+use crate::values::{parse_cost, parse_count, parse_duration, parse_limit};
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -61,11 +62,11 @@ pub(crate) struct Agent {
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelFlags {
     /// `claude-…`, or `openai/NAME` for a server that speaks chat completions.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) model: Option<String>,
 
     /// Where the provider is, such as `http://127.0.0.1:11434`.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) base_url: Option<String>,
 
     /// Most tokens of one reply.
@@ -170,7 +171,7 @@ pub(crate) struct SessionsList {
     pub(crate) store: StoreFlags,
 
     /// How many; 0 is all.
-    #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 20)]
+    #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 20, value_parser = parse_limit)]
     pub(crate) limit: u64,
 
     /// Only those of this workspace.

@@ -27,7 +27,7 @@ pub(crate) async fn drive(setup: Setup, command: Command, view: View) -> Result<
     let (commands, commands_receiver) = mpsc::channel(8);
     let (events, events_receiver) = mpsc::channel(EVENTS);
     let (done, mut is_done) = oneshot::channel();
-    let renderer = std::thread::spawn(move || render::show(view, events_receiver, done));
+    let mut renderer = tokio::task::spawn_blocking(|| render::show(view, events_receiver, done));
     let listen = |kind| {
         signal(kind).map_err(|error| {
             Complaint::new(TASK_FAILED, format!("cannot listen to signals: {error}"))
@@ -42,9 +42,13 @@ pub(crate) async fn drive(setup: Setup, command: Command, view: View) -> Result<
     let mut commands = Some(commands);
     let mut was_stopped = false;
     let mut agent = std::pin::pin!(agent::run(setup, commands_receiver, events));
-    let ended = loop {
+    let mut ended = None;
+    // What happened is shown to its end, also if it is an error that ended it. Whoever reads may
+    // be slow, or stuck: signals count until then.
+    let shown = loop {
         tokio::select! {
-            ended = &mut agent => break ended,
+            outcome = &mut agent, if ended.is_none() => ended = Some(outcome),
+            shown = &mut renderer, if ended.is_some() => break shown,
             done = &mut is_done, if commands.is_some() => {
                 let commands = commands.take();
                 if let (Err(_), Some(commands)) = (done, commands) {
@@ -57,9 +61,7 @@ pub(crate) async fn drive(setup: Setup, command: Command, view: View) -> Result<
             _ = hangup.recv() => stop(commands.as_ref(), &mut was_stopped),
         }
     };
-    // What happened is shown to its end, also if it is an error that ends it.
-    let shown = renderer.join();
-    ended?;
+    ended.transpose()?;
     match shown {
         Ok(Ok(ending)) => conclude(ending, hint),
         Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(BROKEN_PIPE),
@@ -67,7 +69,7 @@ pub(crate) async fn drive(setup: Setup, command: Command, view: View) -> Result<
             TASK_FAILED,
             format!("cannot write: {error}"),
         )),
-        Err(panic) => std::panic::resume_unwind(panic),
+        Err(lost) => Err(Complaint::from_error(TASK_FAILED, &lost)),
     }
 }
 

@@ -69,8 +69,10 @@ pub(crate) fn begin(
     command: Command,
     banner: Option<&str>,
 ) -> Result<u8, Complaint> {
+    // Before anything is made.
+    let workspace = workspace(&agent.sandbox, settings)?;
+    let data = data_folder(&agent.store, Some(&workspace))?;
     let spec = sandbox_spec(&agent.sandbox, settings)?;
-    let data = data_folder(&agent.store, Some(&spec.workspace))?;
     let mut view = view(agent.json);
     if let (View::Text(view), Some(banner)) = (&mut view, banner) {
         let _ = view.announce(banner);
@@ -131,9 +133,9 @@ pub(crate) struct Found {
 impl Found {
     /// A sandbox for it, on the workspace that a flag names or on its own.
     pub(crate) fn spec(&self, store: &StoreFlags) -> Result<SandboxSpec, Complaint> {
-        let spec = sandbox_spec(&self.flags, &self.settings)?;
-        data_folder(store, Some(&spec.workspace))?;
-        Ok(spec)
+        let workspace = workspace(&self.flags, &self.settings)?;
+        data_folder(store, Some(&workspace))?;
+        sandbox_spec(&self.flags, &self.settings)
     }
 }
 

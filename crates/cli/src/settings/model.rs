@@ -72,7 +72,8 @@ fn anthropic(settings: &Settings, name: &str, max_tokens: u32) -> Result<Anthrop
     let thinking = small(settings, "thinking")?;
     if thinking.is_some_and(|budget| budget < 1024 || budget >= max_tokens) {
         let text = format!("`thinking` must be from 1024 to below `max_tokens` ({max_tokens})");
-        return Err(Complaint::usage(text).hint("raise `--max-tokens`".to_owned()));
+        return Err(Complaint::usage(text)
+            .hint("choose another `--thinking`, or raise `--max-tokens`".to_owned()));
     }
     let base_url = base_url(settings, "anthropic.base_url")?;
     let config = AnthropicConfig {
@@ -108,6 +109,7 @@ fn proxy(settings: &Settings, base_url: &str) -> Option<SecretString> {
 fn scripted(file: &str) -> Result<Scripted, Complaint> {
     let complain = |why: &dyn std::fmt::Display| {
         Complaint::usage(format!("cannot read the script `{file}`: {why}"))
+            .hint("`scripted/FILE` names a file of scripted replies".to_owned())
     };
     let text = fs::read_to_string(file).map_err(|error| complain(&error))?;
     let script = Script::parse(&text).map_err(|error| complain(&error))?;
@@ -120,11 +122,13 @@ fn base_url(settings: &Settings, own: &str) -> Result<String, Complaint> {
         return Err(Complaint::usage("an `openai/…` model needs an address")
             .hint("say where its server is: `--base-url http://127.0.0.1:11434`".to_owned()));
     };
-    match value.starts_with("http://") || value.starts_with("https://") {
-        true => Ok(value.clone()),
-        false => {
+    let mut ways = ["https://", "http://"].iter();
+    match ways.find_map(|way| value.strip_prefix(way)) {
+        Some(host) if !host.is_empty() => Ok(value.clone()),
+        _ => {
             let text = format!("the provider's address from {source} is `{value}`");
-            Err(Complaint::usage(text).hint("it begins with `https://` or `http://`".to_owned()))
+            Err(Complaint::usage(text)
+                .hint("write it as `https://HOST` or `http://HOST:PORT`".to_owned()))
         }
     }
 }

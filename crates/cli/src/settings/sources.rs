@@ -56,7 +56,11 @@ pub(super) fn read_dotenv(
         .map_err(unreadable)?
         .collect::<Result<_, _>>()
         .map_err(unreadable)?;
-    match pairs.get("SAFEDIR").map(PathBuf::from).is_some_and(is_inside) {
+    match pairs
+        .get("SAFEDIR")
+        .map(PathBuf::from)
+        .is_some_and(is_inside)
+    {
         true => not_read(),
         false => Ok(pairs),
     }

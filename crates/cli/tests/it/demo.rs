@@ -23,7 +23,10 @@ fn it_works_with_an_empty_environment() {
     );
     assert!(said.contains("  │ Hello, World!\n"), "{said}");
     assert!(said.contains("Network is unreachable"), "{said}");
-    assert!(stdout(&output).starts_with("Done: `hello.py` prints"), "{output:?}");
+    assert!(
+        stdout(&output).starts_with("Done: `hello.py` prints"),
+        "{output:?}"
+    );
     let file = fs::read_to_string(place.here("workspace/hello.py")).unwrap();
     assert!(file.contains("print(\"Hello, World!\")"), "{file}");
     // It leaves a session like any other, marked as a script's.

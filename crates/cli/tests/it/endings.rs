@@ -17,14 +17,20 @@ fn check(replies: impl Into<Replies>, flags: &[&str], code: i32, last_words: &st
     let said = stderr(&output);
     let last = said.lines().last().unwrap();
     assert!(last.contains(last_words), "no `{last_words}` in:\n{said}");
-    assert_eq!(scene.sessions()[0]["outcome"], outcome);
+    assert_eq!(scene.latest()["outcome"], outcome);
 }
 
 #[test]
 fn a_task_that_failed_is_1() {
     let mut refused = say("I will not do that.");
     refused.stop = Some("refusal".into());
-    check(refused, &[], 1, "hotcell: failed: the model refused", "failed");
+    check(
+        refused,
+        &[],
+        1,
+        "hotcell: failed: the model refused",
+        "failed",
+    );
 
     let circles = Replies::decide(|_| bash("cat same"));
     let words = "failed: the model called `bash` 8 times";
@@ -47,7 +53,10 @@ fn a_sandbox_that_cannot_start_is_1() {
     assert_code(&output, 1);
     assert_eq!(stdout(&output), "");
     let said = stderr(&output);
-    assert!(said.contains("hotcell: cannot put up the native walls: "), "{said}");
+    assert!(
+        said.contains("hotcell: cannot put up the native walls: "),
+        "{said}"
+    );
     assert_eq!(scene.server.request_count(), 0);
     // What there was of the session is told to its end.
     let output = scene.run(&[&flags[..3], &["--json", "Do it"]].concat());
@@ -75,7 +84,10 @@ fn costly() -> ScriptedReply {
 fn a_budget_that_is_used_up_is_3() {
     let replies = || Replies::decide(|_| costly());
     for (flags, words) in [
-        (["--max-turns", "2"], "the budget is used up: 2 requests were made"),
+        (
+            ["--max-turns", "2"],
+            "the budget is used up: 2 requests were made",
+        ),
         (
             ["--max-tokens-total", "3000"],
             "the budget is used up: 4000 of 3000 tokens are used",
@@ -90,7 +102,13 @@ fn a_budget_that_is_used_up_is_3() {
     }
     // Time ends what is under way.
     let words = "the budget is used up: 1s are over";
-    check([bash("sleep 1000")], &["--max-time", "1s"], 3, words, "budget");
+    check(
+        [bash("sleep 1000")],
+        &["--max-time", "1s"],
+        3,
+        words,
+        "budget",
+    );
 }
 
 #[test]
@@ -102,7 +120,10 @@ fn the_file_sets_budgets_too_and_they_are_shown() {
     let output = scene.run(&task);
     assert_code(&output, 3);
     let said = stderr(&output);
-    assert!(said.contains("1 request of 1 · 2.0k tokens · $0.0180 of $5.00"), "{said}");
+    assert!(
+        said.contains("1 request of 1 · 2.0k tokens · $0.0180 of $5.00"),
+        "{said}"
+    );
     // A flag wins.
     let output = scene.run(&[&task[..3], &["--max-turns", "2", "Do it"]].concat());
     assert_code(&output, 3);
@@ -120,7 +141,13 @@ fn a_provider_that_fails_is_4() {
     let overloaded = Replies::decide(move |_| {
         Answer::reply(error(529, "overloaded_error")).with_header("retry-after-ms", "1")
     });
-    check(overloaded, &[], 4, "[request req_0006]; tried 6 times", "provider");
+    check(
+        overloaded,
+        &[],
+        4,
+        "[request req_0006]; tried 6 times",
+        "provider",
+    );
     let words = "the provider asks to wait 3600 s";
     let patient = Answer::reply(error(429, "rate_limit_error")).with_header("retry-after", "3600");
     check(patient, &[], 4, words, "provider");
@@ -134,7 +161,10 @@ fn an_error_that_passes_is_told_of_and_no_end() {
     let output = scene.run(&["run", "Do it"]);
     assert_code(&output, 0);
     assert_eq!(stdout(&output), "after all\n");
-    assert!(stderr(&output).contains("trying again in 0.0 s"), "{output:?}");
+    assert!(
+        stderr(&output).contains("trying again in 0.0 s"),
+        "{output:?}"
+    );
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn in_the_middle_of_words() {
         assert_eq!(end["outcome"]["kind"], "interrupted");
         assert_code(&finish(child), 130);
         scene.server.wait_hung_up(1);
-        assert_eq!(scene.sessions()[0]["outcome"], "interrupted");
+        assert_eq!(scene.latest()["outcome"], "interrupted");
         // The words that came are kept, and the session goes on from them.
         assert_eq!(scene.done(&["resume"]), "five\n");
         let last = scene.server.requests().last().unwrap().json();
@@ -44,7 +44,10 @@ fn before_the_first_word() {
     let output = finish(child);
     assert_code(&output, 130);
     assert_eq!(output.stdout, b"");
-    assert!(stderr(&output).ends_with("hotcell: interrupted\n"), "{output:?}");
+    assert!(
+        stderr(&output).ends_with("hotcell: interrupted\n"),
+        "{output:?}"
+    );
     assert_eq!(scene.done(&["resume"]), "one\n");
 }
 
@@ -52,7 +55,8 @@ fn before_the_first_word() {
 fn in_the_middle_of_a_command() {
     let marker = format!("1003.{}", std::process::id());
     let mut both = write("done", "before\n");
-    both.calls.extend(bash(&format!("echo begun; sleep {marker}")).calls);
+    both.calls
+        .extend(bash(&format!("echo begun; sleep {marker}")).calls);
     let scene = Scene::new([both, say("so be it")]);
     let (child, mut next) = listen(&mut scene.hotcell(["run", "--json", "Sleep"]));
     let output = until(&mut next, "tool_output");
@@ -87,6 +91,41 @@ fn the_second_time_at_once() {
 }
 
 #[test]
+fn the_second_time_even_if_nobody_reads_on() {
+    let gate = Gate::new();
+    // More than a pipe takes.
+    let long = say(&"word ".repeat(20_000));
+    let held = Answer::reply(long).hold(usize::MAX, &gate);
+    let scene = Scene::new([held, say("so be it").into()]);
+    let mut child = start(&mut scene.hotcell(["run", "--json", "Talk"]));
+    let stuck = child.stdout.take();
+    gate.wait_reached();
+    send(&child, Signal::SIGINT);
+    send(&child, Signal::SIGTERM);
+    assert_code(&finish(child), 130);
+    drop(stuck);
+    assert_eq!(scene.done(&["resume"]), "so be it\n");
+}
+
+/// The session is over, but not what there is to read of it.
+#[test]
+fn signals_count_while_the_last_words_wait_for_a_reader() {
+    let scene = Scene::new([say(&"word".repeat(50_000))]);
+    let mut child = start(&mut scene.hotcell(["run", "Talk"]));
+    let stuck = child.stdout.take();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("1 request") {
+        line.clear();
+        assert_ne!(said.read_line(&mut line).unwrap(), 0);
+    }
+    send(&child, Signal::SIGINT);
+    send(&child, Signal::SIGTERM);
+    assert_code(&finish(child), 130);
+    drop(stuck);
+}
+
+#[test]
 fn a_reader_that_goes_away_ends_the_session() {
     let marker = format!("1005.{}", std::process::id());
     let command = format!("echo begun; sleep {marker}");
@@ -101,7 +140,10 @@ fn a_reader_that_goes_away_ends_the_session() {
     drop(reader);
     let output = finish(child);
     // As a shell tells of it; whoever has the default for the signal dies of it all the same.
-    let code = output.status.code().or(output.status.signal().map(|signal| 128 + signal));
+    let code = output
+        .status
+        .code()
+        .or(output.status.signal().map(|signal| 128 + signal));
     assert_eq!(code, Some(141), "{output:?}");
     assert_eq!(output.stderr, b"");
     eventually("the command is gone", || processes_with(&marker).is_empty());
@@ -127,14 +169,25 @@ fn an_answer_that_nobody_reads() {
 #[test]
 fn a_full_disk_for_the_answer_is_an_error() {
     let scene = Scene::new([say("the answer")]);
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
     let mut command = scene.hotcell(["run", "Answer"]);
     command.stdout(Stdio::from(full)).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
     assert_code(&finish(child), 1);
-    assert!(said.contains("hotcell: cannot write: No space left"), "{said}");
+    assert!(
+        said.contains("hotcell: cannot write: No space left"),
+        "{said}"
+    );
 }
 
 #[test]

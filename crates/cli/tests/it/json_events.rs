@@ -17,14 +17,19 @@ pub(crate) fn check(events: &[Value], first: u64) {
             panic!("{error}: {event}");
         }
     }
-    let numbers: Vec<u64> = events.iter().filter_map(|event| event["seq"].as_u64()).collect();
+    let numbers: Vec<u64> = events
+        .iter()
+        .filter_map(|event| event["seq"].as_u64())
+        .collect();
     let expected: Vec<u64> = (first..).take(numbers.len()).collect();
     assert_eq!(numbers, expected);
 }
 
 fn kinds(events: &[Value]) -> Vec<&str> {
     let lasting = events.iter().filter(|event| event["seq"].is_u64());
-    lasting.map(|event| event["type"].as_str().unwrap()).collect()
+    lasting
+        .map(|event| event["type"].as_str().unwrap())
+        .collect()
 }
 
 #[test]
@@ -68,7 +73,10 @@ fn every_line_is_an_event() {
         "tool_output",
         "spent",
     ] {
-        assert!(events.iter().any(|event| event["type"] == kind), "no {kind}");
+        assert!(
+            events.iter().any(|event| event["type"] == kind),
+            "no {kind}"
+        );
     }
     // The numbers go on where they ended.
     let output = scene.run(&["resume", "--json", "--prompt", "And now?"]);
@@ -79,7 +87,10 @@ fn every_line_is_an_event() {
     let exported: Value = serde_json::from_str(&exported).unwrap();
     let stored = exported["events"].as_array().unwrap();
     check(stored, 1);
-    let told: Vec<&Value> = events.iter().filter(|event| event["seq"].is_u64()).collect();
+    let told: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["seq"].is_u64())
+        .collect();
     assert_eq!(stored.iter().take(told.len()).collect::<Vec<_>>(), told);
     // Undo tells of itself in the same way.
     let output = scene.run(&["undo", "--json"]);

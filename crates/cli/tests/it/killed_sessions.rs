@@ -15,39 +15,39 @@ fn steps(marker: &str) -> Replies {
     let marker = marker.to_owned();
     Replies::decide(move |request| {
         let done = done(request);
-        if !done.contains("one") {
+        let is_done = |what: &str| done.iter().any(|result| result.contains(what));
+        if !is_done("`one`") {
             let mut both = write("one", "1\n");
             both.text = Some("Two files.".into());
             both.calls.extend(write("two", "2\n").calls);
             return both;
         }
-        if !done.contains("three") {
-            // A process that would outlive its session if anything did.
-            return bash(&format!("sleep {marker} & cat one two > three; echo three is made"));
+        if !is_done("`two`") {
+            return write("two", "2\n");
         }
-        if !done.contains("four") {
+        if !is_done("three is made") {
+            // A process that would outlive its session if anything did.
+            return bash(&format!(
+                "sleep {marker} & cat one two > three; echo three is made"
+            ));
+        }
+        if !is_done("`four`") {
             return write("four", "4\n");
         }
         say("All four are there.")
     })
 }
 
-/// What the results of a request say is done.
-fn done(request: &Recorded) -> HashSet<&'static str> {
+/// The results of a request that are no errors.
+fn done(request: &Recorded) -> Vec<String> {
     let body = request.json();
-    let messages = body["messages"].as_array().unwrap();
-    let mut done = HashSet::new();
-    for message in messages {
-        for block in message["content"].as_array().into_iter().flatten() {
-            if block["type"] != "tool_result" || block["is_error"] == true {
-                continue;
-            }
-            let text = block["content"].to_string();
-            let found = ["one", "three", "four"];
-            done.extend(found.iter().filter(|name| text.contains(**name)));
-        }
-    }
-    done
+    let messages = body["messages"].as_array().unwrap().iter();
+    let blocks = messages.filter_map(|message| message["content"].as_array());
+    blocks
+        .flatten()
+        .filter(|block| block["type"] == "tool_result" && block["is_error"] != true)
+        .map(|block| block["content"].to_string())
+        .collect()
 }
 
 #[test]
@@ -96,7 +96,10 @@ fn kill_after(count: usize, marker: &str) {
     // Everything that was told is stored.
     let seq = told.iter().filter_map(|event| event["seq"].as_u64()).max();
     let session = scene.sessions().remove(0);
-    assert!(session["events"].as_u64() >= seq, "after {count}: {session}");
+    assert!(
+        session["events"].as_u64() >= seq,
+        "after {count}: {session}"
+    );
     let is_over = session["outcome"] == "done";
     let output = run(&mut scene.hotcell(["resume", "--json"]));
     match is_over {
@@ -117,11 +120,20 @@ fn kill_after(count: usize, marker: &str) {
             session["events"].as_u64().unwrap() + 1,
         );
     }
-    for (name, content) in [("one", "1\n"), ("two", "2\n"), ("three", "1\n2\n"), ("four", "4\n")] {
+    for (name, content) in [
+        ("one", "1\n"),
+        ("two", "2\n"),
+        ("three", "1\n2\n"),
+        ("four", "4\n"),
+    ] {
         assert_eq!(scene.read(name), content, "after {count}");
     }
-    assert_eq!(scene.sessions()[0]["outcome"], "done", "after {count}");
+    assert_eq!(scene.latest()["outcome"], "done", "after {count}");
     eventually("no process is left", || processes_with(marker).is_empty());
+    // The turn is one, from before the kill to its end, also to be taken back.
+    assert_code(&scene.run(&["undo"]), 0);
+    let left = std::fs::read_dir(scene.file("")).unwrap().count();
+    assert_eq!(left, 0, "after {count}");
     // A call that was cut off got a result, once; the server would have told of anything else.
     let requests = scene.server.requests();
     assert!(requests.iter().all(|request| results(request).len() <= 2));

@@ -21,11 +21,18 @@ fn help_for(arguments: &[&str]) -> String {
 #[test]
 fn help() {
     assert_snapshot!(help_for(&[]), @r"
-        A coding agent's workshop: every command it runs is sealed in a sandbox
+        A coding agent whose every command is sealed in a sandbox
 
         Usage: hotcell <COMMAND>
 
         Commands:
+          run          Gives a task to the agent and waits for its end
+          resume       Goes on with a session: with a new prompt, or where it was cut short
+          demo         Shows the whole path with no key: a scripted model, a real sandbox, real tools
+          sessions     Lists, shows, searches, exports and deletes sessions
+          undo         Takes back the last turn of a session, files and conversation together
+          replay       Runs the recorded tool calls of a session again and tells where results differ
+          config       Prints the settings in force and where each came from
           exec         Runs one command in a fresh sandbox
           doctor       Says what protects a sandbox on this machine, proved by starting one
           audit        Works on audit logs
@@ -161,6 +168,243 @@ fn help() {
     assert_eq!(said(&["help", "exec"]), said(&["exec", "--help"]));
 }
 
+/// Without the flags of sandboxes, which `exec` has shown.
+fn own_help_for(arguments: &[&str]) -> String {
+    let page = help_for(arguments);
+    let parts: Vec<&str> = page.split("\n\n").collect();
+    let exec = help_for(&["exec"]);
+    let is_own = |part: &&&str| !part.trim_start().starts_with("--") || !exec.contains(part.trim());
+    parts
+        .iter()
+        .filter(is_own)
+        .copied()
+        .collect::<Vec<_>>()
+        .join("\n\n")
+}
+
+#[test]
+fn help_for_agents() {
+    assert_snapshot!(own_help_for(&["run"]), @r"
+        Gives a task to the agent and waits for its end.
+
+        Progress goes to standard error, the answer to standard output. The exit code is 0 when the model is
+        done, 1 when the task failed, 2 for wrong input, 3 when a budget is used up, 4 when the provider
+        failed, 130 when it was interrupted.
+
+        Usage: hotcell run [OPTIONS] <PROMPT>
+
+        Options:
+          -h, --help
+                  Print help (see a summary with '-h')
+
+        Model:
+              --model <NAME>
+                  `claude-…`, or `openai/NAME` for a server that speaks chat completions
+
+              --base-url <URL>
+                  Where the provider is, such as `http://127.0.0.1:11434`
+
+              --max-tokens <NUMBER>
+                  Most tokens of one reply
+
+              --thinking <NUMBER>
+                  Tokens that the model may think before it speaks; at least 1024
+
+        Budget:
+              --max-cost <DOLLARS>
+                  US dollars, such as `0.50`
+
+              --max-tokens-total <NUMBER>
+                  Input and output tokens of all requests together
+
+              --max-turns <NUMBER>
+                  Requests to the model
+
+              --max-time <TIME>
+                  Wall time, for instance `90s`, `10m`
+
+              --json
+                  Prints one event a line, as JSON, on standard output
+
+              --data <FOLDER>
+                  Where sessions are kept [default: `hotcell` in the user's data folder]
+
+                  [env: HOTCELL_DATA=]
+
+              --config <FILE>
+                  The settings file [default: `hotcell/config.toml` in the user's config folder]
+
+                  [env: HOTCELL_CONFIG=]
+
+                  [possible values: auto, native, none]
+
+                  [env: HOTCELL_AUDIT=]
+
+          <PROMPT>
+                  The task; `-` reads it from standard input
+    ");
+    assert_snapshot!(own_help_for(&["resume"]), @r"
+        Goes on with a session: with a new prompt, or where it was cut short
+
+        Usage: hotcell resume [OPTIONS] [SESSION]
+
+        Options:
+          -h, --help  Print help
+
+        Model:
+              --model <NAME>         `claude-…`, or `openai/NAME` for a server that speaks chat completions
+              --base-url <URL>       Where the provider is, such as `http://127.0.0.1:11434`
+              --max-tokens <NUMBER>  Most tokens of one reply
+              --thinking <NUMBER>    Tokens that the model may think before it speaks; at least 1024
+
+        Budget:
+              --max-cost <DOLLARS>         US dollars, such as `0.50`
+              --max-tokens-total <NUMBER>  Input and output tokens of all requests together
+              --max-turns <NUMBER>         Requests to the model
+              --max-time <TIME>            Wall time, for instance `90s`, `10m`
+              --json                       Prints one event a line, as JSON, on standard output
+              --data <FOLDER>              Where sessions are kept [default: `hotcell` in the user's data
+                                           folder] [env: HOTCELL_DATA=]
+              --config <FILE>              The settings file [default: `hotcell/config.toml` in the user's
+                                           config folder] [env: HOTCELL_CONFIG=]
+              --workspace <FOLDER>         The one host folder inside, at `/workspace` [default: SAFEDIR, or
+                                           `./workspace`]
+              --rootfs <FOLDER>            A folder with a root file system, instead of the host's own
+                                           programs
+              --backend <WALLS>            The walls: `auto` takes the strongest that works here; `none`
+                                           means no protection [possible values: auto, native, none]
+              --memory <SIZE>              Memory, for instance `512M`, `2G`
+              --cpus <NUMBER>              Processors, for instance `1`, `0.5`
+              --pids <NUMBER>              Processes and threads
+              --disk <SIZE>                How much the workspace may grow
+              --open-files <NUMBER>        Open files of one process
+              --max-output <SIZE>          How much one command may print
+              --strict-limits              Refuses to start when nothing on this machine enforces one of the
+                                           limits in full
+              --allow-net <HOST>           Opens a host: `example.com`, `*.example.com`, `host:port`. May be
+                                           given many times
+              --audit <FILE>               Where to record every command, file write and connection
+                                           [default: `audit.jsonl` in the user's state folder] [env:
+                                           HOTCELL_AUDIT=]
+              --no-audit                   Records nothing
+          -p, --prompt <PROMPT>            What to say next; `-` reads it from standard input. Without it, a
+                                           turn that was cut short goes on
+              --fork                       Leaves the session as it is and goes on in a copy
+          [SESSION]                        The session's name or how it begins [default: the last one in
+                                           this workspace]
+    ");
+    assert_snapshot!(help_for(&["sessions"]), @r"
+        Lists, shows, searches, exports and deletes sessions
+
+        Usage: hotcell sessions [OPTIONS]
+               hotcell sessions <COMMAND>
+
+        Commands:
+          list    Lists sessions, the newest first
+          show    Prints a session for people to read
+          search  Finds sessions by words in them
+          export  Writes a session to a JSON file named after its beginning, `YYYYMMDD-HHMMSS.json`
+          delete  Removes sessions with all that was kept for them
+          help    Print this message or the help of the given subcommand(s)
+
+        Options:
+              --data <FOLDER>       Where sessions are kept [default: `hotcell` in the user's data folder]
+                                    [env: HOTCELL_DATA=]
+              --config <FILE>       The settings file [default: `hotcell/config.toml` in the user's config
+                                    folder] [env: HOTCELL_CONFIG=]
+          -n, --limit <NUMBER>      How many; 0 is all [default: 20]
+              --workspace <FOLDER>  Only those of this workspace
+              --json                For programs
+          -h, --help                Print help
+    ");
+    assert_snapshot!(help_for(&["sessions", "export"]), @r"
+        Writes a session to a JSON file named after its beginning, `YYYYMMDD-HHMMSS.json`
+
+        Usage: hotcell sessions export [OPTIONS] <SESSION>
+
+        Arguments:
+          <SESSION>  The session's name, or how it begins
+
+        Options:
+              --data <FOLDER>  Where sessions are kept [default: `hotcell` in the user's data folder] [env:
+                               HOTCELL_DATA=]
+              --config <FILE>  The settings file [default: `hotcell/config.toml` in the user's config
+                               folder] [env: HOTCELL_CONFIG=]
+          -o, --output <PATH>  The file or folder to write to; `-` is standard output [default: .]
+              --force          Replaces a file that is there
+          -h, --help           Print help
+    ");
+    assert_snapshot!(own_help_for(&["undo"]), @r"
+        Takes back the last turn of a session, files and conversation together
+
+        Usage: hotcell undo [OPTIONS] [SESSION]
+
+        Arguments:
+          [SESSION]  The session's name or how it begins [default: the last one in this workspace]
+
+        Options:
+              --data <FOLDER>        Where sessions are kept [default: `hotcell` in the user's data folder]
+                                     [env: HOTCELL_DATA=]
+              --config <FILE>        The settings file [default: `hotcell/config.toml` in the user's config
+                                     folder] [env: HOTCELL_CONFIG=]
+              --workspace <FOLDER>   The one host folder inside, at `/workspace` [default: SAFEDIR, or
+                                     `./workspace`]
+              --rootfs <FOLDER>      A folder with a root file system, instead of the host's own programs
+              --backend <WALLS>      The walls: `auto` takes the strongest that works here; `none` means no
+                                     protection [possible values: auto, native, none]
+              --memory <SIZE>        Memory, for instance `512M`, `2G`
+              --cpus <NUMBER>        Processors, for instance `1`, `0.5`
+              --pids <NUMBER>        Processes and threads
+              --disk <SIZE>          How much the workspace may grow
+              --open-files <NUMBER>  Open files of one process
+              --max-output <SIZE>    How much one command may print
+              --strict-limits        Refuses to start when nothing on this machine enforces one of the
+                                     limits in full
+              --allow-net <HOST>     Opens a host: `example.com`, `*.example.com`, `host:port`. May be given
+                                     many times
+              --audit <FILE>         Where to record every command, file write and connection [default:
+                                     `audit.jsonl` in the user's state folder] [env: HOTCELL_AUDIT=]
+              --no-audit             Records nothing
+              --json                 Prints one event a line, as JSON, on standard output
+          -h, --help                 Print help
+    ");
+    assert_snapshot!(help_for(&["replay"]), @r"
+        Runs the recorded tool calls of a session again and tells where results differ
+
+        Usage: hotcell replay [OPTIONS] <SESSION>
+
+        Arguments:
+          <SESSION>  The session's name, or how it begins
+
+        Options:
+              --data <FOLDER>  Where sessions are kept [default: `hotcell` in the user's data folder] [env:
+                               HOTCELL_DATA=]
+              --config <FILE>  The settings file [default: `hotcell/config.toml` in the user's config
+                               folder] [env: HOTCELL_CONFIG=]
+              --json           For programs: one call a line
+          -h, --help           Print help
+    ");
+    assert_snapshot!(help_for(&["config"]), @r"
+        Prints the settings in force and where each came from
+
+        Usage: hotcell config [OPTIONS]
+
+        Options:
+          -h, --help  Print help
+
+        Model:
+              --model <NAME>         `claude-…`, or `openai/NAME` for a server that speaks chat completions
+              --base-url <URL>       Where the provider is, such as `http://127.0.0.1:11434`
+              --max-tokens <NUMBER>  Most tokens of one reply
+              --thinking <NUMBER>    Tokens that the model may think before it speaks; at least 1024
+              --data <FOLDER>        Where sessions are kept [default: `hotcell` in the user's data folder]
+                                     [env: HOTCELL_DATA=]
+              --config <FILE>        The settings file [default: `hotcell/config.toml` in the user's config
+                                     folder] [env: HOTCELL_CONFIG=]
+              --json                 For programs
+    ");
+}
+
 #[test]
 fn version() {
     assert_eq!(
@@ -169,15 +413,33 @@ fn version() {
     );
 }
 
+const COMMANDS: [&str; 9] = [
+    "run", "resume", "demo", "sessions", "undo", "replay", "config", "exec", "doctor",
+];
+
 #[test]
 fn completions_and_the_manual() {
     for shell in ["bash", "zsh", "fish"] {
         let script = said(&["completions", shell]);
-        for word in ["exec", "doctor", "workspace", "allow-net"] {
+        for word in COMMANDS
+            .iter()
+            .chain(&["workspace", "allow-net", "max-cost", "fork"])
+        {
             assert!(script.contains(word), "{shell} knows nothing of {word}");
         }
     }
     let page = said(&["man"]);
     assert!(page.contains(".TH hotcell 1"), "{page}");
-    assert!(page.contains("exec") && page.contains("doctor"), "{page}");
+    for command in COMMANDS {
+        let heading = format!(".SH HOTCELL {}\n", command.to_uppercase());
+        assert!(page.contains(&heading), "no {heading} in {page}");
+    }
+    for word in [
+        "max\\-cost",
+        "fork",
+        "export",
+        "130 when it was interrupted",
+    ] {
+        assert!(page.contains(word), "no {word} in {page}");
+    }
 }

@@ -72,11 +72,32 @@ fn what_is_no_task() {
     check(feed(&mut scene.hotcell(["run", "-"]), b""));
     check(feed(&mut scene.hotcell(["run", "-"]), b"\n"));
     check(feed(&mut scene.hotcell(["run", "-"]), b"not \xff text"));
-    check(feed(&mut scene.hotcell(["run", "-"]), &[b'a'; (16 << 20) + 1]));
+    check(feed(
+        &mut scene.hotcell(["run", "-"]),
+        &[b'a'; (16 << 20) + 1],
+    ));
     check(scene.run(&["run"]));
     let mut odd = scene.hotcell(["run"]);
-    check(crate::place::run(odd.arg(OsStr::from_bytes(b"not \xff text"))));
-    assert_snapshot!(all, @"");
+    check(crate::place::run(
+        odd.arg(OsStr::from_bytes(b"not \xff text")),
+    ));
+    assert_snapshot!(all, @r#"
+        hotcell: the prompt is empty
+        hint: say what is to be done, such as `hotcell run "Fix the tests"`
+        hotcell: the prompt is empty
+        hint: say what is to be done, such as `hotcell run "Fix the tests"`
+        hotcell: the prompt is empty
+        hint: say what is to be done, such as `hotcell run "Fix the tests"`
+        hotcell: the prompt is empty
+        hint: say what is to be done, such as `hotcell run "Fix the tests"`
+        hotcell: cannot read the prompt: it is not UTF-8 text
+        hotcell: cannot read the prompt: it is longer than 16 MiB
+        hint: put it into a file in the workspace, and name the file
+        hotcell: the following required arguments were not provided: <PROMPT>
+        hint: put the task between quotes, such as `hotcell run "Fix the tests"`
+        hotcell: invalid UTF-8 was detected in one or more arguments
+        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+    "#);
     assert_eq!(scene.server.request_count(), 0);
     // Nothing was begun, and no workspace made.
     assert_eq!(scene.sessions().len(), 0);

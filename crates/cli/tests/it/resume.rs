@@ -14,7 +14,10 @@ fn conversation(scene: &Scene) -> Vec<String> {
     let messages = request["messages"].as_array().unwrap();
     let text = |message: &Value| {
         let blocks = message["content"].as_array().unwrap();
-        let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+        let texts: Vec<&str> = blocks
+            .iter()
+            .filter_map(|block| block["text"].as_str())
+            .collect();
         format!("{}: {}", message["role"].as_str().unwrap(), texts.join("|"))
     };
     messages.iter().map(text).collect()
@@ -29,10 +32,16 @@ fn without_a_name_it_is_the_last_of_this_workspace() {
     scene.done(&["run", "--workspace", "one", "first"]);
     scene.done(&["run", "--workspace", "two", "second"]);
     scene.done(&["resume", "--workspace", "one", "--prompt", "go on"]);
-    assert_eq!(conversation(&scene), ["user: first", "assistant: a", "user: go on"]);
+    assert_eq!(
+        conversation(&scene),
+        ["user: first", "assistant: a", "user: go on"]
+    );
     let mut by_variable = scene.hotcell(["resume", "--prompt", "go on"]);
     assert_code(&run(by_variable.env("SAFEDIR", "two")), 0);
-    assert_eq!(conversation(&scene), ["user: second", "assistant: b", "user: go on"]);
+    assert_eq!(
+        conversation(&scene),
+        ["user: second", "assistant: b", "user: go on"]
+    );
     let output = scene.run(&["resume", "--prompt", "go on"]);
     assert_code(&output, 2);
     let said = "hotcell: there is no session in `./workspace`\n\
@@ -65,7 +74,10 @@ fn a_session_whose_workspace_is_gone() {
     fs::remove_dir_all(scene.file("")).unwrap();
     let output = scene.run(&["resume", &scene.session(), "--prompt", "go on"]);
     assert_code(&output, 2);
-    assert!(stderr(&output).contains("there is no such folder"), "{output:?}");
+    assert!(
+        stderr(&output).contains("there is no such folder"),
+        "{output:?}"
+    );
 }
 
 #[test]
@@ -90,8 +102,14 @@ fn a_copy_leaves_the_session_as_it_was() {
     let original = scene.session();
     let export = || scene.done(&["sessions", "export", &original, "-o", "-"]);
     let before = export();
-    assert_eq!(scene.done(&["resume", &original, "--fork", "-p", "another way"]), "b\n");
-    assert_eq!(conversation(&scene), ["user: first", "assistant: a", "user: another way"]);
+    assert_eq!(
+        scene.done(&["resume", &original, "--fork", "-p", "another way"]),
+        "b\n"
+    );
+    assert_eq!(
+        conversation(&scene),
+        ["user: first", "assistant: a", "user: another way"]
+    );
     assert_eq!(export(), before);
     let sessions = scene.sessions();
     assert_eq!(sessions.len(), 2);
@@ -103,7 +121,10 @@ fn a_copy_leaves_the_session_as_it_was() {
     assert_eq!(origin["session"], original.as_str());
     // Both go on, each with its own.
     scene.done(&["resume", &original, "-p", "as before"]);
-    assert_eq!(conversation(&scene), ["user: first", "assistant: a", "user: as before"]);
+    assert_eq!(
+        conversation(&scene),
+        ["user: first", "assistant: a", "user: as before"]
+    );
 }
 
 #[test]
@@ -129,8 +150,15 @@ fn two_at_once_on_one_session() {
         assert_eq!(stderr(&output), in_use, "{arguments:?}");
     }
     // To look at it is free, and so is a copy of what there is.
-    assert!(scene.done(&["sessions", "show", &session]).contains("first"));
-    assert_eq!(scene.done(&["resume", &session, "--fork", "-p", "me too"]), "in the copy\n");
+    assert!(
+        scene
+            .done(&["sessions", "show", &session])
+            .contains("first")
+    );
+    assert_eq!(
+        scene.done(&["resume", &session, "--fork", "-p", "me too"]),
+        "in the copy\n"
+    );
     gate.open();
     let output = finish(child);
     assert_code(&output, 0);
@@ -150,7 +178,8 @@ fn a_store_inside_the_workspace_is_refused() {
     ] {
         let output = scene.run(arguments);
         assert_code(&output, 2);
-        let said = format!("hotcell: the session store `{inside}` lies inside the workspace\n{hint}");
+        let said =
+            format!("hotcell: the session store `{inside}` lies inside the workspace\n{hint}");
         assert_eq!(stderr(&output), said);
     }
     assert!(!scene.file("data").exists());
@@ -165,13 +194,18 @@ fn a_store_inside_the_workspace_is_refused() {
             "{output:?}"
         );
     }
-    let output = run(scene.hotcell(["sessions", "--json"]).env("HOTCELL_DATA", "outside/data"));
+    let output = run(scene
+        .hotcell(["sessions", "--json"])
+        .env("HOTCELL_DATA", "outside/data"));
     let session: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let session = session["session"].as_str().unwrap();
     for command in ["resume", "undo"] {
         let flags = ["--data", "outside/data", "--workspace", "outside"];
         let output = scene.run(&[&[command, session], &flags[..]].concat());
         assert_code(&output, 2);
-        assert!(stderr(&output).contains("lies inside the workspace"), "{output:?}");
+        assert!(
+            stderr(&output).contains("lies inside the workspace"),
+            "{output:?}"
+        );
     }
 }

@@ -53,7 +53,10 @@ fn hello_world_over_the_messages_api() {
     assert_eq!(scene.read("hello.py"), HELLO);
     let requests = scene.server.requests();
     assert_eq!(requests.len(), 3);
-    assert_eq!(requests[0].json()["messages"][0]["content"][0]["text"], task);
+    assert_eq!(
+        requests[0].json()["messages"][0]["content"][0]["text"],
+        task
+    );
     let written = &results(&requests[1])[0];
     assert!(written.contains("hello.py"), "{written}");
     assert!(results(&requests[2])[0].contains("Hello, World!"));
@@ -64,7 +67,14 @@ fn hello_world_over_chat_completions() {
     let place = Place::new();
     let server = ModelServer::start(hello_world());
     let url = server.base_url();
-    let task = ["run", "--model", "openai/some-model", "--base-url", &url, "Greet"];
+    let task = [
+        "run",
+        "--model",
+        "openai/some-model",
+        "--base-url",
+        &url,
+        "Greet",
+    ];
     let output = run(place.hotcell(task).env("OPENAI_API_KEY", KEY));
     check_streams(
         &output,
@@ -210,7 +220,9 @@ fn a_filter_with_sample_data_and_tests() {
     let people = "name,age\nAda,36\nBob,17\n\"Eve, of old\",90\n";
     // Three calls in one reply: their results come back in one message.
     let mut files = write("filter.py", FILTER);
-    files.calls.extend(write("test_filter.py", FILTER_TEST).calls);
+    files
+        .calls
+        .extend(write("test_filter.py", FILTER_TEST).calls);
     files.calls.extend(write("data/people.csv", people).calls);
     let scene = Scene::new([
         files,
@@ -218,12 +230,18 @@ fn a_filter_with_sample_data_and_tests() {
         bash("python3 -m unittest -v 2>&1"),
         say("Two of three are adults."),
     ]);
-    let output = scene.run(&["run", "Filter a CSV file by age, with sample data and tests"]);
+    let output = scene.run(&[
+        "run",
+        "Filter a CSV file by age, with sample data and tests",
+    ]);
     check_streams(&output, "Two of three are adults.", &["data/people.csv"]);
     let requests = scene.server.requests();
     assert_eq!(results(&requests[1]).len(), 3);
     let tests = results(&requests[3]).join("");
-    assert!(tests.contains("Ran 2 tests") && tests.contains("OK"), "{tests}");
+    assert!(
+        tests.contains("Ran 2 tests") && tests.contains("OK"),
+        "{tests}"
+    );
     let adults = "name,age\nAda,36\n\"Eve, of old\",90\n";
     assert_eq!(scene.read("data/adults.csv"), adults);
 }

@@ -67,10 +67,17 @@ impl Scene {
         lines(&self.done(&["sessions", "--json", "-n", "0"]))
     }
 
-    /// The name of the newest session.
+    /// The session in which something happened last.
+    #[track_caller]
+    pub(crate) fn latest(&self) -> Value {
+        let changed = |session: &Value| session["changed"].as_str().unwrap().to_owned();
+        self.sessions().into_iter().max_by_key(changed).unwrap()
+    }
+
+    /// Its name.
     #[track_caller]
     pub(crate) fn session(&self) -> String {
-        self.sessions()[0]["session"].as_str().unwrap().to_owned()
+        self.latest()["session"].as_str().unwrap().to_owned()
     }
 
     /// What the latest request to the server had as results of calls, in their order.

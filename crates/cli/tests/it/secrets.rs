@@ -22,7 +22,9 @@ fn check_silent(output: &Output, key: &str) {
 fn check_files(place: &Place, key: &str, but: &[&str]) {
     for (path, content) in place.everything() {
         let content = content.unwrap_or_default();
-        let is_found = content.windows(key.len()).any(|bytes| bytes == key.as_bytes());
+        let is_found = content
+            .windows(key.len())
+            .any(|bytes| bytes == key.as_bytes());
         let may = but.iter().any(|name| path.ends_with(name));
         assert!(!is_found || may, "the key is in {}", path.display());
     }
@@ -33,9 +35,9 @@ fn it_is_found_nowhere_after_a_session() {
     // Everything that a command could look at, with the key itself left out of the command.
     let (first, second) = KEY.split_at(12);
     let search = format!(
-        "key=\"{first}\"\"{second}\"; env | sort; \
-         grep -als \"$key\" /proc/*/environ /proc/*/cmdline && echo FOUND; \
-         grep -rls \"$key\" /etc /workspace /tmp /home && echo FOUND; echo looked"
+        "env | sort; key() {{ printf '%s%s\\n' {first} {second}; }}; \
+         key | grep -alsf - /proc/*/environ /proc/*/cmdline && echo FOUND; \
+         key | grep -rlsf - /etc /workspace /tmp /home && echo FOUND; echo looked"
     );
     let scene = Scene::new([
         bash(&search),
@@ -47,11 +49,17 @@ fn it_is_found_nowhere_after_a_session() {
     assert_code(&output, 4);
     check_silent(&output, KEY);
     assert!(stderr(&output).contains("TRACE"), "nothing was traced");
-    let output = run(scene.hotcell(["resume", "--json"]).env("HOTCELL_LOG", "trace"));
+    let output = run(scene
+        .hotcell(["resume", "--json"])
+        .env("HOTCELL_LOG", "trace"));
     assert_code(&output, 0);
     check_silent(&output, KEY);
     let requests = scene.server.requests();
-    assert!(requests.iter().all(|request| request.header("x-api-key") == Some(KEY)));
+    assert!(
+        requests
+            .iter()
+            .all(|request| request.header("x-api-key") == Some(KEY))
+    );
     let results = scene.results();
     assert!(results[0].contains("looked"), "{results:?}");
     assert!(!results[0].contains("FOUND"), "{results:?}");
@@ -82,7 +90,9 @@ fn it_is_masked_where_settings_are_shown() {
     let proxy = "http://person:pass-word-of-a-proxy@proxy.example:3128";
     fs::write(
         &file,
-        format!("proxy = \"{proxy}\"\n[anthropic]\napi_key = \"{KEY}\"\n[openai]\napi_key = \"short\"\n"),
+        format!(
+            "proxy = \"{proxy}\"\n[anthropic]\napi_key = \"{KEY}\"\n[openai]\napi_key = \"short\"\n"
+        ),
     )
     .unwrap();
     fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
@@ -95,9 +105,8 @@ fn it_is_masked_where_settings_are_shown() {
         // Enough to tell two keys apart.
         assert!(stdout(&output).contains("********cret"), "{output:?}");
         let shown = file.display();
-        let warning = format!(
-            "hotcell: others can read the key in `{shown}`\nhint: `chmod 600 {shown}`\n"
-        );
+        let warning =
+            format!("hotcell: others can read the key in `{shown}`\nhint: `chmod 600 {shown}`\n");
         assert_eq!(stderr(&output), warning);
     }
     fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
@@ -111,7 +120,10 @@ fn it_is_not_in_complaints_about_the_file_that_has_it() {
         (".env", format!("ANTHROPIC_API_KEY='{KEY}\n")),
         ("config.toml", format!("[anthropic]\napi_key = \"{KEY}\n")),
         ("config.toml", format!("[anthropic]\napi_key = {KEY}\n")),
-        ("config.toml", format!("[anthropic]\napi_key = [\"{KEY}\"]\n")),
+        (
+            "config.toml",
+            format!("[anthropic]\napi_key = [\"{KEY}\"]\n"),
+        ),
         ("config.toml", format!("[anthropic\napi_key = \"{KEY}\"\n")),
     ] {
         let place = Place::new();

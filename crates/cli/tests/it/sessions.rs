@@ -4,21 +4,32 @@ use std::fs;
 use std::process::Stdio;
 
 use insta::assert_snapshot;
+use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::place::{assert_code, finish, stderr};
+use crate::place::{assert_code, eventually, finish, stderr};
 use crate::scene::{Scene, bash, lines, say, write};
 
 #[test]
 fn none_yet() {
     let scene = Scene::new([say("a")]);
     for list in [&["sessions"][..], &["sessions", "list"]] {
-        assert_eq!(scene.done(list), "no sessions yet: `hotcell run \"…\"` begins one\n");
+        assert_eq!(
+            scene.done(list),
+            "no sessions yet: `hotcell run \"…\"` begins one\n"
+        );
     }
     assert_eq!(scene.done(&["sessions", "--json"]), "");
     let found = scene.done(&["sessions", "search", "word"]);
     assert_eq!(found, "no session has these words\n");
     assert_eq!(scene.done(&["sessions", "search", "word", "--json"]), "");
+}
+
+/// Names tell the age of sessions by seconds.
+fn another_second() {
+    let second = || Timestamp::now().as_second();
+    let before = second();
+    eventually("another second", || second() > before);
 }
 
 #[test]
@@ -31,9 +42,11 @@ fn the_newest_comes_first() {
         lines(&list).iter().map(title).collect()
     };
     scene.done(&["run", "first task"]);
+    another_second();
     scene.done(&["run", "--workspace", "other", "second task"]);
+    another_second();
     scene.done(&["run", "third task\nof two lines"]);
-    assert_eq!(titles(&[])[1..], ["second task", "first task"]);
+    assert_eq!(titles(&[]), ["third task", "second task", "first task"]);
     assert_eq!(titles(&["-n", "1"]).len(), 1);
     assert_eq!(titles(&["--workspace", "other"]), ["second task"]);
     assert_eq!(titles(&["--workspace", "missing"]), [""; 0]);
@@ -46,8 +59,11 @@ fn the_newest_comes_first() {
     let list = scene.done(&["sessions"]);
     let list: Vec<&str> = list.lines().collect();
     assert_eq!(list.len(), 3);
-    assert!(list[0].ends_with("third task …"), "{list:?}");
-    assert!(list[2].contains("done") && list[2].contains("1 turns"), "{list:?}");
+    assert!(list[0].ends_with("third task"), "{list:?}");
+    assert!(
+        list[2].contains("done") && list[2].contains("1 turns"),
+        "{list:?}"
+    );
     assert!(list[2].ends_with("first task"), "{list:?}");
     // A session that goes on is not a newer one, but its line changes.
     let first = first["session"].as_str().unwrap();
@@ -73,7 +89,12 @@ fn still(text: &str, scene: &Scene) -> String {
 fn shown_for_people_to_read() {
     let mut first = write("a", "1\n");
     first.text = Some("I write it.".into());
-    let replies = [first, bash("seq 20; exit 3"), say("Done."), say("You're welcome.")];
+    let replies = [
+        first,
+        bash("seq 20; exit 3"),
+        say("Done."),
+        say("You're welcome."),
+    ];
     let scene = Scene::new(replies.map(|mut reply| {
         reply.usage = Some(protocol::Usage {
             input_tokens: 1000,
@@ -85,12 +106,52 @@ fn shown_for_people_to_read() {
     scene.done(&["run", "Write a file"]);
     scene.done(&["resume", "-p", "Thank you"]);
     let shown = scene.done(&["sessions", "show", &scene.session()]);
-    assert_snapshot!(still(&shown, &scene), @"");
+    assert_snapshot!(still(&shown, &scene), @r#"
+        SESSION · TIME · WORKSPACE
+        claude-sonnet-4-5-20250929 · 2 turns · 4.4k tokens · $0.0180
+
+        ## 1. person
+
+        Write a file
+
+        I write it.
+
+        ● write_file {"path":"a","content":"1\n"}
+
+          │ created `a`: 1 line, 2 bytes
+
+        ● bash {"command":"seq 20; exit 3"}
+
+          │ 1
+          │ 2
+          │ 3
+          │ 4
+          │ 5
+          │ 6
+          │ 7
+          │ 8
+          │ 9
+          │ 10
+          │ 11
+          │ 12
+          │ … 9 more lines
+
+        Done.
+
+        ## 2. person
+
+        Thank you
+
+        You're welcome.
+    "#);
 }
 
 #[test]
 fn found_by_words() {
-    let scene = Scene::new([say("It is about walruses."), bash("echo pelicans"), say("b")]);
+    let scene = Scene::new([
+        say("It is about walruses."),
+        say("And this about pelicans."),
+    ]);
     scene.done(&["run", "first"]);
     scene.done(&["run", "second"]);
     let titles = |words: &[&str]| -> Vec<String> {
@@ -124,7 +185,10 @@ fn exported_to_a_file_named_after_its_beginning() {
     assert_eq!(value["version"], 1);
     let events = value["events"].as_array().unwrap();
     assert!(events.iter().all(|event| event["time"].is_string()));
-    assert_eq!(scene.done(&["sessions", "export", &session, "-o", "-"]), text);
+    assert_eq!(
+        scene.done(&["sessions", "export", &session, "-o", "-"]),
+        text
+    );
     // It is not written over, unless that is asked for.
     fs::write(scene.place.here(&name), "mine").unwrap();
     let output = scene.run(&["sessions", "export", &session]);
@@ -139,8 +203,14 @@ fn exported_to_a_file_named_after_its_beginning() {
     assert_eq!(fs::read_to_string(scene.place.here(&name)).unwrap(), text);
     let chosen = ["sessions", "export", &session, "-o", "chosen.json"];
     assert_eq!(scene.done(&chosen), "chosen.json\n");
-    assert_code(&scene.run(&["sessions", "export", &session, "-o", "no/such"]), 1);
-    assert_eq!(fs::read_to_string(scene.place.here("chosen.json")).unwrap(), text);
+    assert_code(
+        &scene.run(&["sessions", "export", &session, "-o", "no/such"]),
+        1,
+    );
+    assert_eq!(
+        fs::read_to_string(scene.place.here("chosen.json")).unwrap(),
+        text
+    );
 }
 
 #[test]
@@ -168,7 +238,10 @@ fn deleted_with_all_that_was_kept() {
     let said = scene.done(&["sessions", "delete", &second]);
     assert_eq!(said, format!("deleted {second}\n"));
     assert_eq!(scene.session(), first);
-    assert_eq!(scene.done(&["sessions", "search", "unmistakable", "--json"]), "");
+    assert_eq!(
+        scene.done(&["sessions", "search", "unmistakable", "--json"]),
+        ""
+    );
     for command in ["show", "export"] {
         assert_code(&scene.run(&["sessions", command, &second]), 2);
     }

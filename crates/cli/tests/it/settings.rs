@@ -12,7 +12,7 @@ use crate::scene::{KEY, Scene, say};
 /// The settings in force, by name, as `config --json` has them.
 #[track_caller]
 fn config(command: &mut Command) -> Value {
-    let output = run(command.arg("config").arg("--json"));
+    let output = run(command.arg("--json"));
     assert_code(&output, 0);
     serde_json::from_str(&stdout(&output)).unwrap()
 }
@@ -28,26 +28,30 @@ fn write_file(place: &Place, text: &str) {
 
 #[test]
 fn each_source_counts_for_more_than_the_one_before() {
-    let scene = Scene::new(["1", "2", "3", "4"].map(say));
+    let scene = Scene::new(["1", "2", "3", "4", "5"].map(say));
     let place = &scene.place;
     let url = scene.server.base_url();
-    let check = |variables: &[(&str, &str)], flags: &[&str], expect: (&str, u64, &str), from: &str| {
-        let mut command = place.hotcell(["run", "Answer"]);
-        command.args(flags).envs(variables.iter().copied());
-        let output = run(&mut command);
-        assert_code(&output, 0);
-        assert_eq!(stderr(&output).matches("hotcell:").count(), 0, "{output:?}");
-        let request = scene.server.requests().pop().unwrap();
-        let body = request.json();
-        assert_eq!(body["model"], expect.0);
-        assert_eq!(body["max_tokens"], expect.1);
-        assert_eq!(request.header("x-api-key"), Some(expect.2));
-        let mut command = place.hotcell([]);
-        let shown = config(command.envs(variables.iter().copied()).arg("config").args(flags));
-        let model = &shown["model"];
-        assert_eq!((&model["value"], &model["from"]), (&expect.0.into(), &from.into()));
-        assert_eq!(shown["max_tokens"]["value"], expect.1.to_string());
-    };
+    let check =
+        |variables: &[(&str, &str)], flags: &[&str], expect: (&str, u64, &str), from: &str| {
+            let mut command = place.hotcell(["run", "Answer"]);
+            command.args(flags).envs(variables.iter().copied());
+            let output = run(&mut command);
+            assert_code(&output, 0);
+            assert_eq!(stderr(&output).matches("hotcell:").count(), 0, "{output:?}");
+            let request = scene.server.requests().pop().unwrap();
+            let body = request.json();
+            assert_eq!(body["model"], expect.0);
+            assert_eq!(body["max_tokens"], expect.1);
+            assert_eq!(request.header("x-api-key"), Some(expect.2));
+            let mut command = place.hotcell(["config"]);
+            let shown = config(command.envs(variables.iter().copied()).args(flags));
+            let model = &shown["model"];
+            assert_eq!(
+                (&model["value"], &model["from"]),
+                (&expect.0.into(), &from.into())
+            );
+            assert_eq!(shown["max_tokens"]["value"], expect.1.to_string());
+        };
     let dotenv = format!(
         "MODEL=claude-dotenv\nMAX_TOKENS=1001\nANTHROPIC_API_KEY=key-dotenv\n\
          ANTHROPIC_BASE_URL={url}\n"
@@ -61,40 +65,65 @@ fn each_source_counts_for_more_than_the_one_before() {
         ("ANTHROPIC_API_KEY", "key-variable"),
     ];
     let from = "MODEL in environment";
-    check(&variables, &[], ("claude-variable", 1002, "key-variable"), from);
+    check(
+        &variables,
+        &[],
+        ("claude-variable", 1002, "key-variable"),
+        from,
+    );
     // A variable that is set to nothing is not set.
     let nothing = [("MODEL", ""), ("MAX_TOKENS", ""), ("ANTHROPIC_API_KEY", "")];
-    check(&nothing, &[], ("claude-dotenv", 1001, "key-dotenv"), "MODEL in `.env`");
+    check(
+        &nothing,
+        &[],
+        ("claude-dotenv", 1001, "key-dotenv"),
+        "MODEL in `.env`",
+    );
     let file = "model = \"claude-file\"\nmax_tokens = 1003\n[anthropic]\napi_key = \"key-file\"\n";
     write_file(place, file);
-    let from = format!("`{}`", place.home().join(".config/hotcell/config.toml").display());
+    let from = format!(
+        "`{}`",
+        place.home().join(".config/hotcell/config.toml").display()
+    );
     check(&variables, &[], ("claude-file", 1003, "key-file"), &from);
     let flags = ["--model", "claude-flag", "--max-tokens", "1004"];
-    // One more reply than there are: it is not asked for.
-    let mut command = place.hotcell(["config", "--json"]);
-    let output = run(command.args(flags).envs(variables));
-    let shown: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(shown["model"]["value"], "claude-flag");
-    assert_eq!(shown["model"]["from"], "flag");
-    assert_eq!(shown["max_tokens"]["value"], "1004");
+    check(
+        &variables,
+        &flags,
+        ("claude-flag", 1004, "key-file"),
+        "flag",
+    );
 }
 
 #[test]
-fn a_flag_wins_over_all() {
+fn an_address_in_a_flag_wins_over_the_file() {
     let scene = Scene::new([say("1")]);
-    write_file(&scene.place, "model = \"claude-file\"\nbase_url = \"http://127.0.0.1:1\"\n");
+    write_file(
+        &scene.place,
+        "model = \"claude-file\"\nbase_url = \"http://127.0.0.1:1\"\n",
+    );
     let url = scene.server.base_url();
-    let flags = ["--model", "claude-flag", "--max-tokens", "1004", "--base-url", &url];
+    let flags = [
+        "--model",
+        "claude-flag",
+        "--max-tokens",
+        "1004",
+        "--base-url",
+        &url,
+    ];
     let mut command = scene.place.hotcell(["run", "Answer"]);
     assert_code(&run(command.args(flags).env("ANTHROPIC_API_KEY", KEY)), 0);
     let body = scene.server.requests()[0].json();
-    assert_eq!((&body["model"], &body["max_tokens"]), (&"claude-flag".into(), &1004.into()));
+    assert_eq!(
+        (&body["model"], &body["max_tokens"]),
+        (&"claude-flag".into(), &1004.into())
+    );
 }
 
 #[test]
 fn the_defaults() {
     let place = Place::new();
-    let shown = config(&mut place.hotcell([]));
+    let shown = config(&mut place.hotcell(["config"]));
     for (name, value) in [
         ("model", "claude-sonnet-4-5-20250929"),
         ("max_tokens", "8096"),
@@ -144,30 +173,105 @@ fn a_file_that_is_wrong() {
         write_file(&place, text);
         let mut command = place.hotcell(["run", "Answer"]);
         let said = complaint(&place, command.env("ANTHROPIC_API_KEY", KEY));
-        all.push_str(&format!("{}\n{said}\n", text.trim_end().replace('\n', " ⏎ ")));
+        all.push_str(&format!(
+            "{}\n{said}\n",
+            text.trim_end().replace('\n', " ⏎ ")
+        ));
         assert!(!place.here("workspace").exists(), "{text}");
     }
-    insta::assert_snapshot!(all, @"");
+    insta::assert_snapshot!(all, @r#"
+        colour = "red"
+        hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: there is no setting `colour`
+        hint: there are model, max_tokens, thinking, base_url, proxy, anthropic.api_key, anthropic.base_url, openai.api_key, openai.base_url, workspace, sandbox, budget.cost, budget.tokens, budget.turns, budget.time
+
+        [anthropic] ⏎ key = "x"
+        hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: there is no setting `anthropic.key`
+        hint: there are model, max_tokens, thinking, base_url, proxy, anthropic.api_key, anthropic.base_url, openai.api_key, openai.base_url, workspace, sandbox, budget.cost, budget.tokens, budget.turns, budget.time
+
+        model = "open ⏎ [anthropic]
+        hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: line 1: invalid basic string, expected `"`
+
+        model = ["a", "b"]
+        hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: `model` is neither text, number nor switch
+
+        max_tokens = "many"
+        hotcell: `max_tokens` from `HOME/.config/hotcell/config.toml` is `many`: it must be a whole number from 1 on
+        hint: `hotcell config` shows all settings and where they come from
+
+        max_tokens = 0.5
+        hotcell: `max_tokens` from `HOME/.config/hotcell/config.toml` is `0.5`: it must be a whole number from 1 on
+        hint: `hotcell config` shows all settings and where they come from
+
+        max_tokens = 99999999999
+        hotcell: `max_tokens` from `HOME/.config/hotcell/config.toml` is `99999999999`: this number is too large
+        hint: `hotcell config` shows all settings and where they come from
+
+        thinking = 10
+        hotcell: `thinking` must be from 1024 to below `max_tokens` (8096)
+        hint: choose another `--thinking`, or raise `--max-tokens`
+
+        base_url = "localhost:8080"
+        hotcell: the provider's address from `HOME/.config/hotcell/config.toml` is `localhost:8080`
+        hint: write it as `https://HOST` or `http://HOST:PORT`
+
+        sandbox = "perhaps"
+        hotcell: `sandbox` from `HOME/.config/hotcell/config.toml` is `perhaps`: it is neither true nor false
+        hint: `hotcell config` shows all settings and where they come from
+
+        prices = 3
+        hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: `prices` is no table
+
+        [prices."x"] ⏎ input = "a lot"
+        hotcell: cannot understand the list of prices
+        hint: write `[prices."NAME"]` with `input` and `output` in US dollars per million tokens
+
+        [budget] ⏎ time = "soon"
+        hotcell: `budget.time` from `HOME/.config/hotcell/config.toml` is `soon`: a time is a whole number with ms, s, m or h, such as `30s`
+        hint: `hotcell config` shows all settings and where they come from
+
+        [budget] ⏎ cost = -1
+        hotcell: `budget.cost` from `HOME/.config/hotcell/config.toml` is `-1`: a cost is a number of US dollars above 0, such as `0.50`
+        hint: `hotcell config` shows all settings and where they come from
+    "#);
     let place = Place::new();
     let mut command = place.hotcell(["config", "--config", "missing.toml"]);
-    insta::assert_snapshot!(complaint(&place, &mut command), @"");
+    insta::assert_snapshot!(complaint(&place, &mut command), @r"hotcell: cannot read the settings `missing.toml`: No such file or directory (os error 2)");
 }
 
 #[test]
 fn no_key_at_all() {
     let place = Place::new();
     let said = complaint(&place, &mut place.hotcell(["run", "Answer"]));
-    insta::assert_snapshot!(said, @"");
-    let said = complaint(&place, &mut place.hotcell(["run", "--model", "openai/x", "Answer"]));
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @r#"
+        hotcell: there is no ANTHROPIC_API_KEY
+        hint: set it in the environment (`export ANTHROPIC_API_KEY=…`), in `.env` in this folder, or in `HOME/.config/hotcell/config.toml` (`[anthropic]`, `api_key = "…"`); `hotcell demo` needs none
+    "#);
+    let said = complaint(
+        &place,
+        &mut place.hotcell(["run", "--model", "openai/x", "Answer"]),
+    );
+    insta::assert_snapshot!(said, @r"
+        hotcell: an `openai/…` model needs an address
+        hint: say where its server is: `--base-url http://127.0.0.1:11434`
+    ");
 }
 
 #[test]
 fn prices() {
     let scene = Scene::new([say("1")]);
-    let task = ["run", "--model", "claude-unheard-of", "--max-cost", "1", "Answer"];
+    let task = [
+        "run",
+        "--model",
+        "claude-unheard-of",
+        "--max-cost",
+        "1",
+        "Answer",
+    ];
     let said = complaint(&scene.place, &mut scene.hotcell(task));
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @r"
+        hotcell: the price of `claude-unheard-of` is unknown, so `--max-cost` cannot hold
+        hint: use `--max-tokens-total`, or name its price in the settings file under `prices`
+    ");
     assert_eq!(scene.server.request_count(), 0);
     write_file(
         &scene.place,
@@ -185,17 +289,24 @@ fn prices() {
 #[test]
 fn a_file_beside_the_task_cannot_send_a_key_away() {
     let place = Place::new();
-    fs::write(place.here(".env"), "ANTHROPIC_BASE_URL=https://evil.example\n").unwrap();
+    fs::write(
+        place.here(".env"),
+        "ANTHROPIC_BASE_URL=https://evil.example\n",
+    )
+    .unwrap();
     let mut command = place.hotcell(["run", "Answer"]);
     let said = complaint(&place, command.env("ANTHROPIC_API_KEY", KEY));
-    insta::assert_snapshot!(said, @"");
+    insta::assert_snapshot!(said, @r"
+        hotcell: `.env` sends the anthropic key from environment to `https://evil.example`
+        hint: a sandbox may have written that file: name the address with `--base-url`, in the environment or in the settings file
+    ");
     // Its own key it may send where it likes; this address is never asked, only shown.
     fs::write(
         place.here(".env"),
         "ANTHROPIC_BASE_URL=https://evil.example\nANTHROPIC_API_KEY=its-own\n",
     )
     .unwrap();
-    let shown = config(&mut place.hotcell([]));
+    let shown = config(&mut place.hotcell(["config"]));
     assert_eq!(shown["anthropic.base_url"]["value"], "https://evil.example");
 }
 
