@@ -100,6 +100,11 @@ impl Conversation {
     fn keep_checkpoint(&mut self, turn: u32, moment: Moment, checkpoint: &Checkpoint) {
         match (moment, self.checkpoints.get_mut(&turn)) {
             (Moment::Before, None) => {
+                // A turn that died before its end has left no more than the next one found.
+                let earlier = self.checkpoints.values_mut();
+                for (_, after) in earlier.filter(|(_, after)| after.is_none()) {
+                    *after = Some(checkpoint.clone());
+                }
                 self.checkpoints.insert(turn, (checkpoint.clone(), None));
             }
             // What the turn did before it was cut short is no longer its end.
@@ -116,7 +121,10 @@ impl Conversation {
             return;
         }
         let mut said: Vec<Block> = content.to_vec();
-        while said.last().is_some_and(|block| is_empty(block) || is_thinking(block)) {
+        while said
+            .last()
+            .is_some_and(|block| is_empty(block) || is_thinking(block))
+        {
             said.pop();
         }
         // Sent back as the last message, for the provider to go on with.
@@ -258,7 +266,7 @@ fn is_thinking(block: &Block) -> bool {
 }
 
 /// Providers refuse empty text.
-fn is_empty(block: &Block) -> bool {
+pub(crate) fn is_empty(block: &Block) -> bool {
     block.as_text().is_some_and(|text| text.trim().is_empty())
 }
 

@@ -19,6 +19,8 @@ pub enum AgentError {
     CheckpointGone { turn: u32 },
     #[error("the session has nothing left to do")]
     NothingToContinue,
+    #[error("the prompt is empty")]
+    NothingSaid,
 }
 
 impl AgentError {
@@ -26,7 +28,10 @@ impl AgentError {
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Self::NothingToUndo | Self::CheckpointGone { .. } | Self::NothingToContinue
+            Self::NothingToUndo
+                | Self::CheckpointGone { .. }
+                | Self::NothingToContinue
+                | Self::NothingSaid
         )
     }
 }

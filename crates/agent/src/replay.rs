@@ -1,10 +1,11 @@
 //! Runs the recorded calls of a session again, in a fresh sandbox on a folder of its own, and
 //! tells where the results differ. The model is not asked.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use protocol::{Block, CallId, Event, EventKind, Kept, SessionId};
+use protocol::{Block, CallId, Checkpoint, Event, EventKind, Kept, SessionId};
 use sandbox::{Sandbox, SandboxSpec};
 use store::Store;
 use tokio::sync::mpsc;
@@ -37,8 +38,8 @@ pub struct Difference {
 }
 
 /// Replays a session. `spec` names an empty folder as workspace; files that were there before
-/// the session's first change are put into it, as far as they are on record. `report` hears of
-/// each call as it ends.
+/// the session's first change are put into it, as far as they are on record, and a turn that was
+/// taken back is taken back again. `report` hears of each call as it ends.
 pub async fn replay(
     store: &Store,
     session: &SessionId,
@@ -52,16 +53,8 @@ pub async fn replay(
         EventKind::CheckpointMade { checkpoint, .. } => Some(checkpoint),
         _ => None,
     });
-    if let Some(first) = first
-        && let Some(files) = store.checkpoint(session, first.number).await?
-    {
-        let target = Target {
-            before: &files,
-            skipped: &first.skipped,
-            after: None,
-            now: None,
-        };
-        checkpoint::restore(&sandbox, store, target).await?;
+    if let Some(first) = first {
+        put_back(&sandbox, store, session, first).await?;
     }
     let outputs = ReplayedOutputs::new(StoredOutputs {
         store: store.clone(),
@@ -78,7 +71,14 @@ pub async fn replay(
             teller: &teller,
             stop: &stop,
         };
-        for Recorded { turn, call, result } in recorded(events) {
+        for step in steps(events) {
+            let Recorded { turn, call, result } = match step {
+                Step::Call(recorded) => recorded,
+                Step::Undo(checkpoint) => {
+                    put_back(&sandbox, store, session, checkpoint).await?;
+                    continue;
+                }
+            };
             let Some((result, kept)) = result else {
                 continue;
             };
@@ -109,6 +109,33 @@ pub async fn replay(
     Ok(())
 }
 
+/// Makes the workspace what it was at a checkpoint, if that is still there.
+async fn put_back(
+    sandbox: &Sandbox,
+    store: &Store,
+    session: &SessionId,
+    checkpoint: &Checkpoint,
+) -> Result<(), AgentError> {
+    let Some(files) = store.checkpoint(session, checkpoint.number).await? else {
+        return Ok(());
+    };
+    let target = Target {
+        before: &files,
+        skipped: &checkpoint.skipped,
+        after: None,
+        now: None,
+    };
+    checkpoint::restore(sandbox, store, target).await?;
+    Ok(())
+}
+
+/// What happened to the workspace, in order.
+enum Step<'a> {
+    Call(Recorded<'a>),
+    /// A turn was taken back to here.
+    Undo(&'a Checkpoint),
+}
+
 /// A call, with what came of it.
 struct Recorded<'a> {
     turn: u32,
@@ -118,8 +145,9 @@ struct Recorded<'a> {
 
 /// Calls that were run, in the order of the replies. A provider may use a name again in a later
 /// reply, so a result belongs to the last call of its name that has none.
-fn recorded(events: &[Event]) -> Vec<Recorded<'_>> {
-    let mut recorded: Vec<Recorded<'_>> = Vec::new();
+fn steps(events: &[Event]) -> Vec<Step<'_>> {
+    let mut steps = Vec::new();
+    let mut beginnings: BTreeMap<u32, &Checkpoint> = BTreeMap::new();
     for event in events {
         match &event.kind {
             EventKind::Replied {
@@ -130,10 +158,12 @@ fn recorded(events: &[Event]) -> Vec<Recorded<'_>> {
             } => {
                 let calls = calls(content, broken_calls).into_iter();
                 let whole = calls.filter(|call| call.broken.is_none());
-                recorded.extend(whole.map(|call| Recorded {
-                    turn: *turn,
-                    call,
-                    result: None,
+                steps.extend(whole.map(|call| {
+                    Step::Call(Recorded {
+                        turn: *turn,
+                        call,
+                        result: None,
+                    })
                 }));
             }
             EventKind::ToolEnded {
@@ -142,15 +172,26 @@ fn recorded(events: &[Event]) -> Vec<Recorded<'_>> {
                 kept,
                 ..
             } => {
-                let mut latest = recorded.iter_mut().rev();
+                let mut latest = steps.iter_mut().rev().filter_map(|step| match step {
+                    Step::Call(recorded) => Some(recorded),
+                    Step::Undo(_) => None,
+                });
                 if let Some(its) = latest.find(|one| one.call.id == *call && one.result.is_none()) {
                     its.result = Some((content, kept.as_ref()));
                 }
             }
+            EventKind::CheckpointMade {
+                turn, checkpoint, ..
+            } => {
+                beginnings.entry(*turn).or_insert(checkpoint);
+            }
+            EventKind::Undone { turn, .. } => {
+                steps.extend(beginnings.get(turn).copied().map(Step::Undo));
+            }
             _ => {}
         }
     }
-    recorded
+    steps
 }
 
 fn text(content: &[Block]) -> String {

@@ -16,6 +16,7 @@ use tools::ToolSet;
 use crate::budget::{Budget, Ledger};
 use crate::cell::Cell;
 use crate::checkpoint::Known;
+use crate::conversation::is_empty;
 use crate::error::AgentError;
 use crate::outputs::StoredOutputs;
 use crate::prompt;
@@ -39,9 +40,11 @@ pub struct Setup {
     pub max_tokens: u32,
 }
 
+type Cost = dyn Fn(&Usage) -> Option<f64> + Send + Sync;
+
 /// From usage to US dollars.
 #[derive(Clone)]
-pub struct Price(pub Arc<dyn Fn(&Usage) -> Option<f64> + Send + Sync>);
+pub struct Price(pub Arc<Cost>);
 
 impl std::fmt::Debug for Price {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -149,6 +152,9 @@ impl Session {
         waiting: &mut VecDeque<Command>,
     ) -> Result<(), AgentError> {
         match command {
+            Command::Prompt { content } if content.iter().all(is_empty) => {
+                Err(AgentError::NothingSaid)
+            }
             Command::Prompt { content } => {
                 let started = EventKind::TurnStarted {
                     turn: self.scribe.conversation.last_turn() + 1,

@@ -180,10 +180,11 @@ impl Session {
         let tools = self.tools.clone();
         let (mut advice, mut end) = (None, None);
         for batch in batches(&tools, calls) {
+            let mut is_on_record = snapshot.is_none();
             if batch.iter().any(|call| changes(&tools, call))
                 && let Some(snapshot) = snapshot.take()
             {
-                self.checkpoint(turn, snapshot, stopper).await?;
+                is_on_record = self.checkpoint(turn, snapshot, stopper).await?;
             }
             let sandbox = self.sandbox(None).await?;
             let teller = self.teller.clone();
@@ -227,7 +228,12 @@ impl Session {
                      files in /workspace are as they were, but the shell's state, background \
                      commands and all other files are gone."
                 );
-                self.sandbox(Some(reason)).await?;
+                let sandbox = self.sandbox(Some(reason)).await?;
+                // What was begun in the old one is lost with it.
+                if !is_on_record {
+                    let known = self.known.clone();
+                    *snapshot = Some(Snapshot::begin(sandbox, self.store.clone(), known));
+                }
                 for mut ended in pending {
                     ended.output = error_output(text.clone());
                     record_end(

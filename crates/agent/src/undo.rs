@@ -14,22 +14,24 @@ use crate::session::Session;
 use crate::stopper::Stopper;
 
 impl Session {
-    /// Waits for the files to be on record, before the first of them is changed.
+    /// Waits for the files to be on record, before the first of them is changed. Says whether
+    /// they are.
     pub(crate) async fn checkpoint(
         &mut self,
         turn: u32,
         snapshot: Snapshot,
         stopper: &Stopper,
-    ) -> Result<(), AgentError> {
+    ) -> Result<bool, AgentError> {
         let sandbox = self.sandbox(None).await?;
         let taken = tokio::select! {
             taken = snapshot.finish(&sandbox, &self.store) => taken,
             () = stopper.token().cancelled() => None,
         };
-        match taken {
-            Some(taken) => self.keep_checkpoint(turn, Moment::Before, taken).await,
-            None => Ok(()),
-        }
+        let Some(taken) = taken else {
+            return Ok(false);
+        };
+        self.keep_checkpoint(turn, Moment::Before, taken).await?;
+        Ok(true)
     }
 
     /// Puts on record what the turn left, so that an undo can tell its changes from others'.

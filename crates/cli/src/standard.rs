@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, FromRawFd};
 
 use bytes::Bytes;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 
 /// Read at once.
@@ -59,6 +61,21 @@ impl Standard {
         };
         buffer.truncate(length);
         Ok(buffer.into())
+    }
+}
+
+/// Comes when nobody reads standard output any more, before anything is written; never, if that
+/// cannot be told.
+pub(crate) async fn reader_left() {
+    // SAFETY: standard output is neither closed nor replaced by this process.
+    let watched = unsafe { AsyncFd::register_with_interest(io::stdout(), Interest::ERROR) };
+    let has_left = match &watched {
+        Ok(output) => output.ready(Interest::ERROR).await.is_ok(),
+        // A file has no reader, and cannot be watched.
+        Err(_) => false,
+    };
+    if !has_left {
+        std::future::pending().await
     }
 }
 

@@ -278,11 +278,23 @@ impl Job {
         sender: &mut Sender,
         deadline: Instant,
     ) -> Result<(), link::StreamError> {
+        // Bytes still to be sent once there is nothing to wait for: what is printed after that is
+        // for the next look, or one that never stops printing would never be done.
+        let mut owed: Option<usize> = None;
+        let ended = |state: &State| state.exit.is_some() && state.settled;
         loop {
+            if owed.is_none() && (Instant::now() >= deadline || ended(&self.state.borrow())) {
+                owed = Some(self.state.borrow().spooled);
+            }
+            if owed == Some(0) {
+                return Ok(());
+            }
             let next = {
                 let mut state = self.state.borrow_mut();
                 let next = state.spool.pop_front();
-                state.spooled -= next.as_ref().map_or(0, |(_, bytes)| bytes.len());
+                let length = next.as_ref().map_or(0, |(_, bytes)| bytes.len());
+                state.spooled -= length;
+                owed = owed.map(|owed| owed.saturating_sub(length));
                 next
             };
             self.changed.notify_waiters();
@@ -290,10 +302,6 @@ impl Job {
                 Some((true, bytes)) => sender.send_errors(bytes).await?,
                 Some((false, bytes)) => sender.send_data(bytes).await?,
                 None => {
-                    let ended = |state: &State| state.exit.is_some() && state.settled;
-                    if ended(&self.state.borrow()) || Instant::now() >= deadline {
-                        return Ok(());
-                    }
                     let more = self.until(|state| !state.spool.is_empty() || ended(state));
                     let _ = tokio::time::timeout_at(deadline, more).await;
                 }

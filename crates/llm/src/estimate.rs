@@ -5,6 +5,8 @@
 //! the high side, and a [`Calibration`] learns from what the provider reports how far off that is
 //! for the model and the kind of text at hand. Entry points: [`estimate`], [`estimate_text`].
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use protocol::{Block, Image, Message};
@@ -100,10 +102,10 @@ fn png_size(data: &str) -> Option<(u32, u32)> {
     Some((number(size.get(..4)?)?, number(size.get(4..8)?)?))
 }
 
-/// How far estimates are off, learnt from the figures of a provider.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// How far estimates are off, learnt from the figures of a provider by all requests together.
+#[derive(Debug, Default)]
 pub struct Calibration {
-    ratio: Option<f64>,
+    ratio: Mutex<Option<f64>>,
 }
 
 /// Smaller requests say little: what is the same in each of them weighs too much.
@@ -112,31 +114,24 @@ const WORTH_LEARNING: u64 = 200;
 const WEIGHT: f64 = 0.3;
 
 impl Calibration {
-    pub const fn new() -> Self {
-        Self { ratio: None }
-    }
-
     /// Takes note that `estimated` was `counted` in truth.
-    pub fn learn(&mut self, estimated: u64, counted: u64) {
+    pub fn learn(&self, estimated: u64, counted: u64) {
         if estimated < WORTH_LEARNING || counted == 0 {
             return;
         }
         // A server that reports nonsense must not stop every later request.
         let seen = (counted as f64 / estimated as f64).clamp(0.25, 4.0);
-        self.ratio = Some(match self.ratio {
-            Some(ratio) => ratio + WEIGHT * (seen - ratio),
-            None => seen,
-        });
+        let mut ratio = self.ratio();
+        *ratio = Some(ratio.map_or(seen, |ratio| ratio + WEIGHT * (seen - ratio)));
+    }
+
+    fn ratio(&self) -> MutexGuard<'_, Option<f64>> {
+        // It is good at any moment, whoever panicked.
+        self.ratio.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn apply(&self, estimated: u64) -> u64 {
-        (estimated as f64 * self.ratio.unwrap_or(1.0)).ceil() as u64
-    }
-}
-
-impl Default for Calibration {
-    fn default() -> Self {
-        Self::new()
+        (estimated as f64 * self.ratio().unwrap_or(1.0)).ceil() as u64
     }
 }
 
@@ -237,7 +232,7 @@ mod tests {
 
     #[test]
     fn estimates_learn_from_the_provider() {
-        let mut calibration = Calibration::new();
+        let calibration = Calibration::default();
         assert_eq!(calibration.apply(1_000), 1_000);
         calibration.learn(100, 900);
         calibration.learn(1_000, 0);

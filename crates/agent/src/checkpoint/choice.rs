@@ -7,16 +7,21 @@ use store::{FileRecord, RecordedKind};
 
 use super::{Taken, stamp};
 
+/// Files that are not on record, by path with the reason.
+type Skipped = BTreeMap<String, String>;
+
+type ByPath<'a> = HashMap<&'a [u8], &'a FileRecord>;
+
 /// What a restoration goes by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target<'a> {
     /// What the workspace is to be.
     pub(crate) before: &'a [FileRecord],
     /// Files that are not on record, and stay as they are.
-    pub(crate) skipped: &'a BTreeMap<String, String>,
+    pub(crate) skipped: &'a Skipped,
     /// What a turn left behind, and what of that is not on record. Without it, all files are
     /// the turn's.
-    pub(crate) after: Option<(&'a [FileRecord], &'a BTreeMap<String, String>)>,
+    pub(crate) after: Option<(&'a [FileRecord], &'a Skipped)>,
     /// What the workspace is.
     pub(crate) now: Option<&'a Taken>,
 }
@@ -34,13 +39,10 @@ pub(crate) enum Choice {
 /// A target, by path.
 #[derive(Debug)]
 pub(crate) struct Chooser<'a> {
-    wanted: HashMap<&'a [u8], &'a FileRecord>,
-    skipped: &'a BTreeMap<String, String>,
-    after: Option<(
-        HashMap<&'a [u8], &'a FileRecord>,
-        &'a BTreeMap<String, String>,
-    )>,
-    now: HashMap<&'a [u8], &'a FileRecord>,
+    wanted: ByPath<'a>,
+    skipped: &'a Skipped,
+    after: Option<(ByPath<'a>, &'a Skipped)>,
+    now: ByPath<'a>,
 }
 
 impl<'a> Chooser<'a> {
@@ -109,12 +111,12 @@ impl<'a> Chooser<'a> {
     }
 }
 
-fn is_named(skipped: &BTreeMap<String, String>, path: &[u8]) -> bool {
+fn is_named(skipped: &Skipped, path: &[u8]) -> bool {
     !skipped.is_empty() && skipped.contains_key(&*String::from_utf8_lossy(path))
 }
 
 /// Whether a folder above it could not be looked into.
-fn is_hidden(skipped: &BTreeMap<String, String>, path: &[u8]) -> bool {
+fn is_hidden(skipped: &Skipped, path: &[u8]) -> bool {
     folders_above(path).any(|folder| is_named(skipped, folder))
 }
 
@@ -124,7 +126,7 @@ pub(crate) fn folders_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     ends.map(|(end, _)| &path[..end])
 }
 
-fn by_path(files: &[FileRecord]) -> HashMap<&[u8], &FileRecord> {
+fn by_path(files: &[FileRecord]) -> ByPath<'_> {
     files
         .iter()
         .map(|file| (file.path.as_slice(), file))

@@ -163,10 +163,7 @@ fn a_wrong_call_is_explained_to_the_model() {
                     call("bash", json!({"comand": "ls"})),
                     "did you mean `command`?",
                 ),
-                (
-                    call("read_file", json!({"path": "nowhere"})),
-                    "nowhere",
-                ),
+                (call("read_file", json!({"path": "nowhere"})), "nowhere"),
                 (raw(r#"{"command": "ls"#), "Not run: "),
                 (raw(r#"["ls"]"#), "Not run: "),
                 (call("bash", json!({"command": "exit 3"})), "exit code: 3"),
@@ -182,7 +179,10 @@ fn a_wrong_call_is_explained_to_the_model() {
                 let seen = server.requests()[2 * place + 1].json();
                 let seen = seen["messages"].as_array().unwrap().last().unwrap().clone();
                 let first = text.lines().next().unwrap();
-                assert_says(&seen.to_string(), json!(first).as_str().unwrap().split('"').next().unwrap());
+                assert_says(
+                    &seen.to_string(),
+                    json!(first).as_str().unwrap().split('"').next().unwrap(),
+                );
             }
             agent.end().await;
             server.finish();

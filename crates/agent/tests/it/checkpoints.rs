@@ -36,7 +36,16 @@ fn one_is_made_before_the_first_change_of_a_turn_and_one_after_the_last() {
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         agent.prompt("Work.").await;
         agent.prompt("More.").await;
-        let after = |kind: &EventKind| matches!(kind, EventKind::CheckpointMade { turn: 2, moment: Moment::After, .. });
+        let after = |kind: &EventKind| {
+            matches!(
+                kind,
+                EventKind::CheckpointMade {
+                    turn: 2,
+                    moment: Moment::After,
+                    ..
+                }
+            )
+        };
         agent.until(after).await;
         let expect = [
             (1, Moment::Before, 1),
@@ -49,9 +58,8 @@ fn one_is_made_before_the_first_change_of_a_turn_and_one_after_the_last() {
         let kinds: Vec<&EventKind> = agent.kinds().collect();
         let place = |is_it: fn(&EventKind) -> bool| kinds.iter().position(|kind| is_it(kind));
         let checkpoint = place(|kind| matches!(kind, EventKind::CheckpointMade { .. }));
-        let change = place(
-            |kind| matches!(kind, EventKind::ToolStarted { name, .. } if name == "bash"),
-        );
+        let change =
+            place(|kind| matches!(kind, EventKind::ToolStarted { name, .. } if name == "bash"));
         assert!(checkpoint < change, "{checkpoint:?} {change:?}");
         agent.end().await;
     });
@@ -103,7 +111,10 @@ fn a_file_that_is_too_large_is_named_and_left() {
             panic!("it can be undone");
         };
         assert_eq!(world.read("small"), "old");
-        assert_eq!(std::fs::metadata(world.path("large")).unwrap().len(), 1 << 20);
+        assert_eq!(
+            std::fs::metadata(world.path("large")).unwrap().len(),
+            1 << 20
+        );
         // What the turn made is too large to be told from what others may have made of it.
         assert_eq!(left, ["made"]);
         assert!(world.path("made").exists());

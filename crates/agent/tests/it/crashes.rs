@@ -80,7 +80,11 @@ fn a_session_goes_on_from_every_event() {
                     EventKind::TurnEnded { outcome, .. } => {
                         assert_eq!(outcome, Outcome::Done, "{seq} {last:?}");
                     }
-                    _ => assert_eq!(agent.prompt("Go on.").await, Outcome::Done, "{seq} {last:?}"),
+                    _ => assert_eq!(
+                        agent.prompt("Go on.").await,
+                        Outcome::Done,
+                        "{seq} {last:?}"
+                    ),
                 }
                 assert_eq!(agent.prompt("More.").await, Outcome::Done, "{seq} {last:?}");
                 agent.end().await;
@@ -120,10 +124,7 @@ fn a_new_prompt_will_do_instead_of_going_on() {
 fn a_call_that_was_cut_off_gets_a_result_that_says_so() {
     within(async {
         for wire in WIRES {
-            let server = ModelServer::start([
-                bash("echo started >> file; sleep 1000"),
-                done(),
-            ]);
+            let server = ModelServer::start([bash("echo started >> file; sleep 1000"), done()]);
             let world = World::new().await;
             let mut agent = world.start(wire.client(&server)).await;
             agent.send(Command::prompt("Work.")).await;
@@ -158,7 +159,10 @@ fn a_reply_that_was_cut_off_is_asked_for_again() {
         assert_eq!(agent.ended().await, Outcome::Done);
         agent.end().await;
         let requests = server.finish();
-        assert_eq!(requests[0].json()["messages"], requests[1].json()["messages"]);
+        assert_eq!(
+            requests[0].json()["messages"],
+            requests[1].json()["messages"]
+        );
     });
 }
 

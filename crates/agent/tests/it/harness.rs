@@ -167,16 +167,8 @@ impl World {
         self.session = session;
     }
 
-    pub(crate) async fn start(&self, model: Arc<dyn Model>) -> Agent {
-        self.start_with(model, |_| {}).await
-    }
-
-    /// Starts the session, or goes on with it if there is one.
-    pub(crate) async fn start_with(
-        &self,
-        model: Arc<dyn Model>,
-        change: impl FnOnce(&mut Setup),
-    ) -> Agent {
+    /// Everything for the session, or for going on with it if there is one.
+    pub(crate) async fn setup(&self, model: Arc<dyn Model>) -> Setup {
         let is_new = self.store.summary(&self.session).await.is_err();
         let (journal, history) = match is_new {
             true => (
@@ -185,8 +177,7 @@ impl World {
             ),
             false => self.store.claim(&self.session).await.unwrap(),
         };
-        let known = history.len();
-        let mut setup = Setup {
+        Setup {
             store: self.store.clone(),
             journal,
             history,
@@ -196,7 +187,20 @@ impl World {
             tools: ToolSet::standard(),
             budget: Budget::default(),
             max_tokens: 4096,
-        };
+        }
+    }
+
+    pub(crate) async fn start(&self, model: Arc<dyn Model>) -> Agent {
+        self.start_with(model, |_| {}).await
+    }
+
+    pub(crate) async fn start_with(
+        &self,
+        model: Arc<dyn Model>,
+        change: impl FnOnce(&mut Setup),
+    ) -> Agent {
+        let mut setup = self.setup(model).await;
+        let known = setup.history.len();
         change(&mut setup);
         let (commands, orders) = mpsc::channel(16);
         let (teller, events) = mpsc::channel(256);

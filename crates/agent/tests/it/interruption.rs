@@ -90,7 +90,8 @@ fn in_the_middle_of_words_which_are_kept() {
             let long = Answer::reply(ScriptedReply::text("one two three four five six"));
             let answers = vec![long.hold(5, &gate), done().into()];
             let mut scene = Scene::begin(wire, answers).await;
-            let has_two = |kind: &EventKind| matches!(kind, EventKind::TextDelta { text } if text == "two ");
+            let has_two =
+                |kind: &EventKind| matches!(kind, EventKind::TextDelta { text } if text == "two ");
             scene.agent.until(has_two).await;
             gate.reached().await;
             let (_, events, server) = scene.interrupt().await;
@@ -204,7 +205,8 @@ fn while_one_of_several_has_ended_its_result_stays() {
         let change = |setup: &mut agent::Setup| setup.tools = ToolSet::new(vec![stare, quick]);
         let answers = vec![both.into(), done().into()];
         let mut scene = Scene::begin_with(Wire::Anthropic, answers, change).await;
-        let quick_ended = |kind: &EventKind| matches!(kind, EventKind::ToolEnded { name, .. } if name == "quick");
+        let quick_ended =
+            |kind: &EventKind| matches!(kind, EventKind::ToolEnded { name, .. } if name == "quick");
         scene.agent.until(quick_ended).await;
         let (_, events, server) = scene.interrupt().await;
         let results = crate::harness::results(&events);

@@ -1,5 +1,6 @@
 //! A sandbox that breaks under a turn is replaced, and the model is told what is gone.
 
+use llm::script::ScriptedReply;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use protocol::{Command, EventKind, Outcome};
@@ -71,28 +72,39 @@ fn a_sandbox_that_is_killed_is_replaced_and_the_turn_goes_on() {
     });
 }
 
+/// Whatever notices the loss, a change after it has its checkpoint.
 #[test]
 fn a_sandbox_that_is_killed_between_turns_is_replaced_by_the_next() {
     within(async {
-        let marker = marker("lost-idle");
-        let start = format!("bash -c 'sleep 1000; true' {marker} &");
-        let server = ModelServer::start([
-            bash(&start),
-            done(),
+        let noticed = [
             bash("echo once"),
-            bash("echo again > file"),
-            done(),
-        ]);
-        let world = World::new().await;
-        let mut agent = world.start(Wire::OpenAi.client(&server)).await;
-        assert_eq!(agent.prompt("Work.").await, Outcome::Done);
-        kill(guest_of(&marker).await, Signal::SIGKILL).unwrap();
-        eventually("it is gone", || processes_with(&marker).is_empty()).await;
-        assert_eq!(agent.prompt("More.").await, Outcome::Done);
-        assert_eq!(world.read("file"), "again\n");
-        assert_eq!(replacements(&agent).len(), 2);
-        agent.end().await;
-        server.finish();
+            ScriptedReply::call("read_file", json!({"path": "file"})),
+        ];
+        for (number, notice) in noticed.into_iter().enumerate() {
+            let marker = marker(&format!("lost-idle-{number}"));
+            let start = format!("bash -c 'sleep 1000; true' {marker} &");
+            let server = ModelServer::start([
+                bash(&start),
+                done(),
+                notice,
+                bash("echo again > file"),
+                done(),
+            ]);
+            let world = World::new().await;
+            world.write("file", "old\n");
+            let mut agent = world.start(Wire::OpenAi.client(&server)).await;
+            assert_eq!(agent.prompt("Work.").await, Outcome::Done);
+            kill(guest_of(&marker).await, Signal::SIGKILL).unwrap();
+            eventually("it is gone", || processes_with(&marker).is_empty()).await;
+            assert_eq!(agent.prompt("More.").await, Outcome::Done);
+            assert_eq!(world.read("file"), "again\n");
+            assert_eq!(replacements(&agent).len(), 2);
+            assert_says(&agent.results()[1].0, "The sandbox was lost");
+            assert!(matches!(agent.undo().await, EventKind::Undone { .. }));
+            assert_eq!(world.read("file"), "old\n");
+            agent.end().await;
+            server.finish();
+        }
     });
 }
 
@@ -106,7 +118,15 @@ fn an_undo_lives_through_the_loss_of_the_sandbox() {
         world.write("file", "old\n");
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
-        let after = |kind: &EventKind| matches!(kind, EventKind::CheckpointMade { moment: protocol::Moment::After, .. });
+        let after = |kind: &EventKind| {
+            matches!(
+                kind,
+                EventKind::CheckpointMade {
+                    moment: protocol::Moment::After,
+                    ..
+                }
+            )
+        };
         agent.until(after).await;
         kill(guest_of(&marker).await, Signal::SIGKILL).unwrap();
         eventually("it is gone", || processes_with(&marker).is_empty()).await;
@@ -131,7 +151,10 @@ fn a_command_that_wants_too_much_memory_costs_no_more_than_itself() {
         let mut agent = world.start_with(model, change).await;
         assert_eq!(agent.prompt("Eat.").await, Outcome::Done);
         let results = agent.results();
-        assert!(results[0].1 && !results[0].0.contains("419430400"), "{results:?}");
+        assert!(
+            results[0].1 && !results[0].0.contains("419430400"),
+            "{results:?}"
+        );
         if nix::unistd::geteuid().is_root() {
             assert_says(&results[0].0, "memory limit of 96M");
         } else {

@@ -12,6 +12,7 @@ mod crashes;
 mod failures;
 mod harness;
 mod interruption;
+mod listening;
 mod long;
 mod loss;
 mod outputs;

@@ -48,10 +48,8 @@ fn the_same_call_with_the_same_result_is_told_and_then_ends_the_turn() {
 #[test]
 fn waiting_for_a_job_is_no_circle() {
     within(async {
-        let start = ScriptedReply::call(
-            "bash",
-            json!({"command": "sleep 1000", "background": true}),
-        );
+        let start =
+            ScriptedReply::call("bash", json!({"command": "sleep 1000", "background": true}));
         let poll = || {
             let input = json!({"job": 1, "action": "poll", "wait": 0});
             ScriptedReply::call("bash_job", input)

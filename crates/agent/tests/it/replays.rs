@@ -37,7 +37,10 @@ fn what_is_the_same_again_is_told_as_the_same() {
             calls(&[
                 ("list_files", json!({})),
                 ("read_file", json!({"path": "file"})),
-                ("bash", json!({"command": "cat file; echo two >> file; cd folder"})),
+                (
+                    "bash",
+                    json!({"command": "cat file; echo two >> file; cd folder"}),
+                ),
                 ("bash", json!({"command": "pwd; exit 3"})),
             ]),
             ScriptedReply::call("write_file", json!({"path": "new", "content": "x"})),
@@ -46,7 +49,10 @@ fn what_is_the_same_again_is_told_as_the_same() {
                 json!({"path": "file", "edits": [{"old": "two", "new": "three"}]}),
             ),
             bash("seq 1 50000"),
-            ScriptedReply::call("read_file", json!({"path": "output:1", "offset": 30000, "limit": 2})),
+            ScriptedReply::call(
+                "read_file",
+                json!({"path": "output:1", "offset": 30000, "limit": 2}),
+            ),
             bash("seq 1 60000"),
             ScriptedReply::call("no_such_tool", json!({})),
             done(),
@@ -69,9 +75,17 @@ fn what_is_the_same_again_is_told_as_the_same() {
             assert_eq!(differing(&replayed), [""; 0], "{replayed:#?}");
             assert_eq!((replayed[0].turn, replayed[10].turn), (1, 2));
         }
-        assert_eq!(tree(&world.workspace()), before, "the workspace is not touched");
+        assert_eq!(
+            tree(&world.workspace()),
+            before,
+            "the workspace is not touched"
+        );
         assert_eq!(world.events().await, events, "nor is the session");
-        let kept = world.store.output(&world.session, "output:3").await.unwrap();
+        let kept = world
+            .store
+            .output(&world.session, "output:3")
+            .await
+            .unwrap();
         assert_eq!(kept, None, "nor are the outputs that it keeps");
     });
 }
@@ -105,17 +119,43 @@ fn what_depends_on_time_and_chance_differs() {
 }
 
 #[test]
-fn pictures_are_compared_too() {
+fn a_turn_that_was_taken_back_is_taken_back_again() {
     within(async {
         let server = ModelServer::start([
-            ScriptedReply::call("look", json!({"name": "it"})),
+            bash("echo one > file; cd folder"),
+            done(),
+            bash("echo two > file; rm -r inner; export NAME=kept"),
+            done(),
+            bash("cat ../file; pwd; ls -R; echo $NAME"),
             done(),
         ]);
+        let world = World::new().await;
+        world.write("folder/inner/file", "x");
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("Work.").await, Outcome::Done);
+        assert_eq!(agent.prompt("More.").await, Outcome::Done);
+        let undone = agent.undo().await;
+        assert!(matches!(undone, protocol::EventKind::Undone { .. }));
+        assert_eq!(agent.prompt("Look.").await, Outcome::Done);
+        agent.end().await;
+        let replayed = replay(&world, &ToolSet::standard()).await;
+        assert_eq!(replayed.len(), 3);
+        assert_eq!(differing(&replayed), [""; 0], "{replayed:#?}");
+    });
+}
+
+#[test]
+fn pictures_are_compared_too() {
+    within(async {
+        let server =
+            ModelServer::start([ScriptedReply::call("look", json!({"name": "it"})), done()]);
         let world = World::new().await;
         let (look, _log) = stubs::picture("look");
         let tools = ToolSet::new(vec![look]);
         let change = |setup: &mut agent::Setup| setup.tools = tools.clone();
-        let mut agent = world.start_with(Wire::Anthropic.client(&server), change).await;
+        let mut agent = world
+            .start_with(Wire::Anthropic.client(&server), change)
+            .await;
         assert_eq!(agent.prompt("Look.").await, Outcome::Done);
         agent.end().await;
         server.finish();
@@ -132,7 +172,8 @@ fn calls_that_never_ended_are_not_run() {
         let world = World::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         agent.send(protocol::Command::prompt("Work.")).await;
-        let begun = |kind: &protocol::EventKind| matches!(kind, protocol::EventKind::ToolStarted { .. });
+        let begun =
+            |kind: &protocol::EventKind| matches!(kind, protocol::EventKind::ToolStarted { .. });
         agent.until(begun).await;
         agent.kill().await;
         assert!(replay(&world, &ToolSet::standard()).await.is_empty());

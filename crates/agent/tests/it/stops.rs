@@ -178,8 +178,7 @@ fn a_reply_that_only_thought_leaves_a_legal_history() {
             stop: Some("max_tokens".to_owned()),
             ..ScriptedReply::default()
         };
-        let (outcome, agent, server, _world) =
-            play(Wire::Anthropic, vec![thought, done()]).await;
+        let (outcome, agent, server, _world) = play(Wire::Anthropic, vec![thought, done()]).await;
         assert_eq!(outcome, Outcome::Done);
         agent.end().await;
         server.finish();

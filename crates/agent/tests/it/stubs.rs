@@ -95,7 +95,9 @@ impl Tool for Stub {
             let name = input["name"].as_str().unwrap_or_default().to_owned();
             let _ = self.log.send(format!("begin {name}"));
             match &self.inside {
-                Inside::Meet(barrier) => drop(barrier.wait().await),
+                Inside::Meet(barrier) => {
+                    barrier.wait().await;
+                }
                 Inside::Forever => std::future::pending().await,
                 Inside::Held(notify) => notify.notified().await,
                 Inside::Show => {

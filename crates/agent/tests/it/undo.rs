@@ -93,7 +93,11 @@ fn whatever_a_turn_did_is_taken_back() {
         let requests = server.finish();
         let last = requests[requests.len() - 2].json();
         let messages = last["messages"].as_array().unwrap();
-        assert_eq!(messages.len(), 1, "the words are taken back too: {messages:?}");
+        assert_eq!(
+            messages.len(),
+            1,
+            "the words are taken back too: {messages:?}"
+        );
         chmod(&world.path("locked"), 0o700);
     });
 }
@@ -147,7 +151,15 @@ fn what_a_person_changed_since_is_kept_and_named() {
         }
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
-        let after = |kind: &EventKind| matches!(kind, EventKind::CheckpointMade { moment: protocol::Moment::After, .. });
+        let after = |kind: &EventKind| {
+            matches!(
+                kind,
+                EventKind::CheckpointMade {
+                    moment: protocol::Moment::After,
+                    ..
+                }
+            )
+        };
         agent.until(after).await;
         world.write("both", "person\n");
         world.write("theirs", "person\n");
@@ -170,6 +182,37 @@ fn what_a_person_changed_since_is_kept_and_named() {
     });
 }
 
+/// What a turn left that died is not known, but no more than what the next one found.
+#[test]
+fn a_persons_files_outlive_the_undo_of_a_turn_that_died() {
+    within(async {
+        let server = ModelServer::start([
+            bash("echo one > file; touch made"),
+            bash("sleep 1000"),
+            bash("echo two > file"),
+            done(),
+        ]);
+        let world = World::new().await;
+        world.write("file", "zero\n");
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        agent.send(protocol::Command::prompt("Work.")).await;
+        let sleeps = |kind: &EventKind| matches!(kind, EventKind::ToolStarted { summary, .. } if summary == "$ sleep 1000");
+        agent.until(sleeps).await;
+        agent.kill().await;
+
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("More.").await, Outcome::Done);
+        assert!(undo(&mut agent).await.is_empty());
+        assert_eq!(world.read("file"), "one\n");
+        world.write("mine", "person\n");
+        assert!(undo(&mut agent).await.is_empty());
+        assert_eq!(world.read("file"), "zero\n");
+        assert!(!world.path("made").exists());
+        assert_eq!(world.read("mine"), "person\n");
+        agent.end().await;
+    });
+}
+
 /// The workspace may be full of links that lead out, and folders may become links meanwhile.
 #[test]
 fn nothing_outside_the_workspace_is_touched() {
@@ -188,7 +231,15 @@ fn nothing_outside_the_workspace_is_touched() {
         symlink(&outside, world.path("out")).unwrap();
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
-        let after = |kind: &EventKind| matches!(kind, EventKind::CheckpointMade { moment: protocol::Moment::After, .. });
+        let after = |kind: &EventKind| {
+            matches!(
+                kind,
+                EventKind::CheckpointMade {
+                    moment: protocol::Moment::After,
+                    ..
+                }
+            )
+        };
         agent.until(after).await;
         fs::remove_dir_all(world.path("folder")).unwrap();
         symlink(&outside, world.path("folder")).unwrap();
@@ -197,7 +248,10 @@ fn nothing_outside_the_workspace_is_touched() {
         let before = tree(&outside);
         let left = undo(&mut agent).await;
         assert_eq!(tree(&outside), before);
-        assert!(!world.path("other/gone").exists(), "not through a link inside either");
+        assert!(
+            !world.path("other/gone").exists(),
+            "not through a link inside either"
+        );
         let expect = ["aside/gone", "folder/changed", "folder/gone"];
         for path in expect {
             assert!(left.contains(&path.to_owned()), "{path}: {left:?}");
@@ -239,11 +293,23 @@ fn a_checkpoint_that_made_room_is_refused_and_nothing_changed() {
         world.write("file", "old\n");
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
-        let after = |kind: &EventKind| matches!(kind, EventKind::CheckpointMade { moment: protocol::Moment::After, .. });
+        let after = |kind: &EventKind| {
+            matches!(
+                kind,
+                EventKind::CheckpointMade {
+                    moment: protocol::Moment::After,
+                    ..
+                }
+            )
+        };
         agent.until(after).await;
         // Another session's checkpoint, for which there is room only without all others.
         let other = crate::harness::new_session();
-        world.store.save_checkpoint(&other, 1, &[], 0).await.unwrap();
+        world
+            .store
+            .save_checkpoint(&other, 1, &[], 0)
+            .await
+            .unwrap();
         let before = tree(&world.workspace());
         match agent.undo().await {
             EventKind::CommandRefused { reason } => assert_says(&reason, "is gone"),
@@ -258,6 +324,30 @@ fn a_checkpoint_that_made_room_is_refused_and_nothing_changed() {
         assert_eq!(count, 5, "the words are still there");
         agent.end().await;
         server.finish();
+    });
+}
+
+#[test]
+fn an_undo_that_comes_early_waits_for_the_end_of_the_turn() {
+    within(async {
+        let server = ModelServer::start([bash("echo new > file"), done()]);
+        let world = World::new().await;
+        world.write("file", "old\n");
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        agent.send(protocol::Command::prompt("Work.")).await;
+        assert!(undo(&mut agent).await.is_empty());
+        assert_eq!(world.read("file"), "old\n");
+        let events = agent.end().await;
+        let ended = |kind: &EventKind| {
+            matches!(
+                kind,
+                EventKind::TurnEnded {
+                    outcome: Outcome::Done,
+                    ..
+                }
+            )
+        };
+        assert!(events.iter().any(|event| ended(&event.kind)));
     });
 }
 

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::complaint::Complaint;
 use crate::render::{self, Ending, View};
+use crate::standard;
 
 pub(crate) const TASK_FAILED: u8 = 1;
 const BUDGET: u8 = 3;
@@ -42,6 +43,8 @@ pub(crate) async fn drive(setup: Setup, command: Command, view: View) -> Result<
     let mut commands = Some(commands);
     let mut was_stopped = false;
     let mut agent = std::pin::pin!(agent::run(setup, commands_receiver, events));
+    let mut reader_left = std::pin::pin!(standard::reader_left());
+    let mut is_read = true;
     let mut ended = None;
     // What happened is shown to its end, also if it is an error that ended it. Whoever reads may
     // be slow, or stuck: signals count until then.
@@ -49,12 +52,14 @@ pub(crate) async fn drive(setup: Setup, command: Command, view: View) -> Result<
         tokio::select! {
             outcome = &mut agent, if ended.is_none() => ended = Some(outcome),
             shown = &mut renderer, if ended.is_some() => break shown,
-            done = &mut is_done, if commands.is_some() => {
-                let commands = commands.take();
-                if let (Err(_), Some(commands)) = (done, commands) {
-                    // Whoever read the output went away.
-                    let _ = commands.try_send(Command::Interrupt);
-                }
+            // The one who shows it ended early: it cannot write.
+            done = &mut is_done, if commands.is_some() => match done {
+                Ok(()) => commands = None,
+                Err(_) => leave(&mut commands),
+            },
+            () = &mut reader_left, if commands.is_some() => {
+                is_read = false;
+                leave(&mut commands);
             }
             _ = interrupt.recv() => stop(commands.as_ref(), &mut was_stopped),
             _ = terminate.recv() => stop(commands.as_ref(), &mut was_stopped),
@@ -63,6 +68,7 @@ pub(crate) async fn drive(setup: Setup, command: Command, view: View) -> Result<
     };
     ended.transpose()?;
     match shown {
+        _ if !is_read => Ok(BROKEN_PIPE),
         Ok(Ok(ending)) => conclude(ending, hint),
         Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(BROKEN_PIPE),
         Ok(Err(error)) => Err(Complaint::new(
@@ -70,6 +76,13 @@ pub(crate) async fn drive(setup: Setup, command: Command, view: View) -> Result<
             format!("cannot write: {error}"),
         )),
         Err(lost) => Err(Complaint::from_error(TASK_FAILED, &lost)),
+    }
+}
+
+/// Asks for an end, and for nothing more after it.
+fn leave(commands: &mut Option<mpsc::Sender<Command>>) {
+    if let Some(commands) = commands.take() {
+        let _ = commands.try_send(Command::Interrupt);
     }
 }
 

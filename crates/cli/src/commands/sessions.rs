@@ -51,8 +51,8 @@ async fn list(flags: &SessionsList) -> Result<u8, Complaint> {
     };
     let found = store.sessions(&page).await?;
     if flags.json {
-        let lines = found.iter().map(described);
-        return written(lines.map(|line| write_line(&line)).collect());
+        let mut lines = found.iter().map(described);
+        return written(lines.try_for_each(|line| write_line(&line)));
     }
     if found.is_empty() {
         return print("no sessions yet: `hotcell run \"…\"` begins one\n");
@@ -127,12 +127,12 @@ async fn search(flags: &StoreFlags, words: &str, json: bool) -> Result<u8, Compl
     let store = open(flags).await?;
     let found = store.search(words, 50).await?;
     if json {
-        let lines = found.iter().map(|found| {
+        let mut lines = found.iter().map(|found| {
             let mut described = described(&found.summary);
             described["excerpt"] = json!(found.excerpt);
-            write_line(&described)
+            described
         });
-        return written(lines.collect());
+        return written(lines.try_for_each(|line| write_line(&line)));
     }
     if found.is_empty() {
         return print("no session has these words\n");

@@ -68,6 +68,24 @@ fn a_sandbox_that_cannot_start_is_1() {
     assert_eq!(kinds, ["session_started", "turn_started"]);
 }
 
+#[test]
+fn folders_that_cannot_be_made_are_1() {
+    let scene = Scene::new([say("never said")]);
+    std::fs::write(scene.place.home().join(".local"), "no folder").unwrap();
+    for arguments in [
+        &["run", "Do it"][..],
+        &["run", "--no-audit", "Do it"],
+        &["demo"],
+        &["sessions"],
+    ] {
+        let output = scene.run(arguments);
+        assert_code(&output, 1);
+        let said = stderr(&output);
+        assert!(said.starts_with("hotcell: cannot "), "{said}");
+        assert!(said.contains("\nhint: choose "), "{said}");
+    }
+}
+
 /// A reply that uses a thousand tokens of each kind.
 fn costly() -> ScriptedReply {
     ScriptedReply {

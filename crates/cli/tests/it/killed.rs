@@ -31,7 +31,7 @@ impl Dice {
 
 /// Processes that lost their parent to a kill and are now this process's: guests and supervisors.
 /// Those that have ended are collected on the way.
-fn orphans() -> Vec<Pid> {
+pub(crate) fn orphans() -> Vec<Pid> {
     let own = std::process::id().to_string();
     let mut alive = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {

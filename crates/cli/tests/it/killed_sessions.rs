@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use testkit::{Recorded, Replies};
 
 use crate::json_events;
+use crate::killed::orphans;
 use crate::place::{assert_code, eventually, finish, processes_with, run, stdout};
 use crate::scene::{Scene, bash, lines, listen, results, say, send, write};
 
@@ -52,6 +53,8 @@ fn done(request: &Recorded) -> Vec<String> {
 
 #[test]
 fn between_any_two_events() {
+    // Whoever loses its parent becomes a child of this process, where it can be seen.
+    nix::sys::prctl::set_child_subreaper(true).unwrap();
     let marker = format!("1006.{}", std::process::id());
     // Of an undisturbed session, how many lines there are.
     let scene = Scene::new(steps(&marker));
@@ -81,6 +84,9 @@ fn between_any_two_events() {
                 }
             });
         }
+    });
+    eventually("no guest and no supervisor is left", || {
+        orphans().is_empty()
     });
 }
 

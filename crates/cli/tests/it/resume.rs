@@ -5,8 +5,9 @@ use std::fs;
 use serde_json::Value;
 use testkit::{Answer, Gate};
 
+use crate::json_events;
 use crate::place::{assert_code, finish, run, start, stderr, stdout};
-use crate::scene::{Scene, bash, say, write};
+use crate::scene::{Scene, bash, lines, say, write};
 
 /// What was said in the latest request, by role.
 fn conversation(scene: &Scene) -> Vec<String> {
@@ -91,6 +92,12 @@ fn nothing_left_to_do() {
     let said = "hotcell: the session has nothing left to do\n\
                 hint: say what is to be done next with `--prompt`\n";
     assert_eq!(stderr(&output), said);
+    // A program gets to read it too.
+    let output = scene.run(&["resume", "--json"]);
+    assert_code(&output, 2);
+    let events = lines(&stdout(&output));
+    json_events::check(&events, 1);
+    assert_eq!(events.last().unwrap()["type"], "command_refused");
     assert_eq!(scene.sessions(), before);
     assert_eq!(scene.server.request_count(), 1);
 }

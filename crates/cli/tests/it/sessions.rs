@@ -6,8 +6,9 @@ use std::process::Stdio;
 use insta::assert_snapshot;
 use jiff::Timestamp;
 use serde_json::Value;
+use testkit::Replies;
 
-use crate::place::{assert_code, eventually, finish, stderr};
+use crate::place::{assert_code, eventually, finish, start, stderr};
 use crate::scene::{Scene, bash, lines, say, write};
 
 #[test]
@@ -207,6 +208,9 @@ fn exported_to_a_file_named_after_its_beginning() {
         &scene.run(&["sessions", "export", &session, "-o", "no/such"]),
         1,
     );
+    fs::create_dir(scene.place.here("folder")).unwrap();
+    let said = scene.done(&["sessions", "export", &session, "-o", "folder"]);
+    assert_eq!(said, format!("folder/{name}\n"));
     assert_eq!(
         fs::read_to_string(scene.place.here("chosen.json")).unwrap(),
         text
@@ -249,6 +253,28 @@ fn deleted_with_all_that_was_kept() {
     assert_code(&scene.run(&["replay", &second]), 2);
     // Its files stay the person's own.
     assert_eq!(scene.read("a"), "unmistakable words");
+}
+
+#[test]
+fn many_at_once_share_one_store() {
+    const COUNT: usize = 4;
+    let scene = Scene::new(Replies::decide(|_| say("done")));
+    // At once from the first on, when there is no store yet.
+    let started: Vec<_> = (0..COUNT)
+        .map(|number| {
+            let folder = format!("workspace-{number}");
+            fs::create_dir(scene.place.here(&folder)).unwrap();
+            start(&mut scene.hotcell(["run", "--workspace", &folder, "Answer"]))
+        })
+        .collect();
+    for child in started {
+        assert_code(&finish(child), 0);
+    }
+    let outcomes = scene
+        .sessions()
+        .into_iter()
+        .map(|mut session| session["outcome"].take());
+    assert_eq!(outcomes.collect::<Vec<_>>(), ["done"; COUNT]);
 }
 
 #[test]

@@ -9,7 +9,6 @@ mod event;
 pub(crate) mod stream;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
@@ -84,7 +83,7 @@ pub struct Anthropic {
     is_adaptive: AtomicBool,
     /// The server has said that it cannot count.
     cannot_count: AtomicBool,
-    calibration: Mutex<Calibration>,
+    calibration: Calibration,
 }
 
 impl Anthropic {
@@ -128,7 +127,7 @@ impl Anthropic {
             thinking_budget: config.thinking_budget,
             is_adaptive: AtomicBool::new(false),
             cannot_count: AtomicBool::new(false),
-            calibration: Mutex::new(Calibration::new()),
+            calibration: Calibration::default(),
         })
     }
 
@@ -206,16 +205,6 @@ impl Anthropic {
         })?;
         Ok(count.input_tokens)
     }
-
-    fn with_calibration<T>(&self, work: impl FnOnce(&mut Calibration) -> T) -> T {
-        // What it holds is good at any moment, whoever panicked.
-        work(
-            &mut self
-                .calibration
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
-    }
 }
 
 impl Model for Anthropic {
@@ -234,7 +223,7 @@ impl Model for Anthropic {
             let (input, output) = (reply.usage.input(), reply.usage.output_tokens);
             debug!(model = %self.name, input, output, stop = ?reply.stop, "model replied");
             let estimated = estimate(request);
-            self.with_calibration(|calibration| calibration.learn(estimated, input));
+            self.calibration.learn(estimated, input);
             Ok(reply)
         }
         .boxed()
@@ -251,7 +240,7 @@ impl Model for Anthropic {
                     _ => {}
                 }
             }
-            Ok(self.with_calibration(|calibration| calibration.apply(estimate(request))))
+            Ok(self.calibration.apply(estimate(request)))
         }
         .boxed()
     }

@@ -9,7 +9,6 @@ mod chunk;
 mod stream;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{self, BoxFuture, FutureExt};
@@ -74,7 +73,7 @@ pub struct OpenAi {
     http: Http,
     /// The server has said that it knows the limit on a reply only by its newer name.
     has_newer_limit: AtomicBool,
-    calibration: Mutex<Calibration>,
+    calibration: Calibration,
 }
 
 impl OpenAi {
@@ -96,7 +95,7 @@ impl OpenAi {
             completions: endpoint(&config.base_url, "/chat/completions")?,
             http: Http::new(&route, key, key_header, HeaderMap::new())?,
             has_newer_limit: AtomicBool::new(false),
-            calibration: Mutex::new(Calibration::new()),
+            calibration: Calibration::default(),
         })
     }
 
@@ -162,18 +161,7 @@ impl OpenAi {
     }
 
     fn estimate(&self, request: Request<'_>) -> u64 {
-        let estimated = estimate(request);
-        self.with_calibration(|calibration| calibration.apply(estimated))
-    }
-
-    fn with_calibration<T>(&self, work: impl FnOnce(&mut Calibration) -> T) -> T {
-        // What it holds is good at any moment, whoever panicked.
-        work(
-            &mut self
-                .calibration
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        self.calibration.apply(estimate(request))
     }
 }
 
@@ -193,7 +181,7 @@ impl Model for OpenAi {
             match usage {
                 Some(usage) => {
                     let estimated = estimate(request);
-                    self.with_calibration(|known| known.learn(estimated, usage.input()));
+                    self.calibration.learn(estimated, usage.input());
                 }
                 None => {
                     reply.usage = Usage {

@@ -404,6 +404,26 @@ fn while_somebody_waits_nothing_is_dropped() {
 }
 
 #[test]
+fn one_that_never_stops_printing_holds_nobody() {
+    within(async {
+        let world = World::new().await;
+        let seen = say(&world, "s", "yes", SHORT).await;
+        assert_eq!(seen.progress.exit, None);
+        let job = seen.progress.job;
+        let seen = look(&world, job, Duration::ZERO).await;
+        assert_eq!(seen.progress.exit, None);
+        world.kill(job, libc::SIGKILL).await.unwrap();
+        // Nor what a command leaves behind.
+        let seen = say(&world, "s", "yes & echo started >&2", LONG).await;
+        assert_eq!(seen.code(), Some(Status::Code(0)));
+        assert!(seen.printed.contains("!started\n"));
+        let seen = look(&world, seen.progress.job, LONG).await;
+        assert!(seen.progress.output_open);
+        world.end().await;
+    });
+}
+
+#[test]
 fn background_commands_are_bounded() {
     within(async {
         let world = World::new().await;

@@ -1,5 +1,6 @@
 //! Commands in the background: looked at, written to, killed, and used by later ones.
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -142,6 +143,31 @@ fn a_server_in_the_background_answers_later_commands() {
 }
 
 #[test]
+fn one_that_never_stops_printing_is_a_job_too() {
+    within(async {
+        let world = World::new().await;
+        let output = world
+            .call("bash", json!({"command": "yes", "timeout": 0}))
+            .await;
+        let job = job_of(&text(&output.unwrap()));
+        look_for(&world, job, "y\ny\n").await;
+        let output = world
+            .call("bash_job", json!({"job": job, "action": "kill"}))
+            .await;
+        assert!(text(&output.unwrap()).ends_with("killed by signal 15 (SIGTERM)"));
+        let says = world
+            .ask("bash", json!({"command": "yes & sleep 0.1"}))
+            .await;
+        assert!(says.ends_with("exit code: 0"));
+        world
+            .ask("bash_job", json!({"job": job_of(&says), "action": "kill"}))
+            .await;
+        world.all_are_gone().await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn a_cancelled_look_leaves_the_job_alone() {
     within(async {
         let world = World::new().await;
@@ -183,8 +209,9 @@ fn what_nobody_looked_at_in_time_is_said_to_be_gone() {
         let script = "read go; head -c 20000000 /dev/zero | tr '\\0' x; echo; \
                       echo the end; : > done; read go";
         let job = start(&world, script, "").await;
-        let input = json!({"job": job, "action": "write", "text": "go\n", "wait": 0});
-        world.call("bash_job", input).await.unwrap();
+        // Not through the tool, which would look.
+        let go = Bytes::from_static(b"go\n");
+        world.sandbox.feed(job, go, false).await.unwrap();
         eventually("all is printed", async || world.path("done").exists()).await;
         let input = json!({"job": job, "action": "write", "end": true, "wait": 60});
         let says = text(&world.call("bash_job", input).await.unwrap());

@@ -1,0 +1,97 @@
+//! Those who listen to a session: slow ones, none at all, and what they may say.
+
+use llm::script::ScriptedReply;
+use protocol::{Block, Command, Event, EventKind, Outcome};
+use testkit::ModelServer;
+use tokio::sync::mpsc;
+
+use crate::harness::{Wire, World, assert_says, bash, done, within};
+
+/// Runs one prompt with as much room for events as given, and hands on those that came.
+async fn overhear(world: &World, server: &ModelServer, room: usize) -> Vec<Event> {
+    let setup = world.setup(Wire::Anthropic.client(server)).await;
+    let (commands, orders) = mpsc::channel(4);
+    let (teller, mut events) = mpsc::channel(room);
+    let running = tokio::spawn(agent::run(setup, orders, teller));
+    commands.send(Command::prompt("Speak.")).await.unwrap();
+    drop(commands);
+    let mut heard = Vec::new();
+    while let Some(event) = events.recv().await {
+        heard.push(event);
+    }
+    running.await.unwrap().unwrap();
+    heard
+}
+
+#[test]
+fn a_slow_listener_misses_no_word() {
+    within(async {
+        let words: String = (0..500).map(|number| format!("word{number} ")).collect();
+        let server = ModelServer::start([bash("seq 1 30000"), ScriptedReply::text(words.clone())]);
+        let world = World::new().await;
+        let heard = overhear(&world, &server, 1).await;
+        let said: String = heard
+            .iter()
+            .filter_map(|event| match &event.kind {
+                EventKind::TextDelta { text } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(said, words);
+        let lasting: Vec<Event> = heard
+            .into_iter()
+            .filter(|event| event.kind.lasts())
+            .collect();
+        assert_eq!(lasting, world.events().await);
+    });
+}
+
+#[test]
+fn a_session_that_nobody_listens_to_does_its_work() {
+    within(async {
+        let server = ModelServer::start([bash("echo done > file"), done()]);
+        let world = World::new().await;
+        let setup = world.setup(Wire::Anthropic.client(&server)).await;
+        let (commands, orders) = mpsc::channel(4);
+        let (teller, events) = mpsc::channel(1);
+        drop(events);
+        commands.send(Command::prompt("Work.")).await.unwrap();
+        drop(commands);
+        agent::run(setup, orders, teller).await.unwrap();
+        assert_eq!(world.read("file"), "done\n");
+        let events = world.events().await;
+        let ended = |kind: &EventKind| {
+            matches!(
+                kind,
+                EventKind::TurnEnded {
+                    outcome: Outcome::Done,
+                    ..
+                }
+            )
+        };
+        assert!(events.iter().any(|event| ended(&event.kind)));
+    });
+}
+
+#[test]
+fn a_prompt_of_nothing_is_refused() {
+    within(async {
+        let server = ModelServer::start([done(), done()]);
+        let world = World::new().await;
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        let empty = [vec![], vec![Block::text("")], vec![Block::text(" \n")]];
+        for is_first in [true, false] {
+            for content in empty.clone() {
+                agent.send(Command::Prompt { content }).await;
+                let refused = |kind: &EventKind| matches!(kind, EventKind::CommandRefused { .. });
+                match agent.until(refused).await {
+                    EventKind::CommandRefused { reason } => assert_says(&reason, "empty"),
+                    _ => unreachable!(),
+                }
+            }
+            assert_eq!(agent.prompt("Words.").await, Outcome::Done, "{is_first}");
+        }
+        agent.end().await;
+        server.finish();
+    });
+}
