@@ -23,4 +23,4 @@ pub use mux::{Limits, Role, Violation};
 pub use stream::{Item, Receiver, Sender, Stream, StreamError};
 
 /// Changes whenever a frame or a request changes its meaning; both ends must agree.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;

@@ -9,7 +9,8 @@ use protocol::{BudgetKind, Command, EventKind, Outcome, Spending, Usage};
 use testkit::{Answer, Gate, ModelServer, Replies};
 use tools::{Access, ToolSet};
 
-use crate::harness::{Agent, Wire, World, bash, within};
+use crate::harness::{Agent, World, within};
+use crate::models::{Wire, bash};
 use crate::stubs;
 
 const USAGE: Usage = Usage {
@@ -109,7 +110,7 @@ fn a_ceiling_ends_the_turn_before_the_next_request() {
 fn a_turn_that_a_budget_ended_goes_on_with_a_new_one() {
     within(async {
         let server =
-            ModelServer::start([bash("echo one"), bash("echo two"), crate::harness::done()]);
+            ModelServer::start([bash("echo one"), bash("echo two"), crate::models::done()]);
         let world = World::new().await;
         let one = |setup: &mut Setup| setup.budget.turns = Some(1);
         let mut agent = world.start_with(Wire::OpenAi.client(&server), one).await;
@@ -129,7 +130,7 @@ fn time_ends_a_reply_and_a_tool_under_way() {
     within(async {
         let soon = |setup: &mut Setup| setup.budget.time = Some(Duration::from_secs(1));
         let gate = Gate::new();
-        let silent = Answer::reply(crate::harness::done()).hold(1, &gate);
+        let silent = Answer::reply(crate::models::done()).hold(1, &gate);
         let server = ModelServer::start(silent);
         let world = World::new().await;
         let mut agent = world
@@ -195,7 +196,7 @@ fn spending_only_grows_and_says_its_ceilings() {
 #[test]
 fn an_unknown_price_is_told_as_unknown_and_ends_nothing() {
     within(async {
-        let server = ModelServer::start([bash("true"), crate::harness::done()]);
+        let server = ModelServer::start([bash("true"), crate::models::done()]);
         let world = World::new().await;
         let change = |setup: &mut Setup| setup.budget.cost = Some(0.01);
         let model = Wire::Anthropic.client(&server);

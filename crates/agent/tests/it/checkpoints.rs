@@ -5,7 +5,8 @@ use protocol::{Command, EventKind, Moment, Outcome};
 use serde_json::json;
 use testkit::ModelServer;
 
-use crate::harness::{Agent, Wire, World, bash, done, within};
+use crate::harness::{Agent, World, within};
+use crate::models::{Wire, bash, done};
 
 fn made(agent: &Agent) -> Vec<(u32, Moment, u32)> {
     agent

@@ -5,7 +5,8 @@ use protocol::{Command, EventKind, Outcome};
 use serde_json::json;
 use testkit::{Answer, Gate, ModelServer, Replies};
 
-use crate::harness::{WIRES, Wire, World, assert_says, bash, calls, done, within};
+use crate::harness::{World, assert_says, within};
+use crate::models::{WIRES, Wire, bash, calls, done};
 
 /// A session with a bit of everything.
 fn script() -> Vec<ScriptedReply> {

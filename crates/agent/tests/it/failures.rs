@@ -6,7 +6,8 @@ use llm::script::{ScriptedError, ScriptedReply};
 use protocol::{EventKind, Outcome};
 use testkit::{Answer, ModelServer, RawChunk, Recorded, Replies};
 
-use crate::harness::{Agent, WIRES, Wire, World, assert_says, bash, done, within};
+use crate::harness::{Agent, World, assert_says, within};
+use crate::models::{WIRES, Wire, bash, done};
 
 fn failing(status: u16, kind: &str, after: Option<usize>) -> Answer {
     let error = ScriptedError {

@@ -6,18 +6,16 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agent::{AgentError, Budget, Price, Setup};
 use jsonschema::Validator;
-use llm::script::{Script, ScriptedReply};
-use llm::{Anthropic, AnthropicConfig, Model, OpenAi, OpenAiConfig, Patience, Patient, Scripted};
+use llm::Model;
 use protocol::{Block, Command, Event, EventKind, Outcome, SessionId};
 use sandbox::SandboxSpec;
-use serde_json::{Value, json};
+use serde_json::Value;
 use store::Store;
 use tempfile::TempDir;
-use testkit::ModelServer;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tools::ToolSet;
@@ -43,73 +41,6 @@ pub(crate) fn within(test: impl Future<Output = ()>) {
                 .await
                 .expect("the test hangs");
         });
-}
-
-/// Waits for a condition that has no event.
-pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let give_up = Instant::now() + PATIENCE / 2;
-    while !condition() {
-        assert!(Instant::now() < give_up, "never came about: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-/// The two ways in which models are asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wire {
-    Anthropic,
-    OpenAi,
-}
-
-pub(crate) const WIRES: [Wire; 2] = [Wire::Anthropic, Wire::OpenAi];
-
-impl Wire {
-    /// A client that is asked again, without a wait worth the name.
-    pub(crate) fn client(self, server: &ModelServer) -> Arc<dyn Model> {
-        self.patient(server, Duration::from_millis(1))
-    }
-
-    pub(crate) fn patient(self, server: &ModelServer, first_wait: Duration) -> Arc<dyn Model> {
-        let patience = Patience {
-            first_wait,
-            ..Patience::default()
-        };
-        match self {
-            Self::Anthropic => {
-                let mut config = AnthropicConfig::new("claude-test", "a-key".into());
-                config.base_url = server.base_url();
-                Arc::new(Patient::new(Anthropic::new(config).unwrap(), patience))
-            }
-            Self::OpenAi => {
-                let config = OpenAiConfig::new("test", server.base_url());
-                Arc::new(Patient::new(OpenAi::new(config).unwrap(), patience))
-            }
-        }
-    }
-}
-
-/// A model in this process, for tests in which a wire would add nothing.
-pub(crate) fn scripted(replies: Vec<ScriptedReply>) -> Arc<dyn Model> {
-    let title = String::new();
-    Arc::new(Scripted::new(Script { title, replies }))
-}
-
-/// A call of `bash`.
-pub(crate) fn bash(command: &str) -> ScriptedReply {
-    ScriptedReply::call("bash", json!({"command": command}))
-}
-
-/// A reply with several calls.
-pub(crate) fn calls(all: &[(&str, Value)]) -> ScriptedReply {
-    let one = |(tool, input): &(&str, Value)| ScriptedReply::call(*tool, input.clone()).calls;
-    ScriptedReply {
-        calls: all.iter().flat_map(one).collect(),
-        ..ScriptedReply::default()
-    }
-}
-
-pub(crate) fn done() -> ScriptedReply {
-    ScriptedReply::text("Done.")
 }
 
 /// Where a session lives.
@@ -331,6 +262,12 @@ impl Agent {
     }
 }
 
+/// Whether it is the checkpoint at the end of a turn, after which the session is at rest.
+pub(crate) fn is_after(kind: &EventKind) -> bool {
+    let after = protocol::Moment::After;
+    matches!(kind, EventKind::CheckpointMade { moment, .. } if *moment == after)
+}
+
 /// Text of results, with whether each is an error.
 pub(crate) fn results(events: &[Event]) -> Vec<(String, bool)> {
     let result = |event: &Event| match &event.kind {
@@ -351,23 +288,4 @@ pub(crate) fn text(content: &[Block]) -> String {
 #[track_caller]
 pub(crate) fn assert_says(text: &str, says: &str) {
     assert!(text.contains(says), "no `{says}` in: {text}");
-}
-
-/// Text that no other process of this machine has in its arguments.
-pub(crate) fn marker(name: &str) -> String {
-    format!("hotcell-agent-{name}-{}", std::process::id())
-}
-
-/// Processes of the machine, as the host sees them, with this text as one of their arguments.
-pub(crate) fn processes_with(marker: &str) -> Vec<i32> {
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|pid: &i32| {
-            std::fs::read(format!("/proc/{pid}/cmdline"))
-                .unwrap_or_default()
-                .split(|byte| *byte == 0)
-                .any(|argument| argument == marker.as_bytes())
-        })
-        .collect()
 }

@@ -5,29 +5,24 @@ use std::time::Duration;
 
 use llm::script::ScriptedReply;
 use protocol::{Block, Command, EventKind, Outcome, Stop};
-use serde_json::json;
 use testkit::{Answer, Gate, ModelServer, Replies};
-use tools::{Access, ToolSet};
 
-use crate::harness::{
-    Agent, WIRES, Wire, World, assert_says, bash, calls, done, eventually, marker, processes_with,
-    within,
-};
-use crate::stubs;
+use crate::harness::{Agent, World, assert_says, within};
+use crate::models::{WIRES, Wire, bash, done};
 
 /// A session whose first prompt is under way.
-struct Scene {
+pub(crate) struct Scene {
     server: ModelServer,
     world: World,
-    agent: Agent,
+    pub(crate) agent: Agent,
 }
 
 impl Scene {
-    async fn begin(wire: Wire, answers: Vec<Answer>) -> Self {
+    pub(crate) async fn begin(wire: Wire, answers: Vec<Answer>) -> Self {
         Self::begin_with(wire, answers, |_| {}).await
     }
 
-    async fn begin_with(
+    pub(crate) async fn begin_with(
         wire: Wire,
         answers: Vec<Answer>,
         change: impl FnOnce(&mut agent::Setup),
@@ -44,7 +39,7 @@ impl Scene {
     }
 
     /// Interrupts, and sees that the session goes on with the next answer.
-    async fn interrupt(mut self) -> (World, Vec<protocol::Event>, ModelServer) {
+    pub(crate) async fn interrupt(mut self) -> (World, Vec<protocol::Event>, ModelServer) {
         self.agent.send(Command::Interrupt).await;
         assert_eq!(self.agent.ended().await, Outcome::Interrupted);
         assert_eq!(self.agent.prompt("Go another way.").await, Outcome::Done);
@@ -122,97 +117,6 @@ fn in_the_middle_of_a_tools_input_which_is_not_run() {
             assert!(kept(&events).is_empty());
             assert!(!world.path("never").exists());
         }
-    });
-}
-
-#[test]
-fn while_a_command_runs_which_is_gone_then_and_its_output_kept() {
-    within(async {
-        let marker = marker("foreground");
-        let command = format!("echo so far; bash -c 'sleep 1000; true' {marker}; echo never");
-        let answers = vec![bash(&command).into(), done().into()];
-        let mut scene = Scene::begin(Wire::Anthropic, answers).await;
-        let printed = |kind: &EventKind| matches!(kind, EventKind::ToolOutput { .. });
-        scene.agent.until(printed).await;
-        eventually("the command runs", || !processes_with(&marker).is_empty()).await;
-        let (_, events, server) = scene.interrupt().await;
-        eventually("the command is gone", || processes_with(&marker).is_empty()).await;
-        let results = crate::harness::results(&events);
-        assert_eq!(results.len(), 1);
-        assert_says(&results[0].0, "so far");
-        assert_says(&results[0].0, "interrupted");
-        assert!(!results[0].0.contains("never") && results[0].1);
-        server.finish();
-    });
-}
-
-#[test]
-fn the_calls_after_the_one_that_was_interrupted_are_not_run() {
-    within(async {
-        let both = calls(&[
-            ("bash", json!({"command": "echo started; sleep 1000"})),
-            ("bash", json!({"command": "touch never"})),
-            ("read_file", json!({"path": "never"})),
-        ]);
-        let mut scene = Scene::begin(Wire::OpenAi, vec![both.into(), done().into()]).await;
-        let printed = |kind: &EventKind| matches!(kind, EventKind::ToolOutput { .. });
-        scene.agent.until(printed).await;
-        let (world, events, server) = scene.interrupt().await;
-        assert!(!world.path("never").exists());
-        let results = crate::harness::results(&events);
-        assert_eq!(results.len(), 3);
-        for (text, is_error) in &results[1..] {
-            assert!(is_error);
-            assert_says(text, "Not run");
-        }
-        server.finish();
-    });
-}
-
-#[test]
-fn while_several_tools_read_that_do_not_listen() {
-    within(async {
-        let names: Vec<_> = ["a", "b", "c"]
-            .map(|name| ("stare", json!({"name": name})))
-            .to_vec();
-        let (stare, mut log) = stubs::forever("stare", Access::Reads);
-        let change = |setup: &mut agent::Setup| setup.tools = ToolSet::new(vec![stare]);
-        let answers = vec![calls(&names).into(), done().into()];
-        let scene = Scene::begin_with(Wire::Anthropic, answers, change).await;
-        for _ in 0..3 {
-            assert_says(&log.next().await, "begin");
-        }
-        let (_, events, server) = scene.interrupt().await;
-        let results = crate::harness::results(&events);
-        assert_eq!(results.len(), 3);
-        for (text, is_error) in results {
-            assert!(is_error);
-            assert_says(&text, "Interrupted");
-        }
-        server.finish();
-    });
-}
-
-#[test]
-fn while_one_of_several_has_ended_its_result_stays() {
-    within(async {
-        let both = calls(&[
-            ("stare", json!({"name": "s"})),
-            ("quick", json!({"name": "q"})),
-        ]);
-        let (stare, _) = stubs::forever("stare", Access::Reads);
-        let (quick, _) = stubs::meet("quick", Access::Reads, 1);
-        let change = |setup: &mut agent::Setup| setup.tools = ToolSet::new(vec![stare, quick]);
-        let answers = vec![both.into(), done().into()];
-        let mut scene = Scene::begin_with(Wire::Anthropic, answers, change).await;
-        let quick_ended =
-            |kind: &EventKind| matches!(kind, EventKind::ToolEnded { name, .. } if name == "quick");
-        scene.agent.until(quick_ended).await;
-        let (_, events, server) = scene.interrupt().await;
-        let results = crate::harness::results(&events);
-        assert_eq!(results[0], ("did q".to_owned(), false));
-        assert_says(&results[1].0, "Interrupted");
-        server.finish();
     });
 }
 

@@ -5,7 +5,8 @@ use protocol::{Block, Command, Event, EventKind, Outcome};
 use testkit::ModelServer;
 use tokio::sync::mpsc;
 
-use crate::harness::{Wire, World, assert_says, bash, done, within};
+use crate::harness::{World, assert_says, within};
+use crate::models::{Wire, bash, done};
 
 /// Runs one prompt with as much room for events as given, and hands on those that came.
 async fn overhear(world: &World, server: &ModelServer, room: usize) -> Vec<Event> {

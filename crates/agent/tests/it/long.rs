@@ -5,7 +5,8 @@ use protocol::{EventKind, Outcome};
 use serde_json::json;
 use testkit::{ModelServer, Replies, Settings};
 
-use crate::harness::{Wire, World, bash, done, scripted, within};
+use crate::harness::{World, within};
+use crate::models::{Wire, bash, done, scripted};
 
 const TURNS: usize = 1000;
 

@@ -7,9 +7,9 @@ use protocol::{Command, EventKind, Outcome};
 use serde_json::json;
 use testkit::ModelServer;
 
-use crate::harness::{
-    Agent, Wire, World, assert_says, bash, calls, done, eventually, marker, processes_with, within,
-};
+use crate::harness::{Agent, World, assert_says, is_after, within};
+use crate::models::{Wire, bash, calls, done};
+use crate::processes::{eventually, marker, processes_with};
 
 /// Process 1 of the sandbox that a marked command runs in, as the host sees it.
 async fn guest_of(marker: &str) -> Pid {
@@ -118,16 +118,7 @@ fn an_undo_lives_through_the_loss_of_the_sandbox() {
         world.write("file", "old\n");
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
-        let after = |kind: &EventKind| {
-            matches!(
-                kind,
-                EventKind::CheckpointMade {
-                    moment: protocol::Moment::After,
-                    ..
-                }
-            )
-        };
-        agent.until(after).await;
+        agent.until(is_after).await;
         kill(guest_of(&marker).await, Signal::SIGKILL).unwrap();
         eventually("it is gone", || processes_with(&marker).is_empty()).await;
         let undone = agent.undo().await;

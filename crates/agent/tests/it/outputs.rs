@@ -5,7 +5,8 @@ use protocol::{EventKind, Outcome};
 use serde_json::json;
 use testkit::ModelServer;
 
-use crate::harness::{Wire, World, assert_says, bash, done, within};
+use crate::harness::{World, assert_says, within};
+use crate::models::{Wire, bash, done};
 
 fn read(offset: u64) -> ScriptedReply {
     let input = json!({"path": "output:1", "offset": offset, "limit": 3});

@@ -5,7 +5,8 @@ use protocol::{EventKind, Outcome};
 use serde_json::json;
 use testkit::{ModelServer, Replies};
 
-use crate::harness::{Agent, WIRES, Wire, World, assert_says, bash, done, within};
+use crate::harness::{Agent, World, assert_says, within};
+use crate::models::{WIRES, Wire, bash, done};
 
 fn notes(agent: &Agent) -> Vec<String> {
     agent

@@ -8,7 +8,8 @@ use serde_json::json;
 use testkit::ModelServer;
 use tools::ToolSet;
 
-use crate::harness::{Wire, World, bash, calls, done, within};
+use crate::harness::{World, within};
+use crate::models::{Wire, bash, calls, done};
 use crate::stubs;
 use crate::tree::tree;
 

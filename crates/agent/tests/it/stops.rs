@@ -4,7 +4,8 @@ use llm::script::{ScriptedCall, ScriptedReply};
 use protocol::{EventKind, Outcome, Stop};
 use testkit::ModelServer;
 
-use crate::harness::{Agent, WIRES, Wire, World, assert_says, bash, done, within};
+use crate::harness::{Agent, World, assert_says, within};
+use crate::models::{WIRES, Wire, bash, done};
 
 /// Plays a script for one prompt, and a second prompt after it.
 async fn play(wire: Wire, replies: Vec<ScriptedReply>) -> (Outcome, Agent, ModelServer, World) {

@@ -5,7 +5,8 @@ use protocol::Outcome;
 use sandbox::{Backend, Network};
 use testkit::ModelServer;
 
-use crate::harness::{Wire, World, assert_says, done, within};
+use crate::harness::{World, assert_says, within};
+use crate::models::{Wire, done};
 
 /// The system prompt of a session's first request, and the size of all that comes with it.
 async fn told(world: &World, change: impl FnOnce(&mut Setup)) -> (String, usize) {

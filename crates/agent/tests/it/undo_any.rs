@@ -8,7 +8,8 @@ use proptest::test_runner::{Config, TestRunner};
 use protocol::{EventKind, Outcome};
 use std::sync::Arc;
 
-use crate::harness::{World, bash, done, within};
+use crate::harness::{World, within};
+use crate::models::{bash, done};
 use crate::tree::tree;
 
 const ROUNDS: usize = 60;

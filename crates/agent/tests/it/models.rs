@@ -1,0 +1,67 @@
+//! Models to test with, and what they say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use llm::script::{Script, ScriptedReply};
+use llm::{Anthropic, AnthropicConfig, Model, OpenAi, OpenAiConfig, Patience, Patient, Scripted};
+use serde_json::{Value, json};
+use testkit::ModelServer;
+
+/// The two ways in which models are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Anthropic,
+    OpenAi,
+}
+
+pub(crate) const WIRES: [Wire; 2] = [Wire::Anthropic, Wire::OpenAi];
+
+impl Wire {
+    /// A client that is asked again, without a wait worth the name.
+    pub(crate) fn client(self, server: &ModelServer) -> Arc<dyn Model> {
+        self.patient(server, Duration::from_millis(1))
+    }
+
+    pub(crate) fn patient(self, server: &ModelServer, first_wait: Duration) -> Arc<dyn Model> {
+        let patience = Patience {
+            first_wait,
+            ..Patience::default()
+        };
+        match self {
+            Self::Anthropic => {
+                let mut config = AnthropicConfig::new("claude-test", "a-key".into());
+                config.base_url = server.base_url();
+                Arc::new(Patient::new(Anthropic::new(config).unwrap(), patience))
+            }
+            Self::OpenAi => {
+                let config = OpenAiConfig::new("test", server.base_url());
+                Arc::new(Patient::new(OpenAi::new(config).unwrap(), patience))
+            }
+        }
+    }
+}
+
+/// A model in this process, for tests in which a wire would add nothing.
+pub(crate) fn scripted(replies: Vec<ScriptedReply>) -> Arc<dyn Model> {
+    let title = String::new();
+    Arc::new(Scripted::new(Script { title, replies }))
+}
+
+/// A call of `bash`.
+pub(crate) fn bash(command: &str) -> ScriptedReply {
+    ScriptedReply::call("bash", json!({"command": command}))
+}
+
+/// A reply with several calls.
+pub(crate) fn calls(all: &[(&str, Value)]) -> ScriptedReply {
+    let one = |(tool, input): &(&str, Value)| ScriptedReply::call(*tool, input.clone()).calls;
+    ScriptedReply {
+        calls: all.iter().flat_map(one).collect(),
+        ..ScriptedReply::default()
+    }
+}
+
+pub(crate) fn done() -> ScriptedReply {
+    ScriptedReply::text("Done.")
+}

@@ -1,0 +1,34 @@
+//! Processes of the sandboxes, as the host sees them.
+
+use std::time::{Duration, Instant};
+
+/// Past this, what is waited for does not come.
+const PATIENCE: Duration = Duration::from_secs(50);
+
+/// Waits for a condition that has no event.
+pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let give_up = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < give_up, "never came about: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Text that no other process of this machine has in its arguments.
+pub(crate) fn marker(name: &str) -> String {
+    format!("hotcell-agent-{name}-{}", std::process::id())
+}
+
+/// Processes of the machine, as the host sees them, with this text as one of their arguments.
+pub(crate) fn processes_with(marker: &str) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid: &i32| {
+            std::fs::read(format!("/proc/{pid}/cmdline"))
+                .unwrap_or_default()
+                .split(|byte| *byte == 0)
+                .any(|argument| argument == marker.as_bytes())
+        })
+        .collect()
+}
