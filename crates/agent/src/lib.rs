@@ -5,7 +5,9 @@
 //! again wherever it was cut. Prints nothing, reads no settings. Entry points: [`run`] with a
 //! [`Setup`], [`replay`], and the pure [`Conversation`].
 
+mod asking;
 mod budget;
+mod calling;
 mod cell;
 mod checkpoint;
 mod conversation;

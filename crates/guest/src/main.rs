@@ -18,6 +18,7 @@ mod search;
 mod session;
 mod shell;
 mod spawn;
+mod state;
 mod survey;
 mod terminal;
 mod walk;

@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use std::rc::Rc;
 
 use link::Stream;
@@ -25,6 +24,7 @@ use crate::jobs::{self, Job, Pipes};
 use crate::refusal::refuse;
 use crate::session::Guest;
 use crate::spawn::Start;
+use crate::state::State;
 
 /// A state larger than this is not kept: the session goes on with the one before.
 const LARGEST_STATE: u64 = 4 * 1024 * 1024;
@@ -34,21 +34,19 @@ const OLD_STATE: i32 = 7;
 const SCRIPT: i32 = 8;
 const NEW_STATE: i32 = 9;
 
-/// Read-only variables of the shell itself refuse to be set again; that is not an error. The
-/// options come last, so that none of them (`set -e`) meets what is no error. The trap is for a
-/// script that leaves by itself; one that sets its own trap keeps it.
+/// The trap is for a script that leaves by itself; one that sets its own trap keeps it. What the
+/// save prints, [`State::parse`] reads.
 const BASH: &str = r#"
 __hotcell_save() {
     if [ -z "${__hotcell_saved-}" ]; then
         __hotcell_saved=1
-        builtin printf '%s\0' "$PWD"
-        builtin shopt -p
+        builtin printf '%s\0' "$PWD" "$BASHOPTS" "$SHELLOPTS"
         builtin umask -p
         builtin alias -p
         builtin declare -f
         builtin declare -Fx
+        builtin printf '\0'
         builtin declare -p
-        builtin set +o
     fi >&9 2>/dev/null
 }
 __hotcell_leave() {
@@ -95,13 +93,6 @@ exit "$__hotcell_code"
 #[derive(Default)]
 pub(crate) struct Sessions {
     states: Rc<RefCell<HashMap<String, State>>>,
-}
-
-#[derive(Clone, Default)]
-struct State {
-    cwd: Option<PathBuf>,
-    /// A script that sets everything again.
-    script: Vec<u8>,
 }
 
 pub(crate) async fn run(guest: Rc<Guest>, command: ShellCommand, stream: Stream) {
@@ -191,7 +182,7 @@ fn memory_file(content: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// What the shell left: its folder, a NUL, and the script; nothing if it was killed.
+/// What the shell left; nothing if it was killed.
 fn read_state(mut file: File) -> Option<State> {
     if file.metadata().ok()?.len() > LARGEST_STATE {
         return None;
@@ -199,12 +190,5 @@ fn read_state(mut file: File) -> Option<State> {
     file.rewind().ok()?;
     let mut content = Vec::new();
     file.take(LARGEST_STATE).read_to_end(&mut content).ok()?;
-    let end = content.iter().position(|byte| *byte == 0)?;
-    let script = content.split_off(end + 1);
-    content.pop();
-    let cwd = PathBuf::from(Raw(content).into_os_string());
-    Some(State {
-        cwd: cwd.is_absolute().then_some(cwd),
-        script,
-    })
+    State::parse(&content)
 }

@@ -62,6 +62,30 @@ pub(crate) fn cuts(stop: &Stop) -> bool {
     )
 }
 
+/// Longest name of a tool that providers take.
+const LONGEST_NAME: usize = 64;
+
+/// A tool's name as it can go back to a provider. Models make names up; one that breaks the
+/// providers' rule would make every later request of its conversation fail. No tool has such a
+/// name, so the reason why the call must not be run comes with it.
+pub(crate) fn read_name(name: String) -> (String, Option<String>) {
+    let is_legal = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_legal) {
+        return (name, None);
+    }
+    let legal: String = name
+        .chars()
+        .map(|letter| if is_legal(letter) { letter } else { '_' })
+        .take(LONGEST_NAME)
+        .collect();
+    let shown: String = name.chars().take(2 * LONGEST_NAME).collect();
+    let reason = format!("there is no tool `{shown}`");
+    match legal.is_empty() {
+        true => ("unnamed".to_owned(), Some(reason)),
+        false => (legal, Some(reason)),
+    }
+}
+
 /// A call's input, always an object; and why the call must not be run, if it must not.
 ///
 /// `is_cut` says that the reply broke off in or right after this call.
@@ -96,6 +120,20 @@ mod tests {
     use protocol::Role;
 
     use super::*;
+
+    #[test]
+    fn names_that_providers_refuse_are_made_ones_that_they_take() {
+        let check = |name: &str, expect: &str| {
+            let (legal, reason) = read_name(name.to_owned());
+            assert_eq!(legal, expect);
+            assert_eq!(reason.is_some(), name != expect, "{name}");
+        };
+        check("bash", "bash");
+        check("read-file_2", "read-file_2");
+        check("", "unnamed");
+        check("a b/c\u{e9}", "a_b_c_");
+        check(&"x".repeat(65), &"x".repeat(64));
+    }
 
     #[test]
     fn inputs_are_objects_or_broken() {

@@ -5,6 +5,7 @@
 //! the high side, and a [`Calibration`] learns from what the provider reports how far off that is
 //! for the model and the kind of text at hand. Entry points: [`estimate`], [`estimate_text`].
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base64::Engine;
@@ -106,14 +107,25 @@ fn png_size(data: &str) -> Option<(u32, u32)> {
 #[derive(Debug, Default)]
 pub struct Calibration {
     ratio: Mutex<Option<f64>>,
+    requests: AtomicU64,
 }
 
 /// Smaller requests say little: what is the same in each of them weighs too much.
 const WORTH_LEARNING: u64 = 200;
+/// One of so many requests is learnt from.
+const OF_REQUESTS: u64 = 16;
 /// How much a new figure counts against those before it.
 const WEIGHT: f64 = 0.3;
 
 impl Calibration {
+    /// Whether to learn from one more request. An estimate costs as much as the request is long,
+    /// so of many only some are worth it.
+    pub fn is_due(&self) -> bool {
+        self.requests
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(OF_REQUESTS)
+    }
+
     /// Takes note that `estimated` was `counted` in truth.
     pub fn learn(&self, estimated: u64, counted: u64) {
         if estimated < WORTH_LEARNING || counted == 0 {

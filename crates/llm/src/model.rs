@@ -68,6 +68,8 @@ pub enum Piece<'a> {
         name: &'a str,
         json: &'a str,
     },
+    /// What the provider has counted so far, for a reply that may not come to its end.
+    Used(Usage),
     /// The request failed and is made again; all pieces so far are void.
     Retrying {
         /// 1 for the first try after the first failure.

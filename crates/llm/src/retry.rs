@@ -166,6 +166,7 @@ mod tests {
         let mut heard = Vec::new();
         let mut hear = |piece: Piece<'_>| match piece {
             Piece::Text(text) => heard.push(text.to_owned()),
+            Piece::Used(_) => {}
             Piece::Retrying {
                 attempt, reason, ..
             } => heard.push(format!("retrying {attempt}: {:?}", reason.kind)),

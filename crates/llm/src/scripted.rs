@@ -208,6 +208,7 @@ mod tests {
                 Piece::Text(text) => text.to_owned(),
                 Piece::Thinking(text) => format!("({text})"),
                 Piece::Input { name, json, .. } => format!("{name} {json}"),
+                Piece::Used(_) => return,
                 Piece::Retrying { .. } => panic!("it never tries again"),
             });
         };

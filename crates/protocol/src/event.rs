@@ -145,7 +145,8 @@ pub enum EventKind {
         checkpoint: Checkpoint,
         restored: u64,
         removed: u64,
-        /// Files that the turn had changed and somebody else has changed since: left as they are.
+        /// Files of the turn that are left as they are: somebody else has changed them since, or
+        /// they could not be put back.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         left: Vec<String>,
     },

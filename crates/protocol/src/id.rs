@@ -7,21 +7,25 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A session: when it began, and four letters that tell it from others of that second, as in
-/// `20260131-174502-k3fd`. Names sort by age.
+/// `20260131-174502-k3fd`. Names sort by age, to a thousandth of a second.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(try_from = "String", into = "String")]
 pub struct SessionId(String);
 
-/// Letters and digits that are not mistaken for one another.
-const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+/// Letters and digits that are not mistaken for one another, in the order in which they sort.
+const LETTERS: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
 
 impl SessionId {
-    /// `random` should differ between sessions of one second.
+    /// `random` should differ between sessions of one moment.
     pub fn new(begun: &jiff::civil::DateTime, random: u32) -> Self {
-        let suffix: String = (0..4)
-            .map(|place| LETTERS[(random >> (5 * place)) as usize % LETTERS.len()] as char)
+        // Ten bits of the moment within the second, then ten that are random.
+        let moment = begun.subsec_nanosecond() as u32 / 976_563;
+        let number = moment << 10 | random & 0x3ff;
+        let suffix: String = [15, 10, 5, 0]
+            .map(|place| LETTERS[(number >> place) as usize % LETTERS.len()] as char)
+            .iter()
             .collect();
         Self(format!(
             "{:04}{:02}{:02}-{:02}{:02}{:02}-{suffix}",
@@ -120,6 +124,17 @@ mod tests {
             assert_eq!(id.as_str().parse::<SessionId>().unwrap(), id);
             assert!(id.as_str().starts_with("20260131-174502-"));
         }
+    }
+
+    #[test]
+    fn names_sort_by_age() {
+        let at = |nanoseconds| jiff::civil::datetime(2026, 1, 31, 17, 45, 2, nanoseconds);
+        let names = [0, 1_000_000, 500_000_000, 999_999_999]
+            .map(|nanoseconds| SessionId::new(&at(nanoseconds), u32::MAX - nanoseconds as u32));
+        assert!(
+            names.is_sorted_by(|older, newer| older < newer),
+            "{names:?}"
+        );
     }
 
     #[test]

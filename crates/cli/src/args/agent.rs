@@ -135,7 +135,7 @@ pub(crate) enum SessionsSubcommand {
     List(SessionsList),
     /// Prints a session for people to read.
     Show(SessionName),
-    /// Finds sessions by words in them.
+    /// Finds sessions by words that the person or the model said.
     Search {
         #[command(flatten)]
         store: StoreFlags,

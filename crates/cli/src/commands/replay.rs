@@ -6,7 +6,7 @@ use sandbox::SandboxSpec;
 use serde_json::json;
 use tools::ToolSet;
 
-use super::drive::TASK_FAILED;
+use super::drive::{INTERRUPTED, TASK_FAILED};
 use super::sessions::open;
 use super::{print, runtime, written};
 use crate::args::Replay;
@@ -22,7 +22,7 @@ pub(crate) fn run(replay: &Replay) -> Result<u8, Complaint> {
     })?;
     let (mut calls, mut differ) = (0, 0);
     let mut outcome = Ok(0);
-    runtime()?.block_on(async {
+    let is_whole = runtime()?.block_on(async {
         let store = open(&replay.name.store).await?;
         let session = store.find(&replay.name.session).await?;
         let events = store.events(&session).await?;
@@ -34,18 +34,20 @@ pub(crate) fn run(replay: &Replay) -> Result<u8, Complaint> {
                 outcome = tell(&replayed, replay.json);
             }
         };
-        agent::replay(
-            &store,
-            &session,
-            &events,
-            &ToolSet::standard(),
-            spec,
-            report,
-        )
-        .await?;
-        Ok::<(), Complaint>(())
+        let tools = ToolSet::standard();
+        tokio::select! {
+            replayed = agent::replay(&store, &session, &events, &tools, spec, report) => {
+                replayed?;
+                Ok::<bool, Complaint>(true)
+            }
+            // The sandbox ends with what holds it, and the folder is removed below.
+            _ = tokio::signal::ctrl_c() => Ok(false),
+        }
     })?;
     outcome?;
+    if !is_whole {
+        return Ok(INTERRUPTED);
+    }
     if !replay.json {
         print(&format!("{calls} calls replayed, {differ} differ\n"))?;
     }

@@ -5,9 +5,10 @@
 //! answer alone, at the end. Whatever came from the sandbox or the model is cleaned of terminal
 //! escapes.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 
-use protocol::{Block, Change, Event, EventKind, Outcome, Spending};
+use protocol::{Block, Change, Event, EventKind, Moment, Outcome, Spending};
 
 use super::status;
 
@@ -87,6 +88,11 @@ impl TextView {
             EventKind::TurnEnded {
                 outcome, spending, ..
             } => self.ended(outcome, spending),
+            EventKind::CheckpointMade {
+                moment: Moment::Before,
+                checkpoint,
+                ..
+            } => self.skipped(&checkpoint.skipped),
             EventKind::Undone {
                 turn,
                 restored,
@@ -96,7 +102,7 @@ impl TextView {
             } => {
                 for path in left {
                     self.warn(&format!(
-                        "`{}` was changed since: left as it is",
+                        "`{}` was not put back: it was changed since, or cannot be written",
                         clean(path)
                     ))?;
                 }
@@ -122,6 +128,22 @@ impl TextView {
             hosts => format!("network: {}", hosts.join(", ")),
         };
         self.dim(&format!("sandbox: {backend} walls · {network}"))
+    }
+
+    /// What an undo would not restore; a person should know before it matters.
+    fn skipped(&mut self, skipped: &BTreeMap<String, String>) -> io::Result<()> {
+        let Some((path, why)) = skipped.first_key_value() else {
+            return Ok(());
+        };
+        let more = match skipped.len() {
+            1 => String::new(),
+            many => format!(", and {} more", many - 1),
+        };
+        self.dim(&format!(
+            "not on record for an undo: `{}`: {}{more}",
+            clean(path),
+            clean(why)
+        ))
     }
 
     fn words(&mut self, text: &str) -> io::Result<()> {

@@ -75,7 +75,7 @@ fn what_others_changed_since_is_left() {
     assert_code(&output, 0);
     let said = stderr(&output);
     assert!(
-        said.contains("`a` was changed since: left as it is"),
+        said.contains("`a` was not put back: it was changed since, or cannot be written"),
         "{said}"
     );
     assert_eq!(

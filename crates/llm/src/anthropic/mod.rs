@@ -222,8 +222,9 @@ impl Model for Anthropic {
             let reply = reply.map_err(|error| self.http.without_key(error))?;
             let (input, output) = (reply.usage.input(), reply.usage.output_tokens);
             debug!(model = %self.name, input, output, stop = ?reply.stop, "model replied");
-            let estimated = estimate(request);
-            self.calibration.learn(estimated, input);
+            if self.calibration.is_due() {
+                self.calibration.learn(estimate(request), input);
+            }
             Ok(reply)
         }
         .boxed()

@@ -7,7 +7,7 @@ use protocol::{Block, CallId, Stop, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::anthropic::event::{Delta, Event};
-use crate::calls::{Ids, cuts, read_input};
+use crate::calls::{Ids, cuts, read_input, read_name};
 use crate::error::{ErrorKind, ModelError};
 use crate::failure;
 use crate::model::{Piece, Reply};
@@ -78,6 +78,7 @@ impl<'a> StreamState<'a> {
             Event::MessageStart { message } => {
                 self.model = message.model;
                 message.usage.unwrap_or_default().replace(&mut self.usage);
+                hear(Piece::Used(self.usage));
             }
             Event::ContentBlockStart {
                 index,
@@ -294,7 +295,8 @@ fn end(part: Part, is_cut: bool, reply: &mut Reply) {
                 true => (begun_with, None),
                 false => read_input(&json, is_cut),
             };
-            if let Some(reason) = reason {
+            let (name, unknown) = read_name(name);
+            if let Some(reason) = unknown.or(reason) {
                 reply.broken_calls.insert(id.clone(), reason);
             }
             Block::ToolUse { id, name, input }

@@ -179,10 +179,10 @@ impl Model for OpenAi {
             let asked = self.ask(request, hear).await;
             let (mut reply, usage) = asked.map_err(|error| self.http.without_key(error))?;
             match usage {
-                Some(usage) => {
-                    let estimated = estimate(request);
-                    self.calibration.learn(estimated, usage.input());
+                Some(usage) if self.calibration.is_due() => {
+                    self.calibration.learn(estimate(request), usage.input());
                 }
+                Some(_) => {}
                 None => {
                     reply.usage = Usage {
                         input_tokens: self.estimate(request),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use protocol::{Block, CallId, Stop, Usage};
 use serde::de::IgnoredAny;
 
-use crate::calls::{Ids, cuts, read_input};
+use crate::calls::{Ids, cuts, read_input, read_name};
 use crate::error::{ErrorKind, ModelError};
 use crate::events::DONE;
 use crate::failure;
@@ -206,12 +206,13 @@ impl<'a> StreamState<'a> {
         let last = self.calls.len().saturating_sub(1);
         for (place, call) in self.calls.into_iter().enumerate() {
             let (input, reason) = read_input(&call.json, place == last && cuts(&stop));
-            if let Some(reason) = reason {
+            let (name, unknown) = read_name(call.name);
+            if let Some(reason) = unknown.or(reason) {
                 broken_calls.insert(call.id.clone(), reason);
             }
             content.push(Block::ToolUse {
                 id: call.id,
-                name: call.name,
+                name,
                 input,
             });
         }

@@ -72,6 +72,7 @@ impl Client {
 /// A [`Piece`] to keep.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Heard {
+    Used(Usage),
     Text(String),
     Thinking(String),
     Input {
@@ -88,6 +89,7 @@ pub(crate) enum Heard {
 impl From<Piece<'_>> for Heard {
     fn from(piece: Piece<'_>) -> Self {
         match piece {
+            Piece::Used(usage) => Self::Used(usage),
             Piece::Text(text) => Self::Text(text.to_owned()),
             Piece::Thinking(text) => Self::Thinking(text.to_owned()),
             Piece::Input { name, json, .. } => Self::Input {

@@ -18,6 +18,7 @@ fn play<'a>(data: impl IntoIterator<Item = &'a str>) -> Outcome {
             Piece::Text(text) => format!("text {text}"),
             Piece::Thinking(text) => format!("thinking {text}"),
             Piece::Input { call, name, json } => format!("input {call} {name} {json}"),
+            Piece::Used(_) => return,
             Piece::Retrying { .. } => "retrying".to_owned(),
         });
     };

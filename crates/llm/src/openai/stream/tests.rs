@@ -20,6 +20,7 @@ fn play_after(before: &[Arc<Message>], data: &[String]) -> Outcome {
             Piece::Text(text) => format!("text {text}"),
             Piece::Thinking(text) => format!("thinking {text}"),
             Piece::Input { name, json, .. } => format!("input {name} {json}"),
+            Piece::Used(_) => return,
             Piece::Retrying { .. } => "retrying".to_owned(),
         });
     };

@@ -1,0 +1,190 @@
+//! Asks the model for one reply, tells of its pieces, and records what came of it.
+
+use llm::{ErrorKind, ModelError, Piece, Reply, Request};
+use protocol::{Block, EventKind, Outcome, Stop, Usage};
+use tokio::sync::mpsc;
+
+use crate::error::AgentError;
+use crate::session::Session;
+use crate::stopper::Stopper;
+
+/// What asking the model came to.
+pub(crate) enum Asked {
+    Replied(Reply),
+    Failed(ModelError),
+    /// We stopped listening; this is what there was until then.
+    Stopped(Partial),
+}
+
+/// What came of a request apart from its reply.
+#[derive(Debug, Default)]
+pub(crate) struct Partial {
+    /// Words of a reply that did not come to its end.
+    text: String,
+    /// What the provider had counted for it.
+    used: Usage,
+    /// What it had counted for earlier tries, which it bills all the same.
+    lost: Usage,
+}
+
+/// A piece on its way from the client to whoever listens.
+enum Heard {
+    Event(EventKind),
+    Used(Usage),
+}
+
+impl Session {
+    pub(crate) async fn ask(&mut self, stopper: &Stopper) -> Asked {
+        let mut partial = Partial::default();
+        let reply = self.listen(stopper, &mut partial).await;
+        match reply {
+            Some(Ok(mut reply)) => {
+                reply.usage += partial.lost;
+                Asked::Replied(reply)
+            }
+            Some(Err(error)) => {
+                self.spend(partial.sum());
+                Asked::Failed(error)
+            }
+            None => Asked::Stopped(partial),
+        }
+    }
+
+    /// The reply, its pieces told of as they come; `None` when it was stopped.
+    async fn listen(
+        &self,
+        stopper: &Stopper,
+        partial: &mut Partial,
+    ) -> Option<Result<Reply, ModelError>> {
+        let request = Request {
+            system: &self.system,
+            tools: &self.definitions,
+            messages: self.scribe.conversation.messages(),
+            max_tokens: self.max_tokens,
+        };
+        let (pieces, mut heard) = mpsc::unbounded_channel();
+        // Owns the sender, so that the listener below ends with the reply.
+        let reply = async move {
+            let mut hear = move |piece: Piece<'_>| {
+                let _ = pieces.send(Heard::from(piece));
+            };
+            self.model.reply(request, &mut hear).await
+        };
+        let tell = async {
+            while let Some(heard) = heard.recv().await {
+                partial.note(&heard);
+                if let Heard::Event(kind) = heard {
+                    self.teller.tell(kind).await;
+                }
+            }
+        };
+        tokio::select! {
+            (reply, ()) = async { tokio::join!(reply, tell) } => Some(reply),
+            () = stopper.token().cancelled() => None,
+        }
+    }
+
+    /// Counts a request. Says what it cost.
+    fn spend(&mut self, usage: Usage) -> Option<f64> {
+        let cost = (self.price.0)(&usage);
+        self.ledger.spend(usage, cost);
+        cost
+    }
+
+    pub(crate) async fn record_reply(&mut self, turn: u32, reply: Reply) -> Result<(), AgentError> {
+        let cost = self.spend(reply.usage);
+        self.scribe
+            .record(EventKind::Replied {
+                turn,
+                content: reply.content,
+                stop: reply.stop,
+                broken_calls: reply.broken_calls,
+                usage: reply.usage,
+                cost,
+                model: reply.model,
+            })
+            .await?;
+        let spending = self.ledger.spending(self.elapsed());
+        self.teller.tell(EventKind::Spent { spending }).await;
+        Ok(())
+    }
+
+    /// Keeps the words of a reply that was stopped, and what the provider had counted for it.
+    pub(crate) async fn record_partial(
+        &mut self,
+        turn: u32,
+        partial: Partial,
+    ) -> Result<(), AgentError> {
+        let usage = partial.sum();
+        let content = match partial.text.trim().is_empty() {
+            true if usage == Usage::default() => return Ok(()),
+            true => Vec::new(),
+            false => vec![Block::text(partial.text)],
+        };
+        let reply = Reply {
+            content,
+            stop: Stop::Interrupted,
+            broken_calls: Default::default(),
+            usage,
+            model: self.model.name().to_owned(),
+        };
+        self.record_reply(turn, reply).await
+    }
+}
+
+impl Partial {
+    fn note(&mut self, heard: &Heard) {
+        match heard {
+            Heard::Event(EventKind::TextDelta { text }) => self.text.push_str(text),
+            Heard::Event(EventKind::Retrying { .. }) => {
+                self.text.clear();
+                self.lost += std::mem::take(&mut self.used);
+            }
+            Heard::Event(_) => {}
+            Heard::Used(usage) => self.used = *usage,
+        }
+    }
+
+    fn sum(&self) -> Usage {
+        let mut sum = self.lost;
+        sum += self.used;
+        sum
+    }
+}
+
+/// How a turn ends whose request failed for good.
+pub(crate) fn failure(error: &ModelError) -> Outcome {
+    let reason = error.message.clone();
+    match error.kind {
+        ErrorKind::TooLong => Outcome::Failed { reason },
+        _ => Outcome::Provider { reason },
+    }
+}
+
+impl From<Piece<'_>> for Heard {
+    fn from(piece: Piece<'_>) -> Self {
+        Self::Event(match piece {
+            Piece::Used(usage) => return Self::Used(usage),
+            Piece::Text(text) => EventKind::TextDelta {
+                text: text.to_owned(),
+            },
+            Piece::Thinking(text) => EventKind::ThinkingDelta {
+                text: text.to_owned(),
+            },
+            Piece::Input { call, name, json } => EventKind::InputDelta {
+                call: call.clone(),
+                name: name.to_owned(),
+                json: json.to_owned(),
+            },
+            Piece::Retrying {
+                attempt,
+                wait,
+                reason,
+            } => EventKind::Retrying {
+                attempt,
+                wait_ms: wait.as_millis() as u64,
+                reason: reason.message.clone(),
+            },
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! What a shell leaves for the next one of its session, and how the next one takes it over.
+//!
+//! Only what the next shell would not have by itself: every line of it costs the next command
+//! time. Pure.
+
+use std::path::PathBuf;
+
+use link::request::Raw;
+
+/// Variables of bash itself. They have their own meaning in every shell, and most of them
+/// refuse to be set; so do those that begin with `BASH`.
+const OWN: &[&[u8]] = &[
+    b"COMP_WORDBREAKS",
+    b"DIRSTACK",
+    b"EPOCHREALTIME",
+    b"EPOCHSECONDS",
+    b"EUID",
+    b"FUNCNAME",
+    b"GROUPS",
+    b"HISTCMD",
+    b"HOSTNAME",
+    b"HOSTTYPE",
+    b"LINENO",
+    b"MACHTYPE",
+    b"OSTYPE",
+    b"PIPESTATUS",
+    b"PPID",
+    b"RANDOM",
+    b"SECONDS",
+    b"SHELLOPTS",
+    b"SHLVL",
+    b"SRANDOM",
+    b"UID",
+    b"_",
+    b"__hotcell_code",
+    b"__hotcell_saved",
+];
+
+#[derive(Clone, Default)]
+pub(crate) struct State {
+    pub(crate) cwd: Option<PathBuf>,
+    /// A script that sets everything again.
+    pub(crate) script: Vec<u8>,
+}
+
+impl State {
+    /// Reads what a shell printed as its last deed: its folder and a script, or in the place of
+    /// the script what bash has to say; all with NULs between them. `None` if it was cut short.
+    pub(crate) fn parse(left: &[u8]) -> Option<Self> {
+        let parts: Vec<&[u8]> = left.split(|byte| *byte == 0).collect();
+        let (cwd, script) = match parts[..] {
+            [cwd, script] => (cwd, script.to_vec()),
+            [cwd, options, modes, definitions, variables] => {
+                (cwd, bash_script(options, modes, definitions, variables))
+            }
+            _ => return None,
+        };
+        let cwd = PathBuf::from(Raw(cwd.to_vec()).into_os_string());
+        Some(Self {
+            cwd: cwd.is_absolute().then_some(cwd),
+            script,
+        })
+    }
+}
+
+/// `options` are those of `shopt`, `modes` those of `set -o`, both with colons between them. The
+/// modes come last, so that none of them (`set -e`) meets what is no error. `eval` splits words
+/// as the grammar says, whatever IFS has become.
+fn bash_script(options: &[u8], modes: &[u8], definitions: &[u8], variables: &[u8]) -> Vec<u8> {
+    let (options, modes) = (
+        String::from_utf8_lossy(options),
+        String::from_utf8_lossy(modes),
+    );
+    let mut script = format!(
+        "[ \"$BASHOPTS\" = '{options}' ] || {{\n\
+         builtin eval \"builtin shopt -u ${{BASHOPTS//:/ }}\"\n\
+         builtin shopt -s {}\n}}\n",
+        options.replace(':', " ")
+    )
+    .into_bytes();
+    script.extend_from_slice(definitions);
+    for line in variables.split_inclusive(|byte| *byte == b'\n') {
+        if !is_own(line.trim_ascii_end()) {
+            script.extend_from_slice(line);
+        }
+    }
+    let modes = format!(
+        "[ \"$SHELLOPTS\" = '{modes}' ] || {{\n\
+         builtin eval \"builtin set +o ${{SHELLOPTS//:/ +o }}\"\n\
+         builtin set -o {}\n}}\n",
+        modes.replace(':', " -o ")
+    );
+    script.extend_from_slice(modes.as_bytes());
+    script
+}
+
+/// Whether a line declares a variable of the shell's own, and nothing but that: older shells
+/// print long values over several lines.
+fn is_own(line: &[u8]) -> bool {
+    let declared = || {
+        let rest = line.strip_prefix(b"declare -")?;
+        let name = rest.iter().position(|byte| *byte == b' ')? + 1;
+        Some(&rest[name..])
+    };
+    let Some(declared) = declared() else {
+        return false;
+    };
+    let end = declared.iter().position(|byte| *byte == b'=');
+    let (name, value) = match end {
+        Some(end) => (&declared[..end], &declared[end + 1..]),
+        None => (declared, &b""[..]),
+    };
+    let is_whole = match value {
+        [] => true,
+        [b'"', .., last] => *last == b'"' && !value.ends_with(b"\\\""),
+        [b'$', b'\'', .., last] => *last == b'\'',
+        [b'(', .., last] => *last == b')',
+        _ => false,
+    };
+    is_whole && (name.starts_with(b"BASH") || OWN.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn lines_of_the_shells_own() {
+        let check =
+            |line: &str, expect: bool| assert_eq!(is_own(line.as_bytes()), expect, "{line}");
+        check("declare -ir UID=\"1000\"", true);
+        check("declare -i RANDOM", true);
+        check("declare -a BASH_LINENO=([0]=\"27\")", true);
+        check("declare -- BASH_EXECUTION_STRING=$'\\nx'", true);
+        // The first line of several.
+        check("declare -- BASH_EXECUTION_STRING=\"", false);
+        check("declare -- BASH_EXECUTION_STRING=\"say \\\"", false);
+        check("declare -x PATH=\"/bin\"", false);
+        check("declare -- UIDS=\"1\"", false);
+        check("UID=\"1000\"", false);
+        check("", false);
+    }
+
+    #[test]
+    fn what_a_killed_shell_left_is_nothing() {
+        for left in ["", "/workspace", "/workspace\0a\0b", "/workspace\0a\0b\0c"] {
+            assert!(State::parse(left.as_bytes()).is_none(), "{left:?}");
+        }
+        let state = State::parse(b"/workspace\0export A='1'\n").unwrap();
+        assert_eq!(state.script, b"export A='1'\n");
+        let state = State::parse(b"relative\0extglob\0errexit\0f () {}\n\0declare -- x=\"1\"\n");
+        let state = state.unwrap();
+        assert_eq!(state.cwd, None);
+        let script = String::from_utf8(state.script).unwrap();
+        assert!(script.contains("f () {}\ndeclare -- x=\"1\"\n"), "{script}");
+    }
+}
