@@ -96,6 +96,13 @@ fn in_the_middle_of_words_which_are_kept() {
                 panic!("{kept:?}");
             };
             assert!(crate::harness::text(content).starts_with("one two "));
+            // This provider bills what it was asked, and says so at the beginning.
+            let counted = |event: &protocol::Event| match &event.kind {
+                EventKind::TurnEnded { spending, .. } => Some(spending.usage.input()),
+                _ => None,
+            };
+            let billed = events.iter().find_map(counted).unwrap();
+            assert_eq!(billed > 0, matches!(wire, Wire::Anthropic), "{wire:?}: {billed}");
             let next = String::from_utf8(server.requests()[1].body.to_vec()).unwrap();
             assert_says(&next, "one two ");
         }
@@ -114,7 +121,7 @@ fn in_the_middle_of_a_tools_input_which_is_not_run() {
             scene.agent.until(begun).await;
             gate.reached().await;
             let (world, events, _) = scene.interrupt().await;
-            assert!(kept(&events).is_empty());
+            assert!(kept(&events).iter().all(Vec::is_empty));
             assert!(!world.path("never").exists());
         }
     });

@@ -302,7 +302,7 @@ fn help_for_agents() {
         Commands:
           list    Lists sessions, the newest first
           show    Prints a session for people to read
-          search  Finds sessions by words in them
+          search  Finds sessions by words that the person or the model said
           export  Writes a session to a JSON file named after its beginning, `YYYYMMDD-HHMMSS.json`
           delete  Removes sessions with all that was kept for them
           help    Print this message or the help of the given subcommand(s)
