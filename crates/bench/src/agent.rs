@@ -38,10 +38,15 @@ pub(crate) fn measure(bench: &Bench, rounds: usize, report: &mut Report) -> anyh
     let goals = vec![Goal::at_most("ms median", starts.median(), 50.0)];
     report.add(Row::times("start to first request", &starts).goals(goals));
 
+    let shell = bare_shell()?;
+    report.add(Row::times("a bare `bash -c true`", &shell));
     let short = Model::answering(SHORT);
     run(bench, &short)?;
     let turns = intervals(&short.arrivals());
-    let goals = vec![Goal::at_most("ms median", turns.median(), 5.0)];
+    let goals = vec![
+        Goal::at_most("ms median", turns.median(), 5.0),
+        Goal::at_most("of a bare shell", turns.median() / shell.median(), 4.0),
+    ];
     report.add(Row::times("a turn with `true`, of 100", &turns).goals(goals));
 
     let watched = Model::answering(SHORT);
@@ -80,6 +85,18 @@ fn measure_growth(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
     )];
     report.add(Row::times("turns 950 to 1000", &late).goals(goals));
     Ok(())
+}
+
+/// The floor of a turn that runs a command: a shell, with no walls, no store and no model.
+fn bare_shell() -> anyhow::Result<Samples> {
+    let mut samples = Samples::default();
+    for _ in 0..SHORT {
+        let begun = Instant::now();
+        let status = Command::new("bash").args(["-c", "true"]).status()?;
+        ensure!(status.success(), "`bash -c true` ended with {status}");
+        samples.add_time(begun.elapsed());
+    }
+    Ok(samples)
 }
 
 fn intervals(arrivals: &[Instant]) -> Samples {

@@ -19,6 +19,7 @@ mod retry;
 pub mod script;
 mod scripted;
 mod sse;
+mod written;
 
 pub use anthropic::{Anthropic, AnthropicConfig};
 pub use error::{ErrorKind, ModelError};

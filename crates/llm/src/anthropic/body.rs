@@ -1,5 +1,4 @@
-//! Requests of the Messages API, written straight from what is borrowed: a long history is read
-//! once, while it is sent, and never copied. Pure.
+//! Requests of the Messages API, written straight from what is borrowed. Pure.
 //!
 //! The wire form is the same as that of `protocol`, but for marks of the prompt cache and text
 //! that the API would refuse.
@@ -10,8 +9,10 @@ use protocol::{Block, Message, Role, ToolDefinition};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::model::Request;
+use crate::written::Entry;
 
 /// The least that the API takes as a budget for thinking.
 const LEAST_THINKING: u32 = 1_024;
@@ -37,6 +38,8 @@ pub(super) enum Purpose {
 pub(super) struct Body<'a> {
     pub(super) model: &'a str,
     pub(super) request: Request<'a>,
+    /// The first of the messages, none of which has a mark, as they were written before.
+    pub(super) written: &'a [Entry],
     pub(super) thinking: Option<Thinking>,
     pub(super) purpose: Purpose,
 }
@@ -101,7 +104,11 @@ impl Serialize for Body<'_> {
         if system.iter().any(|text| !is_blank(text)) {
             body.serialize_entry("system", &System(system))?;
         }
-        body.serialize_entry("messages", &Messages(messages))?;
+        let messages = Messages {
+            messages,
+            written: self.written,
+        };
+        body.serialize_entry("messages", &messages)?;
         body.end()
     }
 }
@@ -174,38 +181,66 @@ impl Serialize for System<'_> {
     }
 }
 
-struct Messages<'a>(&'a [Arc<Message>]);
+struct Messages<'a> {
+    messages: &'a [Arc<Message>],
+    written: &'a [Entry],
+}
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut marks = self.0.iter().enumerate().rev();
-        let mut next_mark = || {
-            let mut marked = marks.by_ref().filter(|(_, message)| {
-                message.role == Role::User && message.content.iter().any(can_be_marked)
-            });
-            marked.next().map(|(place, _)| place)
-        };
-        let marks = [next_mark(), next_mark()];
+        let marks = marks(self.messages);
         let mut messages = serializer.serialize_seq(None)?;
-        for (place, message) in self.0.iter().enumerate() {
-            if message.content.iter().any(can_be_sent) {
-                messages.serialize_element(&Sent {
-                    role: message.role,
-                    content: Content {
-                        blocks: &message.content,
-                        is_marked: marks.contains(&Some(place)),
-                    },
-                })?;
+        for json in self.written.iter().filter_map(|entry| entry.json.as_ref()) {
+            messages.serialize_element(json)?;
+        }
+        let rest = self.messages.iter().enumerate().skip(self.written.len());
+        for (place, message) in rest {
+            if let Some(sent) = Sent::new(message, marks.contains(&Some(place))) {
+                messages.serialize_element(&sent)?;
             }
         }
         messages.end()
     }
 }
 
+/// The last two user messages that can be marked.
+fn marks(messages: &[Arc<Message>]) -> [Option<usize>; 2] {
+    let mut marked = messages.iter().enumerate().rev().filter(|(_, message)| {
+        message.role == Role::User && message.content.iter().any(can_be_marked)
+    });
+    let mut next = || marked.next().map(|(place, _)| place);
+    [next(), next()]
+}
+
+/// How many messages stand before the first mark: they are written the same in every request.
+pub(super) fn settled(messages: &[Arc<Message>]) -> usize {
+    marks(messages).into_iter().flatten().min().unwrap_or(0)
+}
+
+/// A message without a mark; `None` for one that is not sent.
+pub(super) fn write(message: &Message) -> serde_json::Result<Option<Box<RawValue>>> {
+    Sent::new(message, false)
+        .map(|sent| to_raw_value(&sent))
+        .transpose()
+}
+
 #[derive(Serialize)]
 struct Sent<'a> {
     role: Role,
     content: Content<'a>,
+}
+
+impl<'a> Sent<'a> {
+    fn new(message: &'a Message, is_marked: bool) -> Option<Self> {
+        let is_sent = message.content.iter().any(can_be_sent);
+        is_sent.then_some(Self {
+            role: message.role,
+            content: Content {
+                blocks: &message.content,
+                is_marked,
+            },
+        })
+    }
 }
 
 struct Content<'a> {
@@ -239,7 +274,11 @@ impl Serialize for Content<'_> {
                         },
                         is_error: *is_error,
                     };
-                    blocks.serialize_element(&Marked::new(result, is_marked))?;
+                    // A mark is written in a slower way, and a long history has many results.
+                    match is_marked {
+                        true => blocks.serialize_element(&Marked::new(result, true))?,
+                        false => blocks.serialize_element(&result)?,
+                    }
                 }
                 block if is_marked => blocks.serialize_element(&Marked::new(block, true))?,
                 block => blocks.serialize_element(block)?,

@@ -27,6 +27,7 @@ use crate::estimate::{Calibration, estimate};
 use crate::events::{Events, misunderstood, read_whole};
 use crate::http::{Http, KeyHeader, Route, endpoint};
 use crate::model::{Model, Piece, Reply, Request};
+use crate::written::Written;
 
 /// How long the service's count of tokens is waited for before it is estimated instead.
 const COUNT_LIMIT: Duration = Duration::from_secs(10);
@@ -84,6 +85,7 @@ pub struct Anthropic {
     /// The server has said that it cannot count.
     cannot_count: AtomicBool,
     calibration: Calibration,
+    written: Written,
 }
 
 impl Anthropic {
@@ -128,6 +130,7 @@ impl Anthropic {
             is_adaptive: AtomicBool::new(false),
             cannot_count: AtomicBool::new(false),
             calibration: Calibration::default(),
+            written: Written::default(),
         })
     }
 
@@ -138,13 +141,18 @@ impl Anthropic {
                     true => Thinking::Adaptive,
                     false => Thinking::Budget(budget),
                 });
-        let body = Body {
-            model: &self.model,
-            request,
-            thinking,
-            purpose,
+        let write = || {
+            let settled = &request.messages[..body::settled(request.messages)];
+            let written = self.written.update(settled, body::write)?;
+            serde_json::to_vec(&Body {
+                model: &self.model,
+                request,
+                written: &written,
+                thinking,
+                purpose,
+            })
         };
-        serde_json::to_vec(&body).map_err(|error| {
+        write().map_err(|error| {
             let message = format!("cannot write the request: {error}");
             ModelError::new(ErrorKind::Request, message)
         })

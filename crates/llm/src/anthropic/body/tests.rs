@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use super::*;
+use crate::written::Written;
 
 fn message(role: &str, content: Value) -> Arc<Message> {
     let message = json!({"role": role, "content": content});
@@ -16,13 +17,22 @@ fn text(text: &str) -> Value {
 }
 
 fn body(request: Request<'_>, thinking: Option<Thinking>) -> Value {
-    let body = Body {
-        model: "claude-x",
-        request,
-        thinking,
-        purpose: Purpose::Reply,
+    let body = |written: &[Entry]| {
+        let body = Body {
+            model: "claude-x",
+            request,
+            written,
+            thinking,
+            purpose: Purpose::Reply,
+        };
+        serde_json::to_vec(&body).unwrap()
     };
-    serde_json::from_slice(&serde_json::to_vec(&body).unwrap()).unwrap()
+    let fresh = body(&[]);
+    // What was written before makes no difference.
+    let written = Written::default();
+    let settled = &request.messages[..settled(request.messages)];
+    assert_eq!(body(&written.update(settled, write).unwrap()), fresh);
+    serde_json::from_slice(&fresh).unwrap()
 }
 
 fn request(messages: &[Arc<Message>]) -> Request<'_> {
@@ -95,6 +105,7 @@ fn a_body_says_what_the_request_says() {
     let count = Body {
         model: "claude-x",
         request: request(&messages),
+        written: &[],
         thinking: None,
         purpose: Purpose::Count,
     };
