@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, SqliteConnection};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Sqlite, SqliteConnection};
 use tokio::sync::{Mutex, MutexGuard, OnceCell, OwnedMutexGuard};
 
 use crate::error::StoreError;
@@ -68,17 +69,42 @@ impl Database {
 
     /// Begins to write. To be awaited inside of [`carry_out`].
     pub(crate) async fn begin(&self, what: &'static str) -> Result<Transaction, StoreError> {
-        let mut writer = self.writer.clone().lock_owned().await;
-        if writer.open {
-            // Left behind by a task that was lost. It may also be over already: SQLite ends a
-            // transaction by itself after some errors.
-            let _ = execute(&mut writer.connection, "ROLLBACK").await;
-        }
+        let mut writer = self.writer().await;
         execute(&mut writer.connection, "BEGIN IMMEDIATE")
             .await
             .map_err(StoreError::database(what))?;
         writer.open = true;
         Ok(Transaction { writer, what })
+    }
+
+    /// Writes with statements that begin and commit a transaction themselves, all in one message
+    /// to the connection's thread: each message costs two changes of thread. To be awaited
+    /// inside of [`carry_out`].
+    pub(crate) async fn write_at_once(
+        &self,
+        what: &'static str,
+        statements: Query<'_, Sqlite, SqliteArguments>,
+    ) -> Result<(), StoreError> {
+        let mut writer = self.writer().await;
+        writer.open = true;
+        let written = statements.execute(&mut writer.connection).await;
+        if written.is_err() {
+            let _ = execute(&mut writer.connection, "ROLLBACK").await;
+        }
+        writer.open = false;
+        written.map(drop).map_err(StoreError::database(what))
+    }
+
+    /// The connection for writing, with no transaction open.
+    async fn writer(&self) -> OwnedMutexGuard<Writer> {
+        let mut writer = self.writer.clone().lock_owned().await;
+        if writer.open {
+            // Left behind by a task that was lost. It may also be over already: SQLite ends a
+            // transaction by itself after some errors.
+            let _ = execute(&mut writer.connection, "ROLLBACK").await;
+            writer.open = false;
+        }
+        writer
     }
 
     /// Gives the pages of what was removed back to the file system, and empties the log.

@@ -27,15 +27,18 @@ const BEGIN: &str = "
 const APPEND: &str = "
     INSERT INTO events (session, seq, version, time, kind, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
-// Two statements in one message to the connection's thread.
+// The usual append, which is on the way of every turn: one message to the connection's thread. A
+// number that a statement leaves out counts as an argument of its own, so what comes late in the
+// list must not be the first that a statement needs.
 const APPEND_AND_SUM_UP: &str = "
-    INSERT INTO events (session, seq, version, time, kind, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
-    UPDATE sessions SET changed = ?7, title = ?8, turns = ?9, input_tokens = ?10,
-        cache_creation_input_tokens = ?11, cache_read_input_tokens = ?12, output_tokens = ?13,
-        cost = ?14, outcome = ?15, events = ?16
-    WHERE number = ?1";
-
-const INDEX: &str = "INSERT INTO words (rowid, text) VALUES (?1, ?2)";
+    BEGIN IMMEDIATE;
+    INSERT INTO events (session, seq, version, time, kind, body) VALUES (?1, ?2, ?5, ?6, ?7, ?8);
+    INSERT INTO words (rowid, text) SELECT ?3, ?4 WHERE ?4 IS NOT NULL;
+    UPDATE sessions SET changed = ?9, title = ?10, turns = ?11, input_tokens = ?12,
+        cache_creation_input_tokens = ?13, cache_read_input_tokens = ?14, output_tokens = ?15,
+        cost = ?16, outcome = ?17, events = ?2
+    WHERE number = ?1;
+    COMMIT";
 
 const NUMBER: &str = "SELECT number FROM sessions WHERE name = ?1";
 
@@ -144,16 +147,10 @@ impl State {
         let mut fold = self.fold.clone();
         fold.apply(event.time, &event.kind);
 
-        let mut transaction = store.sessions_db().begin(WRITE).await?;
-        let written = write(
-            transaction.connection(),
-            self.number,
-            fold.summary(),
-            &event,
-            body,
-        );
-        let written = written.await.map_err(StoreError::database(WRITE));
-        self.number = Some(transaction.end(written).await?);
+        match self.number {
+            Some(number) => append(store, number, fold.summary(), &event, body).await?,
+            None => self.number = Some(start(store, fold.summary(), &event, body).await?),
+        }
         self.fold = fold;
         Ok(event)
     }
@@ -171,52 +168,52 @@ impl State {
     }
 }
 
-/// Writes an event with what follows from it; returns the session's number.
-async fn write(
-    connection: &mut SqliteConnection,
-    number: Option<i64>,
+/// Writes a session's first event; returns the session's number.
+async fn start(
+    store: &Store,
     summary: &Summary,
     event: &Event,
     body: String,
-) -> Result<i64, sqlx::Error> {
-    let seq = summary.events;
-    let number = match number {
-        None => {
-            let number = insert_session(connection, summary).await?;
-            insert_event(connection, number, seq, event, body).await?;
-            number
-        }
-        Some(number) => {
-            sqlx::query(APPEND_AND_SUM_UP)
-                .bind(number)
-                .bind(signed(seq))
-                .bind(event.v)
-                .bind(nanoseconds(event.time))
-                .bind(kind_of(&body).to_owned())
-                .bind(body)
-                .bind(nanoseconds(summary.changed))
-                .bind(&summary.title)
-                .bind(summary.turns)
-                .bind(signed(summary.usage.input_tokens))
-                .bind(signed(summary.usage.cache_creation_input_tokens))
-                .bind(signed(summary.usage.cache_read_input_tokens))
-                .bind(signed(summary.usage.output_tokens))
-                .bind(summary.cost)
-                .bind(&summary.outcome)
-                .bind(signed(summary.events))
-                .execute(&mut *connection)
-                .await?;
-            number
-        }
+) -> Result<i64, StoreError> {
+    let mut transaction = store.sessions_db().begin(WRITE).await?;
+    let connection = transaction.connection();
+    let written = async {
+        let number = insert_session(connection, summary).await?;
+        insert_event(connection, number, summary.events, event, body).await?;
+        Ok(number)
     };
-    if let Some(words) = words_of(&event.kind) {
-        sqlx::query(INDEX)
-            .bind(place(number, seq))
-            .bind(words)
-            .execute(connection)
-            .await?;
-    }
-    Ok(number)
+    let written = written.await.map_err(StoreError::database(WRITE));
+    transaction.end(written).await
+}
+
+/// Writes a later event with what follows from it.
+async fn append(
+    store: &Store,
+    number: i64,
+    summary: &Summary,
+    event: &Event,
+    body: String,
+) -> Result<(), StoreError> {
+    let seq = summary.events;
+    let statements = sqlx::query(APPEND_AND_SUM_UP)
+        .bind(number)
+        .bind(signed(seq))
+        .bind(place(number, seq))
+        .bind(words_of(&event.kind))
+        .bind(event.v)
+        .bind(nanoseconds(event.time))
+        .bind(kind_of(&body).to_owned())
+        .bind(body)
+        .bind(nanoseconds(summary.changed))
+        .bind(&summary.title)
+        .bind(summary.turns)
+        .bind(signed(summary.usage.input_tokens))
+        .bind(signed(summary.usage.cache_creation_input_tokens))
+        .bind(signed(summary.usage.cache_read_input_tokens))
+        .bind(signed(summary.usage.output_tokens))
+        .bind(summary.cost)
+        .bind(&summary.outcome);
+    store.sessions_db().write_at_once(WRITE, statements).await
 }
 
 /// Begins a session's row; returns its number.

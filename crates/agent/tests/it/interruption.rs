@@ -102,7 +102,11 @@ fn in_the_middle_of_words_which_are_kept() {
                 _ => None,
             };
             let billed = events.iter().find_map(counted).unwrap();
-            assert_eq!(billed > 0, matches!(wire, Wire::Anthropic), "{wire:?}: {billed}");
+            assert_eq!(
+                billed > 0,
+                matches!(wire, Wire::Anthropic),
+                "{wire:?}: {billed}"
+            );
             let next = String::from_utf8(server.requests()[1].body.to_vec()).unwrap();
             assert_says(&next, "one two ");
         }
