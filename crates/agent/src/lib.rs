@@ -3,7 +3,7 @@
 //! [`step`] decides and does nothing; [`session`] performs and decides nothing. Every event goes
 //! to the store before anything that follows from it is done, so that a session can be taken up
 //! again wherever it was cut. Prints nothing, reads no settings. Entry points: [`run`] with a
-//! [`Setup`], [`replay`], and the pure [`Conversation`].
+//! [`Setup`], [`replay()`], and the pure [`Conversation`].
 
 mod asking;
 mod budget;

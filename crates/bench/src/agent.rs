@@ -4,7 +4,7 @@
 //! Times are taken where requests arrive, so they hold everything: the reply's way through the
 //! client, the store, the sandbox, and the next request's way out, the server's own work included.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -58,7 +58,47 @@ pub(crate) fn measure(bench: &Bench, rounds: usize, report: &mut Report) -> anyh
     )];
     report.add(Row::size("peak memory, 100 turns", peak).goals(goals));
 
-    measure_growth(bench, report)
+    measure_growth(bench, report)?;
+    let interrupts = interrupt(bench, rounds)?;
+    let goals = vec![Goal::at_most("ms median", interrupts.median(), 200.0)];
+    report.add(Row::times("Ctrl-C in a command to end", &interrupts).goals(goals));
+    Ok(())
+}
+
+/// From the signal to the end of the whole program, with a command under way that would take
+/// for ever: the model, the command and the sandbox are stopped, and what was done is stored.
+fn interrupt(bench: &Bench, rounds: usize) -> anyhow::Result<Samples> {
+    let mut samples = Samples::default();
+    for _ in 0..rounds {
+        let replies = Replies::decide(|_| {
+            ScriptedReply::call("bash", json!({"command": "trap '' INT; sleep 1000"}))
+        });
+        let model = Model {
+            server: ModelServer::start_with(replies, Settings::fast()),
+            arrivals: Arc::default(),
+        };
+        let folder = tempfile::tempdir()?;
+        let mut child = start(bench, &model, folder.path(), Stdio::piped())?;
+        let output = child.stdout.take().context("it has no output")?;
+        let mut lines = BufReader::new(output).lines();
+        while !lines
+            .next()
+            .context("it ended early")??
+            .contains("tool_started")
+        {}
+        let begun = Instant::now();
+        nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(i32::try_from(child.id())?),
+            nix::sys::signal::Signal::SIGINT,
+        )?;
+        let status = child.wait()?;
+        samples.add_time(begun.elapsed());
+        ensure!(
+            status.code() == Some(130),
+            "`hotcell run` ended with {status}"
+        );
+    }
+    Ok(samples)
 }
 
 /// A turn must not cost more because there were many before it, except for sending them.
@@ -164,7 +204,7 @@ impl Model {
     }
 }
 
-fn start(bench: &Bench, model: &Model, folder: &Path) -> anyhow::Result<Child> {
+fn start(bench: &Bench, model: &Model, folder: &Path, output: Stdio) -> anyhow::Result<Child> {
     let workspace = folder.join("workspace");
     std::fs::create_dir(&workspace)?;
     Command::new(bench.program())
@@ -179,14 +219,14 @@ fn start(bench: &Bench, model: &Model, folder: &Path) -> anyhow::Result<Child> {
         .env("ANTHROPIC_API_KEY", "key")
         .env("XDG_CONFIG_HOME", folder)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(output)
         .spawn()
         .context("cannot start hotcell")
 }
 
 fn run(bench: &Bench, model: &Model) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let status = start(bench, model, folder.path())?.wait()?;
+    let status = start(bench, model, folder.path(), Stdio::null())?.wait()?;
     ensure!(status.success(), "`hotcell run` ended with {status}");
     Ok(())
 }
@@ -194,7 +234,7 @@ fn run(bench: &Bench, model: &Model) -> anyhow::Result<()> {
 /// The most that all processes of a run held at one time, in KiB.
 fn watch(bench: &Bench, model: &Model) -> anyhow::Result<u64> {
     let folder = tempfile::tempdir()?;
-    let mut child = start(bench, model, folder.path())?;
+    let mut child = start(bench, model, folder.path(), Stdio::null())?;
     let mut peak = 0;
     let status = loop {
         if let Some(status) = child.try_wait()? {
