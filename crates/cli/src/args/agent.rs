@@ -11,19 +11,16 @@ use crate::values::{parse_cost, parse_count, parse_duration, parse_limit};
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    #[command(flatten)]
-    pub(crate) agent: Agent,
-
     /// The task; `-` reads it from standard input.
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: String,
+
+    #[command(flatten)]
+    pub(crate) agent: Agent,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Resume {
-    #[command(flatten)]
-    pub(crate) agent: Agent,
-
     /// The session's name or how it begins [default: the last one in this workspace].
     #[arg(value_name = "SESSION")]
     pub(crate) session: Option<String>,
@@ -36,17 +33,14 @@ pub(crate) struct Resume {
     /// Leaves the session as it is and goes on in a copy.
     #[arg(long)]
     pub(crate) fork: bool,
+
+    #[command(flatten)]
+    pub(crate) agent: Agent,
 }
 
 /// How an agent works; shared by all commands that start one.
 #[derive(Debug, Args)]
 pub(crate) struct Agent {
-    #[command(flatten)]
-    pub(crate) model: ModelFlags,
-
-    #[command(flatten)]
-    pub(crate) budget: BudgetFlags,
-
     /// Prints one event a line, as JSON, on standard output.
     #[arg(long)]
     pub(crate) json: bool,
@@ -56,6 +50,13 @@ pub(crate) struct Agent {
 
     #[command(flatten)]
     pub(crate) sandbox: SandboxFlags,
+
+    // These have headings of their own, which hold for all that follows: so they come last.
+    #[command(flatten)]
+    pub(crate) model: ModelFlags,
+
+    #[command(flatten)]
+    pub(crate) budget: BudgetFlags,
 }
 
 #[derive(Debug, Args)]
@@ -213,12 +214,12 @@ pub(crate) struct Replay {
 #[derive(Debug, Args)]
 pub(crate) struct ConfigCommand {
     #[command(flatten)]
-    pub(crate) model: ModelFlags,
-
-    #[command(flatten)]
     pub(crate) store: StoreFlags,
 
     /// For programs.
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) model: ModelFlags,
 }

@@ -193,7 +193,28 @@ fn help_for_agents() {
 
         Usage: hotcell run [OPTIONS] <PROMPT>
 
+        Arguments:
+          <PROMPT>
+                  The task; `-` reads it from standard input
+
         Options:
+              --json
+                  Prints one event a line, as JSON, on standard output
+
+              --data <FOLDER>
+                  Where sessions are kept [default: `hotcell` in the user's data folder]
+
+                  [env: HOTCELL_DATA=]
+
+              --config <FILE>
+                  The settings file [default: `hotcell/config.toml` in the user's config folder]
+
+                  [env: HOTCELL_CONFIG=]
+
+                  [possible values: auto, native, none]
+
+                  [env: HOTCELL_AUDIT=]
+
           -h, --help
                   Print help (see a summary with '-h')
 
@@ -222,34 +243,43 @@ fn help_for_agents() {
 
               --max-time <TIME>
                   Wall time, for instance `90s`, `10m`
-
-              --json
-                  Prints one event a line, as JSON, on standard output
-
-              --data <FOLDER>
-                  Where sessions are kept [default: `hotcell` in the user's data folder]
-
-                  [env: HOTCELL_DATA=]
-
-              --config <FILE>
-                  The settings file [default: `hotcell/config.toml` in the user's config folder]
-
-                  [env: HOTCELL_CONFIG=]
-
-                  [possible values: auto, native, none]
-
-                  [env: HOTCELL_AUDIT=]
-
-          <PROMPT>
-                  The task; `-` reads it from standard input
     ");
     assert_snapshot!(own_help_for(&["resume"]), @r"
         Goes on with a session: with a new prompt, or where it was cut short
 
         Usage: hotcell resume [OPTIONS] [SESSION]
 
+        Arguments:
+          [SESSION]  The session's name or how it begins [default: the last one in this workspace]
+
         Options:
-          -h, --help  Print help
+          -p, --prompt <PROMPT>      What to say next; `-` reads it from standard input. Without it, a turn
+                                     that was cut short goes on
+              --fork                 Leaves the session as it is and goes on in a copy
+              --json                 Prints one event a line, as JSON, on standard output
+              --data <FOLDER>        Where sessions are kept [default: `hotcell` in the user's data folder]
+                                     [env: HOTCELL_DATA=]
+              --config <FILE>        The settings file [default: `hotcell/config.toml` in the user's config
+                                     folder] [env: HOTCELL_CONFIG=]
+              --workspace <FOLDER>   The one host folder inside, at `/workspace` [default: SAFEDIR, or
+                                     `./workspace`]
+              --rootfs <FOLDER>      A folder with a root file system, instead of the host's own programs
+              --backend <WALLS>      The walls: `auto` takes the strongest that works here; `none` means no
+                                     protection [possible values: auto, native, none]
+              --memory <SIZE>        Memory, for instance `512M`, `2G`
+              --cpus <NUMBER>        Processors, for instance `1`, `0.5`
+              --pids <NUMBER>        Processes and threads
+              --disk <SIZE>          How much the workspace may grow
+              --open-files <NUMBER>  Open files of one process
+              --max-output <SIZE>    How much one command may print
+              --strict-limits        Refuses to start when nothing on this machine enforces one of the
+                                     limits in full
+              --allow-net <HOST>     Opens a host: `example.com`, `*.example.com`, `host:port`. May be given
+                                     many times
+              --audit <FILE>         Where to record every command, file write and connection [default:
+                                     `audit.jsonl` in the user's state folder] [env: HOTCELL_AUDIT=]
+              --no-audit             Records nothing
+          -h, --help                 Print help
 
         Model:
               --model <NAME>         `claude-…`, or `openai/NAME` for a server that speaks chat completions
@@ -262,36 +292,6 @@ fn help_for_agents() {
               --max-tokens-total <NUMBER>  Input and output tokens of all requests together
               --max-turns <NUMBER>         Requests to the model
               --max-time <TIME>            Wall time, for instance `90s`, `10m`
-              --json                       Prints one event a line, as JSON, on standard output
-              --data <FOLDER>              Where sessions are kept [default: `hotcell` in the user's data
-                                           folder] [env: HOTCELL_DATA=]
-              --config <FILE>              The settings file [default: `hotcell/config.toml` in the user's
-                                           config folder] [env: HOTCELL_CONFIG=]
-              --workspace <FOLDER>         The one host folder inside, at `/workspace` [default: SAFEDIR, or
-                                           `./workspace`]
-              --rootfs <FOLDER>            A folder with a root file system, instead of the host's own
-                                           programs
-              --backend <WALLS>            The walls: `auto` takes the strongest that works here; `none`
-                                           means no protection [possible values: auto, native, none]
-              --memory <SIZE>              Memory, for instance `512M`, `2G`
-              --cpus <NUMBER>              Processors, for instance `1`, `0.5`
-              --pids <NUMBER>              Processes and threads
-              --disk <SIZE>                How much the workspace may grow
-              --open-files <NUMBER>        Open files of one process
-              --max-output <SIZE>          How much one command may print
-              --strict-limits              Refuses to start when nothing on this machine enforces one of the
-                                           limits in full
-              --allow-net <HOST>           Opens a host: `example.com`, `*.example.com`, `host:port`. May be
-                                           given many times
-              --audit <FILE>               Where to record every command, file write and connection
-                                           [default: `audit.jsonl` in the user's state folder] [env:
-                                           HOTCELL_AUDIT=]
-              --no-audit                   Records nothing
-          -p, --prompt <PROMPT>            What to say next; `-` reads it from standard input. Without it, a
-                                           turn that was cut short goes on
-              --fork                       Leaves the session as it is and goes on in a copy
-          [SESSION]                        The session's name or how it begins [default: the last one in
-                                           this workspace]
     ");
     assert_snapshot!(help_for(&["sessions"]), @r"
         Lists, shows, searches, exports and deletes sessions
@@ -390,18 +390,18 @@ fn help_for_agents() {
         Usage: hotcell config [OPTIONS]
 
         Options:
-          -h, --help  Print help
+              --data <FOLDER>  Where sessions are kept [default: `hotcell` in the user's data folder] [env:
+                               HOTCELL_DATA=]
+              --config <FILE>  The settings file [default: `hotcell/config.toml` in the user's config
+                               folder] [env: HOTCELL_CONFIG=]
+              --json           For programs
+          -h, --help           Print help
 
         Model:
               --model <NAME>         `claude-…`, or `openai/NAME` for a server that speaks chat completions
               --base-url <URL>       Where the provider is, such as `http://127.0.0.1:11434`
               --max-tokens <NUMBER>  Most tokens of one reply
               --thinking <NUMBER>    Tokens that the model may think before it speaks; at least 1024
-              --data <FOLDER>        Where sessions are kept [default: `hotcell` in the user's data folder]
-                                     [env: HOTCELL_DATA=]
-              --config <FILE>        The settings file [default: `hotcell/config.toml` in the user's config
-                                     folder] [env: HOTCELL_CONFIG=]
-              --json                 For programs
     ");
 }
 
