@@ -272,7 +272,13 @@ impl Session {
 async fn advice(sandbox: &Sandbox) -> String {
     let read = sandbox.read_file("AGENTS.md", 0, Some(prompt::LONGEST_ADVICE));
     match read.await {
-        Ok((_, content)) => String::from_utf8_lossy(&content).into_owned(),
+        Ok((metadata, content)) => {
+            let mut advice = String::from_utf8_lossy(&content).into_owned();
+            if metadata.size > prompt::LONGEST_ADVICE {
+                advice.push_str("\n[the rest is left out: read the file for it]");
+            }
+            advice
+        }
         Err(_) => String::new(),
     }
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use protocol::{Event, EventKind, SessionId, VERSION};
-use sqlx::{Row, SqliteConnection};
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{Row, Sqlite, SqliteConnection};
 use tokio::sync::Mutex;
 
 use crate::database::carry_out;
@@ -203,29 +205,17 @@ async fn append(
         .bind(event.v)
         .bind(nanoseconds(event.time))
         .bind(kind_of(&body).to_owned())
-        .bind(body)
-        .bind(nanoseconds(summary.changed))
-        .bind(&summary.title)
-        .bind(summary.turns)
-        .bind(signed(summary.usage.input_tokens))
-        .bind(signed(summary.usage.cache_creation_input_tokens))
-        .bind(signed(summary.usage.cache_read_input_tokens))
-        .bind(signed(summary.usage.output_tokens))
-        .bind(summary.cost)
-        .bind(&summary.outcome);
+        .bind(body);
+    let statements = bind_figures(statements, summary);
     store.sessions_db().write_at_once(WRITE, statements).await
 }
 
-/// Begins a session's row; returns its number.
-pub(crate) async fn insert_session(
-    connection: &mut SqliteConnection,
-    summary: &Summary,
-) -> Result<i64, sqlx::Error> {
-    let row = sqlx::query(BEGIN)
-        .bind(summary.session.as_str())
-        .bind(&summary.workspace)
-        .bind(&summary.model)
-        .bind(nanoseconds(summary.begun))
+/// What changes in a summary from event to event, in the order of both statements.
+fn bind_figures<'q>(
+    statement: Query<'q, Sqlite, SqliteArguments>,
+    summary: &'q Summary,
+) -> Query<'q, Sqlite, SqliteArguments> {
+    statement
         .bind(nanoseconds(summary.changed))
         .bind(&summary.title)
         .bind(summary.turns)
@@ -235,6 +225,19 @@ pub(crate) async fn insert_session(
         .bind(signed(summary.usage.output_tokens))
         .bind(summary.cost)
         .bind(&summary.outcome)
+}
+
+/// Begins a session's row; returns its number.
+pub(crate) async fn insert_session(
+    connection: &mut SqliteConnection,
+    summary: &Summary,
+) -> Result<i64, sqlx::Error> {
+    let statement = sqlx::query(BEGIN)
+        .bind(summary.session.as_str())
+        .bind(&summary.workspace)
+        .bind(&summary.model)
+        .bind(nanoseconds(summary.begun));
+    let row = bind_figures(statement, summary)
         .bind(signed(summary.events))
         .fetch_one(connection)
         .await?;
