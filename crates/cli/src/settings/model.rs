@@ -1,5 +1,6 @@
 //! Settings become a model, its prices and a budget.
 
+use std::error::Error;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,7 +113,11 @@ fn scripted(file: &str) -> Result<Scripted, Complaint> {
             .hint("`scripted/FILE` names a file of scripted replies".to_owned())
     };
     let text = fs::read_to_string(file).map_err(|error| complain(&error))?;
-    let script = Script::parse(&text).map_err(|error| complain(&error))?;
+    let script = Script::parse(&text).map_err(|error| {
+        // The cause shows the line below its place; the place is enough.
+        let cause = error.source().map(ToString::to_string).unwrap_or_default();
+        complain(&cause.lines().next().unwrap_or_default())
+    })?;
     Ok(Scripted::new(script))
 }
 
