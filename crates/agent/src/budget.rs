@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::{BudgetKind, Outcome, Spending, Usage};
+use protocol::{BudgetKind, Event, EventKind, Outcome, Spending, Usage};
 
 /// Ceilings for one run; `None` is no ceiling.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -23,16 +23,41 @@ pub(crate) struct Ledger {
     usage: Usage,
     cost: Option<f64>,
     requests: u32,
+    /// That went by before this run.
+    before: Duration,
+}
+
+/// What a session's replies have used up, by its events: for a budget that holds for all runs of
+/// it together. Time is not in it: events do not say how long nobody worked.
+pub fn spent(history: &[Event]) -> Spending {
+    let mut ledger = Ledger::new(Budget::default(), Spending::none());
+    for event in history {
+        if let EventKind::Replied { usage, cost, .. } = &event.kind {
+            ledger.spend(*usage, *cost);
+        }
+    }
+    ledger.spending(Duration::ZERO)
 }
 
 impl Ledger {
-    pub(crate) fn new(budget: Budget) -> Self {
+    pub(crate) fn new(budget: Budget, spent: Spending) -> Self {
         Self {
             budget,
-            usage: Usage::default(),
-            cost: Some(0.0),
-            requests: 0,
+            usage: spent.usage,
+            cost: spent.cost,
+            requests: spent.requests,
+            before: Duration::try_from_secs_f64(spent.seconds).unwrap_or_default(),
         }
+    }
+
+    /// Time used up when this run has gone on for so long.
+    fn elapsed(&self, run: Duration) -> Duration {
+        self.before.saturating_add(run)
+    }
+
+    /// How long this run may go on.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
+        Some(self.budget.time?.saturating_sub(self.before))
     }
 
     /// One request more, with what it used.
@@ -42,9 +67,10 @@ impl Ledger {
         self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
     }
 
-    /// Why no further request may be made, if none may.
-    pub(crate) fn exceeded(&self, elapsed: Duration) -> Option<Outcome> {
+    /// Why no further request may be made, if none may, when this run has gone on for so long.
+    pub(crate) fn exceeded(&self, run: Duration) -> Option<Outcome> {
         let budget = &self.budget;
+        let elapsed = self.elapsed(run);
         let over = |budget, reason| Some(Outcome::Budget { budget, reason });
         match () {
             () if reached(self.cost, budget.cost) => over(
@@ -80,16 +106,12 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn time(&self) -> Option<Duration> {
-        self.budget.time
-    }
-
-    pub(crate) fn spending(&self, elapsed: Duration) -> Spending {
+    pub(crate) fn spending(&self, run: Duration) -> Spending {
         Spending {
             usage: self.usage,
             cost: self.cost,
             requests: self.requests,
-            seconds: elapsed.as_secs_f64(),
+            seconds: self.elapsed(run).as_secs_f64(),
             max_cost: self.budget.cost,
             max_tokens: self.budget.tokens,
             max_requests: self.budget.turns,
@@ -107,7 +129,7 @@ mod tests {
     use super::*;
 
     fn spent(budget: Budget, cost: Option<f64>, seconds: u64) -> Option<BudgetKind> {
-        let mut ledger = Ledger::new(budget);
+        let mut ledger = Ledger::new(budget, Spending::none());
         let usage = Usage {
             input_tokens: 40,
             cache_read_input_tokens: 30,
@@ -157,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_unknown_price_makes_the_sum_unknown() {
-        let mut ledger = Ledger::new(Budget::default());
+        let mut ledger = Ledger::new(Budget::default(), Spending::none());
         ledger.spend(Usage::default(), Some(1.0));
         assert_eq!(ledger.spending(Duration::ZERO).cost, Some(1.0));
         ledger.spend(Usage::default(), None);

@@ -24,7 +24,7 @@ mod toolbox;
 mod turn;
 mod undo;
 
-pub use budget::Budget;
+pub use budget::{Budget, spent};
 pub use conversation::Conversation;
 pub use error::AgentError;
 pub use replay::{Difference, Replayed, replay};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use llm::Model;
-use protocol::{Command, Event, EventKind, Outcome, Usage};
+use protocol::{Command, Event, EventKind, Outcome, Spending, Usage};
 use sandbox::{Sandbox, SandboxSpec};
 use store::{Journal, Store};
 use tokio::sync::mpsc;
@@ -36,6 +36,8 @@ pub struct Setup {
     pub sandbox: SandboxSpec,
     pub tools: ToolSet,
     pub budget: Budget,
+    /// What counts as spent of it before the start; nothing, unless earlier runs are to count.
+    pub spent: Spending,
     /// Most tokens of one reply.
     pub max_tokens: u32,
 }
@@ -118,7 +120,7 @@ impl Session {
             definitions: setup.tools.definitions(),
             tools: setup.tools,
             system: Vec::new(),
-            ledger: Ledger::new(setup.budget),
+            ledger: Ledger::new(setup.budget, setup.spent),
             max_tokens: setup.max_tokens,
             begun: Instant::now(),
             known: Arc::new(known),
@@ -189,7 +191,7 @@ impl Session {
         waiting: &mut VecDeque<Command>,
     ) -> Result<(), AgentError> {
         let stopper = Stopper::default();
-        let deadline = self.ledger.time().map(|time| self.begun + time);
+        let deadline = self.ledger.time_left().map(|time| self.begun + time);
         let over = async {
             match deadline {
                 Some(deadline) => tokio::time::sleep_until(deadline).await,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One event of a sandbox.
+/// One event of a sandbox, or of the server that has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -67,6 +67,17 @@ pub enum Record {
         what: String,
         /// What was decided.
         decision: String,
+    },
+    /// Somebody asked a server for a change.
+    Request {
+        /// Whose key it was; empty when nobody's.
+        user: String,
+        /// Of HTTP.
+        method: String,
+        /// Without what comes after the `?`.
+        path: String,
+        /// What was answered.
+        status: u16,
     },
     /// A sandbox ended.
     End {

@@ -1,4 +1,4 @@
-//! `bench`: how fast and how small sandboxes and the agent are, beside what else is installed, in
+//! `bench`: how fast and how small sandboxes, the agent and the server are, beside what else is installed, in
 //! one run.
 //!
 //! Contenders take turns (A B C A B C …), so that whatever else the machine does hits all of
@@ -15,7 +15,9 @@ mod peers;
 mod processes;
 mod report;
 mod samples;
+mod server;
 mod streaming;
+mod wire;
 
 use std::path::PathBuf;
 
@@ -58,6 +60,7 @@ enum Part {
     Footprint,
     Crowd,
     Agent,
+    Server,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -90,6 +93,9 @@ fn main() -> anyhow::Result<()> {
     drop(runtime);
     if wanted(Part::Agent) {
         agent::measure(&bench, rounds / 2, &mut report)?;
+    }
+    if wanted(Part::Server) {
+        server::measure(&bench, rounds / 2, &mut report)?;
     }
     report.finish(&arguments.json)
 }

@@ -126,6 +126,15 @@ impl Row {
         }
     }
 
+    /// A number of things done in a second.
+    pub(crate) fn rate(name: impl Into<String>, rate: f64) -> Self {
+        Self {
+            median: Some(rate),
+            samples: 1,
+            ..Self::new(name, "/s")
+        }
+    }
+
     /// A size in KiB.
     pub(crate) fn size(name: impl Into<String>, size: u64) -> Self {
         Self {

@@ -37,6 +37,11 @@ impl Samples {
         self.quantile(0.9)
     }
 
+    /// Worse than 99 in a hundred.
+    pub(crate) fn p99(&self) -> f64 {
+        self.quantile(0.99)
+    }
+
     /// Worse than nine in ten, where more is better.
     pub(crate) fn p10(&self) -> f64 {
         self.quantile(0.1)

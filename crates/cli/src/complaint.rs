@@ -58,6 +58,11 @@ impl Complaint {
         self
     }
 
+    /// Without its hint, for somebody who is not at this terminal.
+    pub(crate) fn into_line(self) -> String {
+        self.text
+    }
+
     pub(crate) fn tell(self) -> ExitCode {
         warn(self.text);
         if let Some(hint) = self.hint {

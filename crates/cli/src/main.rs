@@ -21,7 +21,7 @@ use crate::complaint::{Complaint, explain_usage};
 fn main() -> ExitCode {
     // What every sandbox needs is made ready while flags and settings are read.
     if std::env::args_os().nth(1).is_some_and(|command| {
-        ["exec", "run", "resume", "demo"]
+        ["exec", "run", "resume", "demo", "serve"]
             .iter()
             .any(|one| command == *one)
     }) {
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return explain_usage(&error),
     };
-    start_tracing();
+    start_tracing(&arguments);
     // The one provider of cryptography for all TLS. It is the first, so this cannot fail.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match run(arguments) {
@@ -50,6 +50,8 @@ fn run(arguments: Arguments) -> Result<u8, Complaint> {
         }
         Subcommand::Undo(undo) => commands::undo::run(&undo).map_err(Complaint::of_agent),
         Subcommand::Replay(replay) => commands::replay::run(&replay).map_err(Complaint::of_agent),
+        Subcommand::Serve(serve) => commands::serve::run(&serve).map_err(Complaint::of_agent),
+        Subcommand::Keys(keys) => commands::keys::run(&keys).map_err(Complaint::of_agent),
         Subcommand::Config(config) => commands::config::run(&config).map_err(Complaint::of_agent),
         Subcommand::Exec(exec) => commands::exec::run(&exec),
         Subcommand::Doctor(doctor) => commands::doctor::run(&doctor),
@@ -59,9 +61,14 @@ fn run(arguments: Arguments) -> Result<u8, Complaint> {
     }
 }
 
-/// Quiet unless `HOTCELL_LOG` says otherwise, for instance `HOTCELL_LOG=info`.
-fn start_tracing() {
-    if let Ok(filter) = std::env::var("HOTCELL_LOG") {
+/// Quiet unless `HOTCELL_LOG` says otherwise, for instance `HOTCELL_LOG=info`; a server says what
+/// it does.
+fn start_tracing(arguments: &Arguments) {
+    let default = match arguments.subcommand {
+        Subcommand::Serve(_) => Some("info".to_owned()),
+        _ => None,
+    };
+    if let Some(filter) = std::env::var("HOTCELL_LOG").ok().or(default) {
         let _ = tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(std::io::stderr)

@@ -24,9 +24,9 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `500ms`, `30s`, `5m`, `1h`; a bare number is seconds.
+/// `500ms`, `30s`, `5m`, `1h`, `7d`; a bare number is seconds.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    const FORM: &str = "a time is a whole number with ms, s, m or h, such as `30s`";
+    const FORM: &str = "a time is a whole number with ms, s, m, h or d, such as `30s`";
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let number: u64 = digits.parse().map_err(|_| FORM)?;
     let milliseconds = match &text[digits.len()..] {
@@ -34,6 +34,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1000,
         "m" | "min" => 60_000,
         "h" => 3_600_000,
+        "d" => 86_400_000,
         _ => return Err(FORM.into()),
     };
     match number.checked_mul(milliseconds) {

@@ -105,7 +105,7 @@ fn choose(
 
 /// Whether the host would talk to itself. Connecting a UDP socket sends nothing; it only chooses
 /// the address to send from, which is the same one if and only if it is the host's own.
-fn is_own(address: IpAddr) -> bool {
+pub(crate) fn is_own(address: IpAddr) -> bool {
     let from: IpAddr = match address {
         IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),

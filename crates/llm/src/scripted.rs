@@ -33,9 +33,14 @@ pub struct Scripted {
 
 impl Scripted {
     pub fn new(script: Script) -> Self {
+        Self::starting_at(script, 0)
+    }
+
+    /// Goes on where so many replies have been given already.
+    pub fn starting_at(script: Script, place: usize) -> Self {
         Self {
             script,
-            asked: AtomicUsize::new(0),
+            asked: AtomicUsize::new(place),
         }
     }
 

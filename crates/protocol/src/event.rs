@@ -199,6 +199,7 @@ pub struct Checkpoint {
 
 /// What was used up, and of how much.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Spending {
     pub usage: Usage,
     /// In US dollars; absent when any part of it is unknown.
@@ -215,6 +216,16 @@ pub struct Spending {
     pub max_requests: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<f64>,
+}
+
+impl Spending {
+    /// Nothing, at no cost.
+    pub fn none() -> Self {
+        Self {
+            cost: Some(0.0),
+            ..Self::default()
+        }
+    }
 }
 
 /// How a turn ended.

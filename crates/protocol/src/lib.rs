@@ -7,6 +7,7 @@
 mod command;
 mod event;
 mod id;
+pub mod job;
 mod message;
 mod usage;
 

@@ -45,7 +45,7 @@ pub struct Ending {
 impl Sandbox {
     /// Puts up the walls and starts the guest behind them.
     pub async fn start(spec: SandboxSpec) -> Result<Self, SandboxError> {
-        let id = new_id();
+        let id = spec.name.clone().unwrap_or_else(new_id);
         let recorder = Recorder::new(&id, spec.audit.clone());
         let raised = backends::raise(&spec).await?;
         recorder.record(&start_record(&spec, &raised.description))?;
@@ -79,7 +79,7 @@ impl Sandbox {
         })
     }
 
-    /// A name for the record, unlike that of any other sandbox.
+    /// A name for the record: its owner's, or else unlike that of any other sandbox.
     pub fn id(&self) -> &str {
         &self.id
     }

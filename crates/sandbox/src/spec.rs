@@ -12,6 +12,8 @@ use crate::limits::Limits;
 /// Everything about one sandbox.
 #[derive(Debug, Clone)]
 pub struct SandboxSpec {
+    /// What the record calls it; made up when absent.
+    pub name: Option<String>,
     pub backend: Backend,
     /// The only host folder inside, at [`WORKSPACE`].
     pub workspace: PathBuf,
@@ -63,6 +65,7 @@ impl SandboxSpec {
     /// The default sandbox on a workspace folder.
     pub fn new(workspace: impl Into<PathBuf>) -> Self {
         Self {
+            name: None,
             backend: Backend::Auto,
             workspace: workspace.into(),
             root: RootSpec::Host,

@@ -32,8 +32,9 @@ pub(crate) struct Database {
     reader: OnceCell<Mutex<SqliteConnection>>,
 }
 
+/// The connection for writing.
 #[derive(Debug)]
-struct Writer {
+pub(crate) struct Writer {
     connection: SqliteConnection,
     /// A transaction was begun and not ended.
     open: bool,
@@ -69,12 +70,16 @@ impl Database {
 
     /// Begins to write. To be awaited inside of [`carry_out`].
     pub(crate) async fn begin(&self, what: &'static str) -> Result<Transaction, StoreError> {
-        let mut writer = self.writer().await;
-        execute(&mut writer.connection, "BEGIN IMMEDIATE")
-            .await
-            .map_err(StoreError::database(what))?;
-        writer.open = true;
+        let writer = self.take().await.map_err(StoreError::database(what))?;
         Ok(Transaction { writer, what })
+    }
+
+    /// As [`Database::begin`], for who tells several callers of one failure.
+    pub(crate) async fn take(&self) -> Result<OwnedMutexGuard<Writer>, sqlx::Error> {
+        let mut writer = self.writer().await;
+        execute(&mut writer.connection, "BEGIN IMMEDIATE").await?;
+        writer.open = true;
+        Ok(writer)
     }
 
     /// Writes with statements that begin and commit a transaction themselves, all in one message
@@ -118,6 +123,30 @@ impl Database {
         execute(&mut writer.connection, "PRAGMA wal_checkpoint(TRUNCATE)")
             .await
             .map_err(StoreError::database(WHAT))
+    }
+}
+
+impl Writer {
+    pub(crate) fn connection(&mut self) -> &mut SqliteConnection {
+        &mut self.connection
+    }
+
+    /// Commits if all went well, or else takes back what was written since [`Database::take`].
+    pub(crate) async fn end<T>(
+        &mut self,
+        result: Result<T, sqlx::Error>,
+    ) -> Result<T, sqlx::Error> {
+        let result = match result {
+            Ok(value) => execute(&mut self.connection, "COMMIT")
+                .await
+                .map(|()| value),
+            Err(error) => Err(error),
+        };
+        if result.is_err() {
+            let _ = execute(&mut self.connection, "ROLLBACK").await;
+        }
+        self.open = false;
+        result
     }
 }
 
@@ -165,10 +194,7 @@ pub(crate) async fn carry_out<T: Send + 'static>(
         Ok(result) => result,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         // The runtime is going down.
-        Err(_) => Err(StoreError::Database {
-            what,
-            source: sqlx::Error::WorkerCrashed,
-        }),
+        Err(_) => Err(StoreError::database(what)(sqlx::Error::WorkerCrashed)),
     }
 }
 
@@ -183,6 +209,8 @@ pub(crate) fn options(path: &Path) -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         .pragma("cache_size", CACHE)
         .pragma("journal_size_limit", LOG_SIZE)
+        // Else a statement of many rows makes and removes a file.
+        .pragma("temp_store", "MEMORY")
         // What is deleted is overwritten, except in whole pages, which `shrink` gives back.
         .pragma("secure_delete", "FAST")
         .thread_name(|_| "store".to_owned())
@@ -211,11 +239,11 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::migration::{CHECKPOINTS, SESSIONS};
+    use crate::migration::{CHECKPOINTS, JOBS, SESSIONS};
 
     #[tokio::test]
     async fn a_commit_is_on_disk_when_it_returns() {
-        for schema in [SESSIONS, CHECKPOINTS] {
+        for schema in [SESSIONS, CHECKPOINTS, JOBS] {
             let folder = tempfile::tempdir().unwrap();
             std::fs::create_dir(folder.path().join("locks")).unwrap();
             let database = Database::open(folder.path(), schema).await.unwrap();

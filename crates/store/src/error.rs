@@ -2,24 +2,27 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use protocol::SessionId;
+use protocol::job::JobId;
 use thiserror::Error;
 
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    #[error("cannot open the session store `{path}`")]
+    #[error("cannot open the store `{path}`")]
     Open {
         path: PathBuf,
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    #[error("the session store `{path}` was written by a newer hotcell")]
+    #[error("the store `{path}` was written by a newer hotcell")]
     Newer { path: PathBuf },
-    #[error("cannot {what} in the session store")]
+    #[error("cannot {what} in the store")]
     Database {
         what: &'static str,
-        source: sqlx::Error,
+        /// Shared by all whose writes were to be committed together.
+        source: Arc<sqlx::Error>,
     },
     #[error("there is no session `{0}`")]
     Unknown(String),
@@ -70,11 +73,34 @@ pub enum StoreError {
     },
     #[error("the kept content `{hash}` is not what was put there")]
     DamagedContent { hash: String },
+    #[error("there is already a job `{0}`")]
+    JobExists(JobId),
+    #[error("the record of job `{job}` cannot be understood")]
+    DamagedJob {
+        job: JobId,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The record stays as it is.
+    #[error("the record of job `{job}` was written by a newer hotcell")]
+    NewerJob {
+        job: JobId,
+        source: serde_json::Error,
+    },
+    #[error("cannot write the record of job `{job}` as JSON")]
+    EncodeJob {
+        job: JobId,
+        source: serde_json::Error,
+    },
+    #[error("the record of job `{0}` does not count its messages right")]
+    MessageCount(JobId),
 }
 
 impl StoreError {
     /// For `map_err`: the database failed while we wanted to do `what`.
     pub(crate) fn database(what: &'static str) -> impl FnOnce(sqlx::Error) -> Self {
-        move |source| Self::Database { what, source }
+        move |source| Self::Database {
+            what,
+            source: Arc::new(source),
+        }
     }
 }

@@ -10,6 +10,7 @@ mod deletion;
 mod error;
 mod fold;
 mod fork;
+pub mod jobs;
 mod journal;
 mod lock;
 mod migration;
@@ -21,6 +22,7 @@ mod store;
 
 pub use checkpoints::{FileRecord, Hash, RecordedKind, Stamp};
 pub use error::StoreError;
+pub use jobs::Jobs;
 pub use journal::Journal;
 pub use search::Found;
 pub use sessions::{Page, Summary};

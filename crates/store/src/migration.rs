@@ -35,6 +35,11 @@ pub(crate) const CHECKPOINTS: Schema = Schema {
     )],
 };
 
+pub(crate) const JOBS: Schema = Schema {
+    file: "jobs.db",
+    scripts: &[include_str!("../migrations/jobs/0001_jobs.sql")],
+};
+
 pub(crate) async fn open(
     folder: &Path,
     path: &Path,

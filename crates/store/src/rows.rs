@@ -20,6 +20,12 @@ const EVENTS: &str = "
     WHERE s.name = ?1 AND e.seq <= ?2
     ORDER BY e.seq";
 
+const EVENTS_AFTER: &str = "
+    SELECT s.number, s.events, e.seq, e.version, e.time, e.body
+    FROM sessions s JOIN events e ON e.session = s.number
+    WHERE s.name = ?1 AND e.seq > ?2
+    ORDER BY e.seq LIMIT ?3";
+
 /// A session's number in the database, and its events up to `last`.
 pub(crate) async fn load_events(
     connection: &mut SqliteConnection,
@@ -51,6 +57,32 @@ pub(crate) async fn load_events(
         }
         Some(number) => Ok((number, events)),
     }
+}
+
+/// At most so many events, from the one after `after` on.
+pub(crate) async fn load_events_after(
+    connection: &mut SqliteConnection,
+    session: &SessionId,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<Event>, StoreError> {
+    const WHAT: &str = "read events";
+    let rows = sqlx::query(EVENTS_AFTER)
+        .bind(session.as_str())
+        .bind(signed(after))
+        .bind(limit)
+        .fetch_all(connection)
+        .await
+        .map_err(StoreError::database(WHAT))?;
+    let mut events: Vec<Event> = Vec::with_capacity(rows.len());
+    for (row, seq) in rows.iter().zip(after.saturating_add(1)..) {
+        let row = EventRow::read(row).map_err(StoreError::database(WHAT))?;
+        if row.seq != seq {
+            return Err(missing(session, seq));
+        }
+        events.push(row.event(session)?);
+    }
+    Ok(events)
 }
 
 struct EventRow<'r> {

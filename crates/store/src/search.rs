@@ -113,7 +113,7 @@ async fn excerpt(
 }
 
 /// Each word as the index's language quotes it. Words of punctuation alone are in no index.
-fn quote(words: &str) -> Vec<String> {
+pub(crate) fn quote(words: &str) -> Vec<String> {
     words
         .split(|letter: char| letter.is_whitespace() || letter == '\0')
         .filter(|word| word.contains(char::is_alphanumeric))

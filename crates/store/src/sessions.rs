@@ -5,7 +5,9 @@ use jiff::Timestamp;
 use protocol::{Event, SessionId, Usage};
 
 use crate::error::StoreError;
-use crate::rows::{load_events, session_id, signed, summary, summary_columns, unsigned};
+use crate::rows::{
+    load_events, load_events_after, session_id, signed, summary, summary_columns, unsigned,
+};
 use crate::store::Store;
 
 const LIST: &str = concat!(
@@ -124,6 +126,18 @@ impl Store {
         let mut reader = self.sessions_db().reader().await?;
         let (_, events) = load_events(&mut reader, session, u64::MAX).await?;
         Ok(events)
+    }
+
+    /// At most so many events of a session, from the one after `after` on; none of an unknown
+    /// session.
+    pub async fn events_after(
+        &self,
+        session: &SessionId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<Event>, StoreError> {
+        let mut reader = self.sessions_db().reader().await?;
+        load_events_after(&mut reader, session, after, limit).await
     }
 }
 

@@ -1,16 +1,18 @@
 //! The store as its owner sees it: a folder that is opened.
 //!
 //! `sessions.db` has what people said and did, `checkpoints.db` the far larger contents of their
-//! files, `locks` a file for each session that is being written. Never touches anything outside.
+//! files, `locks` a file for each session that is being written. A server's `jobs.db` lies beside
+//! them; see [`crate::Jobs`]. Never touches anything outside.
 
 use std::fs::DirBuilder;
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use crate::database::Database;
+use crate::database::{Database, opening};
 use crate::error::StoreError;
 use crate::lock::SessionLock;
 use crate::migration::{CHECKPOINTS, SESSIONS};
@@ -34,10 +36,7 @@ impl Store {
     ///
     /// Sessions hold people's words: the folder is made for its owner only, and so are its files.
     pub async fn open(folder: &Path) -> Result<Self, StoreError> {
-        let folder = make_folders(folder).map_err(|source| StoreError::Open {
-            path: folder.to_owned(),
-            source: Box::new(source),
-        })?;
+        let folder = make_folders(folder)?;
         let sessions = Database::open(&folder, SESSIONS).await?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -72,12 +71,16 @@ pub(crate) fn locks(folder: &Path) -> PathBuf {
     folder.join("locks")
 }
 
-fn make_folders(folder: &Path) -> std::io::Result<PathBuf> {
-    // SQLite takes a relative name that begins with `file:` for something else.
-    let folder = std::path::absolute(folder)?;
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(locks(&folder))?;
-    Ok(folder)
+/// Makes a store's folder, and says where it is.
+pub(crate) fn make_folders(folder: &Path) -> Result<PathBuf, StoreError> {
+    let make = || -> io::Result<PathBuf> {
+        // SQLite takes a relative name that begins with `file:` for something else.
+        let folder = std::path::absolute(folder)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(locks(&folder))?;
+        Ok(folder)
+    };
+    make().map_err(opening(folder))
 }

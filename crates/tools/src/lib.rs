@@ -18,6 +18,7 @@ mod ending;
 mod list_files;
 mod nearest;
 mod page;
+mod plan;
 mod read_file;
 mod schema;
 mod search_files;

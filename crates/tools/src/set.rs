@@ -8,6 +8,7 @@ use crate::bash::Bash;
 use crate::bash_job::BashJob;
 use crate::edit_file::EditFile;
 use crate::list_files::ListFiles;
+use crate::plan::Plan;
 use crate::read_file::ReadFile;
 use crate::search_files::SearchFiles;
 use crate::shells::Shells;
@@ -39,6 +40,7 @@ impl ToolSet {
             adapt(EditFile),
             adapt(ListFiles),
             adapt(SearchFiles),
+            adapt(Plan),
         ])
     }
 

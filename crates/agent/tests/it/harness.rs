@@ -11,7 +11,7 @@ use std::time::Duration;
 use agent::{AgentError, Budget, Price, Setup};
 use jsonschema::Validator;
 use llm::Model;
-use protocol::{Block, Command, Event, EventKind, Outcome, SessionId};
+use protocol::{Block, Command, Event, EventKind, Outcome, SessionId, Spending};
 use sandbox::SandboxSpec;
 use serde_json::Value;
 use store::Store;
@@ -117,6 +117,7 @@ impl World {
             sandbox: SandboxSpec::new(self.workspace()),
             tools: ToolSet::standard(),
             budget: Budget::default(),
+            spent: Spending::none(),
             max_tokens: 4096,
         }
     }

@@ -1,6 +1,7 @@
 //! Flags as people type them. Meaning is made of them elsewhere, once.
 
 mod agent;
+mod server;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ pub(crate) use self::agent::{
     Agent, BudgetFlags, ConfigCommand, ModelFlags, Replay, Resume, Run, SessionName,
     SessionsCommand, SessionsList, SessionsSubcommand, StoreFlags, Undo,
 };
+pub(crate) use self::server::{KeysCommand, Serve};
 use crate::values::{
     Variable, parse_cpus, parse_duration, parse_open_files, parse_pids, parse_size,
 };
@@ -42,6 +44,14 @@ pub(crate) enum Subcommand {
     Undo(Box<Undo>),
     /// Runs the recorded tool calls of a session again and tells where results differ.
     Replay(Box<Replay>),
+    /// Starts a server: jobs over HTTP, with a web UI.
+    ///
+    /// Bound to this machine alone, it needs no keys. On SIGTERM or Ctrl-C, running jobs are
+    /// parked and go on at the next start.
+    Serve(Box<Serve>),
+    /// Makes, lists and revokes keys of the server's API.
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// Prints the settings in force and where each came from.
     Config(ConfigCommand),
     /// Runs one command in a fresh sandbox.
@@ -90,6 +100,22 @@ pub(crate) struct SandboxFlags {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) workspace: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub(crate) walls: WallFlags,
+
+    /// Where to record every command, file write and connection
+    /// [default: `audit.jsonl` in the user's state folder].
+    #[arg(long, value_name = "FILE", env = "HOTCELL_AUDIT")]
+    pub(crate) audit: Option<PathBuf>,
+
+    /// Records nothing.
+    #[arg(long, conflicts_with = "audit")]
+    pub(crate) no_audit: bool,
+}
+
+/// What surrounds a workspace, whichever it is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WallFlags {
     /// A folder with a root file system, instead of the host's own programs.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) rootfs: Option<PathBuf>,
@@ -129,15 +155,6 @@ pub(crate) struct SandboxFlags {
     /// Opens a host: `example.com`, `*.example.com`, `host:port`. May be given many times.
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_net: Vec<String>,
-
-    /// Where to record every command, file write and connection
-    /// [default: `audit.jsonl` in the user's state folder].
-    #[arg(long, value_name = "FILE", env = "HOTCELL_AUDIT")]
-    pub(crate) audit: Option<PathBuf>,
-
-    /// Records nothing.
-    #[arg(long, conflicts_with = "audit")]
-    pub(crate) no_audit: bool,
 }
 
 #[derive(Debug, Args)]

@@ -6,9 +6,11 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 mod drive;
 pub(crate) mod exec;
+pub(crate) mod keys;
 pub(crate) mod pages;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod undo;
 

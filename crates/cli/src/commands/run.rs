@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use agent::Setup;
 use jiff::Timestamp;
-use protocol::{Command, Event, SessionId};
+use protocol::{Command, Event, SessionId, Spending};
 use sandbox::SandboxSpec;
 use store::{Journal, Page, Store};
 use tools::ToolSet;
@@ -116,6 +116,7 @@ pub(crate) fn setup(
         sandbox,
         tools: ToolSet::standard(),
         budget: chosen.budget,
+        spent: Spending::none(),
         max_tokens: chosen.max_tokens,
     }
 }

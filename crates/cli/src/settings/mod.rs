@@ -6,6 +6,7 @@
 
 mod keys;
 mod model;
+mod models;
 mod sandbox;
 mod sources;
 
@@ -14,8 +15,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::keys::{KEYS, Key};
-pub(crate) use self::model::{Chosen, choose_model};
-pub(crate) use self::sandbox::{data_folder, sandbox_spec, workspace};
+pub(crate) use self::model::{Chosen, ceilings, choose_model, model_named, prices, reply_tokens};
+pub(crate) use self::models::ConfiguredModels;
+pub(crate) use self::sandbox::{data_folder, sandbox_spec, walls, workspace};
 use crate::args::{ModelFlags, SandboxFlags, StoreFlags};
 use crate::complaint::{Complaint, warn};
 

@@ -32,13 +32,7 @@ pub(crate) fn choose_model(settings: &Settings, budget: &BudgetFlags) -> Result<
         .get("model")
         .map(|setting| setting.value.clone())
         .unwrap_or_default();
-    let max_tokens = small(settings, "max_tokens")?.unwrap_or(8096);
-    let model: Arc<dyn Model> = match name.split_once('/') {
-        Some(("openai", plain)) => Arc::new(patient(openai(settings, plain)?)),
-        Some(("scripted", file)) => Arc::new(scripted(file)?),
-        Some(("anthropic", plain)) => Arc::new(patient(anthropic(settings, plain, max_tokens)?)),
-        _ => Arc::new(patient(anthropic(settings, &name, max_tokens)?)),
-    };
+    let model = model_named(settings, &name, 0)?;
     let prices = prices(settings)?;
     let price = prices.find(model.name());
     let budget = ceilings(settings, budget)?;
@@ -58,8 +52,28 @@ pub(crate) fn choose_model(settings: &Settings, budget: &BudgetFlags) -> Result<
             price.as_ref().map(|price| price.cost(usage))
         })),
         budget,
-        max_tokens,
+        max_tokens: reply_tokens(settings)?,
     })
+}
+
+/// The model of that name. A scripted one begins with the reply at `place`.
+pub(crate) fn model_named(
+    settings: &Settings,
+    name: &str,
+    place: usize,
+) -> Result<Arc<dyn Model>, Complaint> {
+    let max_tokens = reply_tokens(settings)?;
+    Ok(match name.split_once('/') {
+        Some(("openai", plain)) => Arc::new(patient(openai(settings, plain)?)),
+        Some(("scripted", file)) => Arc::new(Scripted::starting_at(script(file)?, place)),
+        Some(("anthropic", plain)) => Arc::new(patient(anthropic(settings, plain, max_tokens)?)),
+        _ => Arc::new(patient(anthropic(settings, name, max_tokens)?)),
+    })
+}
+
+/// Most tokens of one reply.
+pub(crate) fn reply_tokens(settings: &Settings) -> Result<u32, Complaint> {
+    Ok(small(settings, "max_tokens")?.unwrap_or(8096))
 }
 
 fn patient<M: Model + 'static>(model: M) -> Patient<M> {
@@ -107,18 +121,17 @@ fn proxy(settings: &Settings, base_url: &str) -> Option<SecretString> {
     Some(SecretString::from(proxy.value.clone()))
 }
 
-fn scripted(file: &str) -> Result<Scripted, Complaint> {
+fn script(file: &str) -> Result<Script, Complaint> {
     let complain = |why: &dyn std::fmt::Display| {
         Complaint::usage(format!("cannot read the script `{file}`: {why}"))
             .hint("`scripted/FILE` names a file of scripted replies".to_owned())
     };
     let text = fs::read_to_string(file).map_err(|error| complain(&error))?;
-    let script = Script::parse(&text).map_err(|error| {
+    Script::parse(&text).map_err(|error| {
         // The cause shows the line below its place; the place is enough.
         let cause = error.source().map(ToString::to_string).unwrap_or_default();
         complain(&cause.lines().next().unwrap_or_default())
-    })?;
-    Ok(Scripted::new(script))
+    })
 }
 
 /// Where the provider is: as the flag or the file says for all, or as is said for this one.
@@ -149,7 +162,7 @@ fn missing_key() -> Complaint {
     ))
 }
 
-fn prices(settings: &Settings) -> Result<Prices, Complaint> {
+pub(crate) fn prices(settings: &Settings) -> Result<Prices, Complaint> {
     let builtin = Prices::builtin().clone();
     if settings.prices().is_empty() {
         return Ok(builtin);
@@ -164,7 +177,7 @@ fn prices(settings: &Settings) -> Result<Prices, Complaint> {
     }
 }
 
-fn ceilings(settings: &Settings, flags: &BudgetFlags) -> Result<Budget, Complaint> {
+pub(crate) fn ceilings(settings: &Settings, flags: &BudgetFlags) -> Result<Budget, Complaint> {
     let cost = settings.parse("budget.cost", parse_cost)?;
     let tokens = settings.parse("budget.tokens", parse_count)?;
     let turns = settings.parse("budget.turns", parse_count)?;

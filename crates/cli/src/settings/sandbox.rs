@@ -10,7 +10,7 @@ use etcetera::BaseStrategy;
 use sandbox::{Backend, Limits, Network, RootSpec, SandboxSpec};
 
 use super::{Settings, Source, parse_switch};
-use crate::args::{SandboxFlags, StoreFlags};
+use crate::args::{SandboxFlags, StoreFlags, WallFlags};
 use crate::complaint::{Complaint, FAILED, USAGE, warn};
 
 /// Makes a spec of flags and settings. Everything is checked before anything is made: the audit
@@ -19,6 +19,23 @@ pub(crate) fn sandbox_spec(
     flags: &SandboxFlags,
     settings: &Settings,
 ) -> Result<SandboxSpec, Complaint> {
+    let mut spec = walls(&flags.walls, settings)?;
+    let workspace = workspace(flags, settings)?;
+    spec.audit = audit_log(flags, &workspace)?;
+    spec.workspace = make_folder(workspace)?;
+    if spec.backend == Backend::None {
+        warn("WARNING: no sandbox: the command can read and change everything that you can");
+        // A variable that is no text cannot be passed on.
+        let text = |(name, value): (OsString, OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        spec.env = std::env::vars_os().filter_map(text).collect();
+    }
+    Ok(spec)
+}
+
+/// A spec that lacks only its workspace and its audit log.
+pub(crate) fn walls(flags: &WallFlags, settings: &Settings) -> Result<SandboxSpec, Complaint> {
     let is_on = settings.parse("sandbox", parse_switch)?.unwrap_or(true);
     let network = network(&flags.allow_net)?;
     let root = match &flags.rootfs {
@@ -35,27 +52,17 @@ pub(crate) fn sandbox_spec(
     if backend == Backend::None {
         refuse_with_none(flags)?;
     }
-    let workspace = workspace(flags, settings)?;
-    let audit = audit_log(flags, &workspace)?;
-    let mut spec = SandboxSpec::new(make_folder(workspace)?);
-    spec.audit = audit;
-    spec.backend = backend;
-    spec.root = root;
-    spec.limits = limits(flags);
-    spec.strict_limits = flags.strict_limits;
-    spec.network = network;
-    if backend == Backend::None {
-        warn("WARNING: no sandbox: the command can read and change everything that you can");
-        // A variable that is no text cannot be passed on.
-        let text = |(name, value): (OsString, OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        };
-        spec.env = std::env::vars_os().filter_map(text).collect();
-    }
-    Ok(spec)
+    Ok(SandboxSpec {
+        backend,
+        root,
+        limits: limits(flags),
+        strict_limits: flags.strict_limits,
+        network,
+        ..SandboxSpec::new(PathBuf::new())
+    })
 }
 
-fn limits(flags: &SandboxFlags) -> Limits {
+fn limits(flags: &WallFlags) -> Limits {
     let default = Limits::default();
     Limits {
         memory: flags.memory.unwrap_or(default.memory),
@@ -80,7 +87,7 @@ fn network(rules: &[String]) -> Result<Network, Complaint> {
 }
 
 /// What only walls can give must not seem to be there without them.
-fn refuse_with_none(flags: &SandboxFlags) -> Result<(), Complaint> {
+fn refuse_with_none(flags: &WallFlags) -> Result<(), Complaint> {
     let refused = |flag: &str| {
         Complaint::usage(format!("`{flag}` means nothing without walls"))
             .hint("drop it, or drop `--backend none`".to_owned())

@@ -98,7 +98,7 @@ async fn where_nothing_can_be_written_there_is_no_store() {
         assert!(
             error
                 .to_string()
-                .starts_with("cannot open the session store `")
+                .starts_with("cannot open the store `")
         );
         assert!(std::error::Error::source(&error).is_some());
     }

@@ -173,7 +173,7 @@ async fn a_full_disk_is_said_and_got_over() {
     assert!(full > 3, "{lines:?}");
     assert_eq!(
         lines[full],
-        "full: cannot write an event in the session store"
+        "full: cannot write an event in the store"
     );
     // The next one takes the place of the one that failed.
     let last: u64 = lines[full + 1].parse().unwrap();

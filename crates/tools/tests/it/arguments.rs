@@ -8,7 +8,7 @@ use crate::world::{World, within};
 #[test]
 fn definitions_are_short_and_closed() {
     let tools = ToolSet::standard();
-    let names = "bash bash_job read_file write_file edit_file list_files search_files";
+    let names = "bash bash_job read_file write_file edit_file list_files search_files plan";
     assert_eq!(tools.names().collect::<Vec<_>>().join(" "), names);
     let definitions = tools.definitions();
     let json = serde_json::to_string(&definitions).unwrap();
@@ -16,7 +16,8 @@ fn definitions_are_short_and_closed() {
     for noise in [
         "$schema",
         "$ref",
-        "\"title\"",
+        // Of a schema; a property of that name is an object.
+        "\"title\":\"",
         "\"format\"",
         "null",
         "anyOf",
@@ -58,7 +59,7 @@ fn only_tools_that_read_say_so() {
     let tools = ToolSet::standard();
     let reads = |name: &str| tools.find(name).unwrap().access() == Access::Reads;
     let found: Vec<&str> = tools.names().filter(|name| reads(name)).collect();
-    assert_eq!(found, ["read_file", "list_files", "search_files"]);
+    assert_eq!(found, ["read_file", "list_files", "search_files", "plan"]);
 }
 
 #[test]
@@ -72,6 +73,12 @@ fn summaries_are_one_line_for_a_person() {
         "bash",
         json!({"command": "a\nb\u{1b}[31m\u{202e}c"}),
         "$ a b [31m c",
+    );
+    let step = |title: &str, status: &str| json!({"title": title, "status": status});
+    check(
+        "plan",
+        json!({"steps": [step("read", "done"), step("write", "active"), step("test", "pending")]}),
+        "plan, 1 of 3 done: write",
     );
     let long = "x".repeat(5000);
     let summary = tools

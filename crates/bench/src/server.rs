@@ -1,0 +1,292 @@
+//! What the orchestrator costs: the real program, loaded over real connections from this one.
+//!
+//! Server and load share the machine's processors, so the rates are of both together; `/healthz`,
+//! which does nothing, is the floor that they are held against, and an fsync of the same folder
+//! the floor of what must be on disk before it is answered.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use llm::script::ScriptedReply;
+use tempfile::TempDir;
+use testkit::{Answer, Gate, ModelServer, Replies, Settings};
+
+use crate::peers::Bench;
+use crate::processes;
+use crate::report::{Goal, Report, Row};
+use crate::samples::Samples;
+use crate::wire::{Connection, get, post};
+
+/// Connections of the load.
+const CONNECTIONS: usize = 32;
+/// Of each load.
+const TIME: Duration = Duration::from_secs(5);
+const TASK: &str = r#"{"task":"Build me a todo app"}"#;
+
+pub(crate) fn measure(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
+    report.begin("server");
+    start(bench, rounds, report)?;
+    respond(bench, rounds, report)?;
+    load(bench, report)
+}
+
+/// How soon a server is there, and how large it is when nothing happens.
+fn start(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
+    let model = ModelServer::start_with(
+        Replies::decide(|_| ScriptedReply::text("-")),
+        Settings::fast(),
+    );
+    let mut starts = Samples::default();
+    let mut size = 0;
+    for _ in 0..rounds {
+        let begun = Instant::now();
+        let server = Server::start(bench, &model, &[])?;
+        let answer = Connection::open(server.address)?.ask(&get("/healthz"))?;
+        starts.add_time(begun.elapsed());
+        ensure!(answer.status == 200, "`/healthz` answers {}", answer.status);
+        size = server.resident()?;
+    }
+    let goals = vec![Goal::at_most("ms median", starts.median(), 500.0)];
+    report.add(Row::times("start to first answer", &starts).goals(goals));
+    let goals = vec![Goal::at_most("MB", size as f64 * 1024.0 / 1e6, 30.0)];
+    report.add(Row::size("idle server, resident", size).goals(goals));
+    Ok(())
+}
+
+/// How soon an idle server has a job under way, and its followers know what the agent knows.
+fn respond(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
+    let (asked, arrivals) = mpsc::channel();
+    let replies = Replies::decide(move |_| {
+        let _ = asked.send(Instant::now());
+        ScriptedReply::text("Here it is.")
+    });
+    let model = ModelServer::start_with(replies, Settings::fast());
+    let server = Server::start(bench, &model, &[])?;
+    let mut connection = Connection::open(server.address)?;
+    let (mut floor, mut firsts, mut events) =
+        (Samples::default(), Samples::default(), Samples::default());
+    for _ in 0..rounds {
+        let begun = Instant::now();
+        connection.ask(&get("/healthz"))?;
+        floor.add_time(begun.elapsed());
+
+        let begun = Instant::now();
+        let job = connection.schedule()?;
+        let mut follower = Connection::open(server.address)?;
+        follower.follow(&get(&format!("/v1/jobs/{job}/events")))?;
+        let asked = arrivals.recv().context("no request arrived")?;
+        firsts.add_time(asked.saturating_duration_since(begun));
+        while !follower.next_line()?.contains("Here it is.") {}
+        events.add_time(asked.elapsed());
+        while follower.next_line()? != "event: end" {}
+    }
+    report.add(Row::times("`/healthz`, one connection", &floor));
+    let goals = vec![Goal::at_most("ms median", firsts.median(), 50.0)];
+    report.add(Row::times("schedule to first request", &firsts).goals(goals));
+    let goals = vec![Goal::at_most("ms median", events.median(), 20.0)];
+    report.add(Row::times("a model's word to a follower", &events).goals(goals));
+    Ok(())
+}
+
+/// What it takes when many ask at once. The one job that runs waits for its model, so that only
+/// the queue is measured.
+fn load(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
+    let gate = Gate::new();
+    let answer = Answer::reply(ScriptedReply::text("-")).hold(0, &gate);
+    let replies = Replies::decide(move |_| answer.clone());
+    let model = ModelServer::start_with(replies, Settings::fast());
+    let server = Server::start(
+        bench,
+        &model,
+        &[
+            "--concurrency",
+            "1",
+            "--queue",
+            "10000000",
+            "--rate",
+            "1000000",
+        ],
+    )?;
+    report.add(Row::times(
+        "an fsync of 1 KB",
+        &fsyncs(server.folder.path())?,
+    ));
+
+    let healthz = get("/healthz");
+    let floor = flood(server.address, &healthz)?;
+    report.add(Row::rate("`/healthz`", floor));
+
+    let schedule = post("/schedule", TASK);
+    let accepted = flood(server.address, &schedule)?;
+    let goals = vec![
+        Goal::at_least("Jobs a second", accepted, 2000.0),
+        Goal::at_least("of `/healthz`", accepted / floor, 0.1),
+    ];
+    report.add(Row::rate("jobs accepted", accepted).goals(goals));
+
+    let paced = pace(server.address, &schedule, 1000.0)?;
+    let goals = vec![Goal::at_most("Ms at p99", paced.p99(), 20.0)];
+    report.add(Row::times("a schedule, 1,000 a second", &paced).goals(goals));
+
+    let job = Connection::open(server.address)?.schedule()?;
+    let status = get(&format!("/status/{job}"));
+    let reads = flood(server.address, &status)?;
+    let goals = vec![
+        Goal::at_least("Reads a second", reads, 10_000.0),
+        Goal::at_least("of `/healthz`", reads / floor, 0.4),
+    ];
+    report.add(Row::rate("status read", reads).goals(goals));
+
+    grow(&server, &schedule, report)?;
+    gate.open();
+    Ok(())
+}
+
+/// What one more waiting job costs in memory.
+fn grow(server: &Server, schedule: &[u8], report: &mut Report) -> anyhow::Result<()> {
+    let before = server.resident()?;
+    let begun = Instant::now();
+    let jobs = (flood(server.address, schedule)? * begun.elapsed().as_secs_f64()).max(1.0);
+    let after = server.resident()?;
+    let each = after.saturating_sub(before) as f64 * 1024.0 / jobs;
+    let goals = vec![Goal::at_most("Bytes for each", each, 16.0)];
+    report.add(Row::size("more, with more waiting", after.saturating_sub(before)).goals(goals));
+    Ok(())
+}
+
+struct Server {
+    child: Child,
+    address: SocketAddr,
+    folder: TempDir,
+}
+
+impl Server {
+    fn start(bench: &Bench, model: &ModelServer, flags: &[&str]) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut child = Command::new(bench.program())
+            .args(["serve", "--listen", "127.0.0.1:0", "--base-url"])
+            .arg(model.base_url())
+            .arg("--data")
+            .arg(folder.path().join("data"))
+            .args(flags)
+            .current_dir(folder.path())
+            .env("ANTHROPIC_API_KEY", "key")
+            .env("XDG_CONFIG_HOME", folder.path())
+            .env("HOTCELL_LOG", "error")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start hotcell")?;
+        let output = child.stdout.take().context("it has no output")?;
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        let address = line.trim().rsplit("http://").next().unwrap_or_default();
+        let address = address
+            .parse()
+            .with_context(|| format!("the server said `{}`", line.trim()))?;
+        Ok(Self {
+            child,
+            address,
+            folder,
+        })
+    }
+
+    /// In KiB.
+    fn resident(&self) -> anyhow::Result<u64> {
+        processes::resident(self.child.id()).context("the server is gone")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Connection {
+    /// Schedules a job, and says its name.
+    fn schedule(&mut self) -> anyhow::Result<String> {
+        let answer = self.ask(&post("/schedule", TASK))?;
+        let body: serde_json::Value = serde_json::from_slice(&answer.body)?;
+        let job = body["job_id"].as_str();
+        Ok(job.context("a schedule without a job")?.to_owned())
+    }
+}
+
+/// Answers in a second when everybody asks as fast as they can.
+fn flood(address: SocketAddr, request: &[u8]) -> anyhow::Result<f64> {
+    let count = AtomicUsize::new(0);
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        let ask = || -> anyhow::Result<()> {
+            let mut connection = Connection::open(address)?;
+            while begun.elapsed() < TIME {
+                let answer = connection.ask(request)?;
+                ensure!(answer.status == 200, "answered {}", answer.status);
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        };
+        let askers: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(ask)).collect();
+        askers.into_iter().try_for_each(joined)
+    })?;
+    Ok(count.into_inner() as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// Times from when each request was due, whether or not the one before it had come back.
+fn pace(address: SocketAddr, request: &[u8], rate: f64) -> anyhow::Result<Samples> {
+    let every = Duration::from_secs_f64(CONNECTIONS as f64 / rate);
+    let begun = Instant::now();
+    let times = std::thread::scope(|scope| {
+        let ask = |place: usize| -> anyhow::Result<Vec<Duration>> {
+            let mut connection = Connection::open(address)?;
+            let mut due = begun + every.mul_f64(place as f64 / CONNECTIONS as f64);
+            let mut times = Vec::new();
+            while due < begun + TIME {
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                let answer = connection.ask(request)?;
+                ensure!(answer.status == 200, "answered {}", answer.status);
+                times.push(due.elapsed());
+                due += every;
+            }
+            Ok(times)
+        };
+        let askers: Vec<_> = (0..CONNECTIONS)
+            .map(|place| scope.spawn(move || ask(place)))
+            .collect();
+        let times = askers.into_iter().map(joined);
+        times.collect::<anyhow::Result<Vec<_>>>()
+    })?;
+    let mut samples = Samples::default();
+    for time in times.into_iter().flatten() {
+        samples.add_time(time);
+    }
+    Ok(samples)
+}
+
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, anyhow::Result<T>>) -> anyhow::Result<T> {
+    match thread.join() {
+        Ok(outcome) => outcome,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn fsyncs(folder: &Path) -> anyhow::Result<Samples> {
+    let mut file = File::create(folder.join("fsync"))?;
+    let mut samples = Samples::default();
+    for _ in 0..100 {
+        let begun = Instant::now();
+        file.write_all(&[b'-'; 1024])?;
+        file.sync_data()?;
+        samples.add_time(begun.elapsed());
+    }
+    Ok(samples)
+}

@@ -1,0 +1,110 @@
+//! `hotcell serve`: the orchestrator, from flags to its last job.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use orchestrator::{Config, Models, Policy, Retention, ServeError, Server};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::Serve;
+use crate::complaint::{Complaint, warn};
+use crate::settings::{
+    ConfiguredModels, Overrides, Settings, ceilings, data_folder, reply_tokens, walls,
+};
+
+const SERVER_FAILED: u8 = 1;
+
+/// Bytes of one request, uploads apart.
+const LARGEST_BODY: usize = 4 << 20;
+
+pub(crate) fn run(serve: &Serve) -> Result<u8, Complaint> {
+    let overrides = Overrides::default().model(&serve.model).store(&serve.store);
+    let settings = Settings::read(&overrides)?;
+    let config = config(serve, &settings)?;
+    let models = ConfiguredModels::new(settings)?;
+    // Other models may still work, and a key can be a matter of the next start.
+    if let Err(why) = models.choose(None, 0) {
+        warn(format!("jobs that name no model will be refused: {why}"));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            Complaint::new(SERVER_FAILED, format!("cannot start the runtime: {error}"))
+        })?;
+    runtime.block_on(host(config, models, serve))
+}
+
+async fn host(config: Config, models: ConfiguredModels, serve: &Serve) -> Result<u8, Complaint> {
+    let listen = |kind| {
+        signal(kind).map_err(|error| {
+            Complaint::new(SERVER_FAILED, format!("cannot listen to signals: {error}"))
+        })
+    };
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    let server = Server::start(config, Arc::new(models), serve.listen).await?;
+    // For people and for programs that start a server on any port: the address is the last word.
+    let _ = writeln!(
+        std::io::stdout(),
+        "hotcell listens on http://{}",
+        server.address()
+    );
+    let end = async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    server.run(end).await?;
+    Ok(0)
+}
+
+fn config(serve: &Serve, settings: &Settings) -> Result<Config, Complaint> {
+    let load = &serve.load;
+    let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Ok(Config {
+        data: data_folder(&serve.store, None)?,
+        concurrency: count(load.concurrency),
+        queue: load.queue,
+        queue_per_user: load.queue_per_user.unwrap_or(load.queue),
+        running_per_user: count(load.running_per_user.unwrap_or(load.concurrency)),
+        rate: u32::try_from(load.rate).unwrap_or(u32::MAX),
+        require_keys: serve.require_keys,
+        hosts: serve.host.clone(),
+        origins: serve.origin.clone(),
+        policy: Policy {
+            sandbox: walls(&serve.sandbox.walls, settings)?,
+            budget: ceilings(settings, &serve.budget)?,
+            timeout: load.job_timeout,
+            max_tokens: reply_tokens(settings)?,
+            private_webhooks: serve.private_webhooks,
+        },
+        retention: Retention {
+            age: serve.keep.keep_for,
+            size: serve.keep.keep_size,
+        },
+        drain: load.drain,
+        stuck_after: load.stuck_after,
+        linger: load.linger,
+        largest_body: LARGEST_BODY,
+        largest_zip: serve.keep.largest_zip,
+    })
+}
+
+impl From<ServeError> for Complaint {
+    fn from(error: ServeError) -> Self {
+        let hint = match &error {
+            ServeError::InUse { .. } => "end the other one, or choose another `--data FOLDER`",
+            ServeError::Listen { .. } => "choose another address with `--listen HOST:PORT`",
+            ServeError::NoKeys { .. } => {
+                "make a key with `hotcell keys create --user NAME --role admin`"
+            }
+            ServeError::Folder { .. } | ServeError::Audit(_) => {
+                "choose another folder with `--data FOLDER`"
+            }
+            _ => return Self::from_error(SERVER_FAILED, &error),
+        };
+        Self::from_error(SERVER_FAILED, &error).hint(hint.to_owned())
+    }
+}

@@ -1,0 +1,127 @@
+//! Where a host of the public internet is, for programs on the host itself that were told its name
+//! by somebody who is not trusted with the host's own network. Entry: [`public_addresses`].
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::address::{self, Class};
+use crate::connection::Reason;
+use crate::host::{Host, Target};
+use crate::resolve::{Resolver, is_own};
+
+/// The longest that an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The public addresses of a target, at least one; those of the host itself are not public. To be
+/// connected to as they are: whoever resolves again may get another answer.
+pub async fn public_addresses(
+    resolver: &dyn Resolver,
+    target: &Target,
+) -> Result<Vec<SocketAddr>, Reason> {
+    let name = target.host.to_string();
+    let unresolved = |error: String| Reason::Unresolved {
+        name: name.clone(),
+        error,
+    };
+    let answers = match &target.host {
+        Host::Address(address) => vec![*address],
+        Host::Name(name) => match timeout(PATIENCE, resolver.resolve(name)).await {
+            Ok(answers) => answers.map_err(|error| unresolved(error.to_string()))?,
+            Err(_) => return Err(unresolved("no answer in time".into())),
+        },
+    };
+    let mut public = Vec::new();
+    let mut refused = None;
+    for address in answers {
+        let class = match address::class(address) {
+            Class::Public if is_own(address.to_canonical()) => Class::Own,
+            class => class,
+        };
+        match class {
+            Class::Public => public.push(SocketAddr::new(address.to_canonical(), target.port)),
+            class => {
+                refused.get_or_insert((address, class));
+            }
+        }
+    }
+    match (public.is_empty(), refused) {
+        (false, _) => Ok(public),
+        (true, Some((address, class))) => Err(Reason::NotPublic {
+            name: name.clone(),
+            class,
+            address,
+            port: target.port,
+        }),
+        (true, None) => Err(unresolved("the name has no address".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::resolve::Answers;
+
+    struct Fixed(Vec<IpAddr>);
+
+    impl Resolver for Fixed {
+        fn resolve<'a>(&'a self, _name: &'a str) -> Answers<'a> {
+            Box::pin(async { Ok(self.0.clone()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn only_public_addresses_are_given() {
+        let check = async |target: &str, answers: &[&str], expect: Result<&str, &str>| {
+            let answers = answers.iter().map(|text| text.parse().unwrap()).collect();
+            let target = Target::parse(target, None).unwrap();
+            let found = public_addresses(&Fixed(answers), &target).await;
+            let found = found.map(|all| {
+                let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+                all.join(" ")
+            });
+            let found = found.map_err(|reason| reason.to_string());
+            assert_eq!(found.as_deref().map_err(String::as_str), expect, "{target}");
+        };
+        check("a.com:80", &["8.8.8.8", "10.0.0.1"], Ok("8.8.8.8:80")).await;
+        check("a.com:80", &["::ffff:8.8.8.8"], Ok("8.8.8.8:80")).await;
+        check("8.8.8.8:443", &[], Ok("8.8.8.8:443")).await;
+        for (target, answers, expect) in [
+            (
+                "a.com:80",
+                &["10.0.0.1"][..],
+                "`a.com` resolves to the private address 10.0.0.1",
+            ),
+            (
+                "localhost:80",
+                &["127.0.0.1"],
+                "`localhost` resolves to the loopback address 127.0.0.1",
+            ),
+            (
+                "127.0.0.1:80",
+                &[],
+                "`127.0.0.1` resolves to the loopback address 127.0.0.1",
+            ),
+            (
+                "2852039166:80",
+                &[],
+                "`169.254.169.254` resolves to the cloud metadata address 169.254.169.254",
+            ),
+            (
+                "a.com:80",
+                &["64:ff9b::7f00:1"],
+                "`a.com` resolves to the loopback address 64:ff9b::7f00:1",
+            ),
+            (
+                "a.com:80",
+                &[],
+                "cannot resolve `a.com`: the name has no address",
+            ),
+        ] {
+            check(target, answers, Err(expect)).await;
+        }
+    }
+}

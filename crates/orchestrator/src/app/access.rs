@@ -1,0 +1,95 @@
+//! Keys and logins: who asks, and with what right.
+
+use jiff::Timestamp;
+use protocol::job::{ApiKey, UserRole};
+use secrecy::SecretString;
+use uuid::Uuid;
+
+use super::{App, AppError, Caller};
+use crate::keys::{self, check_name};
+
+
+impl App {
+    /// Whose key this token is, if it still holds.
+    pub(crate) async fn authenticate(&self, token: &str) -> Result<Option<Caller>, AppError> {
+        let key = self.parts.jobs.key(keys::hash(token)).await?;
+        Ok(key.filter(|key| key.revoked.is_none()).map(caller))
+    }
+
+    /// Whose login this token is, if it still holds.
+    pub(crate) async fn authenticate_login(
+        &self,
+        token: &str,
+    ) -> Result<Option<Caller>, AppError> {
+        let hash = keys::hash(token);
+        let key = self.parts.jobs.login(hash, Timestamp::now()).await?;
+        Ok(key.filter(|key| key.revoked.is_none()).map(caller))
+    }
+
+    /// Makes a login of the caller's key, for a browser; the token is not kept. Only for callers
+    /// with a key.
+    pub(crate) async fn log_in(
+        &self,
+        caller: &Caller,
+        until: Timestamp,
+    ) -> Result<SecretString, AppError> {
+        let Some(key) = caller.key else {
+            return Err(AppError::Forbidden("a login needs a key".to_owned()));
+        };
+        let (token, hash) = keys::new_token();
+        self.parts.jobs.add_login(hash, key, until).await?;
+        Ok(token)
+    }
+
+    pub(crate) async fn log_out(&self, token: &str) -> Result<(), AppError> {
+        Ok(self.parts.jobs.remove_login(keys::hash(token)).await?)
+    }
+
+    /// All keys for an admin, their own for others.
+    pub(crate) async fn keys(&self, caller: &Caller) -> Result<Vec<ApiKey>, AppError> {
+        let mut keys = self.parts.jobs.keys().await?;
+        keys.retain(|key| caller.sees(&key.user));
+        Ok(keys)
+    }
+
+    /// Makes a key. Who is no admin makes them for themself only, and with no more rights.
+    pub(crate) async fn create_key(
+        &self,
+        caller: &Caller,
+        user: String,
+        role: UserRole,
+        label: String,
+    ) -> Result<(ApiKey, SecretString), AppError> {
+        check_name("user", &user).map_err(AppError::Invalid)?;
+        if !label.is_empty() {
+            check_name("label", &label).map_err(AppError::Invalid)?;
+        }
+        let is_own = caller.user == user && role == UserRole::User;
+        if caller.role != UserRole::Admin && !is_own {
+            let reason = "only an admin can make keys for others, or keys of an admin";
+            return Err(AppError::Forbidden(reason.to_owned()));
+        }
+        let now = Timestamp::now();
+        Ok(keys::create_key(&self.parts.jobs, user, role, label, now).await?)
+    }
+
+    /// Ends a key. One of somebody else does not exist for those who are no admins.
+    pub(crate) async fn revoke_key(&self, caller: &Caller, id: Uuid) -> Result<(), AppError> {
+        let keys = self.keys(caller).await?;
+        if !keys.iter().any(|key| key.id == id) {
+            return Err(AppError::NoKey(id));
+        }
+        match self.parts.jobs.revoke_key(id, Timestamp::now()).await? {
+            true => Ok(()),
+            false => Err(AppError::Conflict("the key was revoked before".to_owned())),
+        }
+    }
+}
+
+fn caller(key: ApiKey) -> Caller {
+    Caller {
+        user: key.user,
+        role: key.role,
+        key: Some(key.id),
+    }
+}

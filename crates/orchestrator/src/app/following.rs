@@ -1,0 +1,202 @@
+//! Follows a job: what is stored of it, then what happens, with no gap and nothing twice.
+
+use std::sync::Arc;
+
+use protocol::job::JobId;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+use tracing::warn;
+
+use super::{App, AppError, Caller, Told};
+use crate::hub::told;
+use crate::parts::{Parts, chain};
+
+/// Events that are read at once.
+const PAGE: u32 = 256;
+/// What may wait for a slow reader; then it is read from the store.
+const AHEAD: usize = 64;
+
+impl App {
+    /// Everything that happened to a job after the lasting event `after`, then what happens, until
+    /// its end. First of all, the job itself. Ends too when the receiver is dropped.
+    pub(crate) async fn follow(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        after: u64,
+    ) -> Result<mpsc::Receiver<Told>, AppError> {
+        self.job(caller, id).await?;
+        let (sender, receiver) = mpsc::channel(AHEAD);
+        let follower = Follower {
+            parts: self.parts.clone(),
+            id,
+            sent: after,
+            revision: None,
+            sender,
+        };
+        tokio::spawn(follower.run());
+        Ok(receiver)
+    }
+
+    /// The lasting event that a job's session ends with now; 0 when there is none.
+    pub(crate) async fn last_event(&self, caller: &Caller, id: JobId) -> Result<u64, AppError> {
+        let job = self.job(caller, id).await?;
+        let Some(session) = &job.session else {
+            return Ok(0);
+        };
+        match self.parts.store.summary(session).await {
+            Ok(summary) => Ok(summary.events),
+            Err(store::StoreError::Unknown(_)) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+struct Follower {
+    parts: Arc<Parts>,
+    id: JobId,
+    /// The last lasting event that was passed on.
+    sent: u64,
+    /// Of the job that was passed on last.
+    revision: Option<u64>,
+    sender: mpsc::Sender<Told>,
+}
+
+/// Why a follower stops.
+enum Stop {
+    /// Everything was told, or nobody listens.
+    Done,
+    /// It was too slow, or missed something: it begins anew where it is.
+    Behind,
+    Failed(store::StoreError),
+}
+
+impl From<store::StoreError> for Stop {
+    fn from(error: store::StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Follower {
+    async fn run(mut self) {
+        let closing = self.parts.closing.clone();
+        let sender = self.sender.clone();
+        tokio::select! {
+            () = closing.cancelled() => {}
+            () = sender.closed() => {}
+            () = self.follow() => {}
+        }
+    }
+
+    async fn follow(&mut self) {
+        loop {
+            match self.round().await {
+                Stop::Behind => {}
+                Stop::Done => return,
+                Stop::Failed(error) => {
+                    warn!(job = %self.id, error = %chain(&error), "cannot follow a job");
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn round(&mut self) -> Stop {
+        match self.try_round().await {
+            Ok(never) => match never {},
+            Err(stop) => stop,
+        }
+    }
+
+    /// Joins, catches up, and passes on what happens.
+    async fn try_round(&mut self) -> Result<std::convert::Infallible, Stop> {
+        // First, so that nothing falls between what is stored and what is told.
+        let room = self.parts.hub.room(self.id);
+        let joined = room.join();
+        let has_ended = self.catch_up().await?;
+        if has_ended {
+            self.pass(Told::End).await?;
+            return Err(Stop::Done);
+        }
+        // Pieces that a stored event has made whole meanwhile are old.
+        if self.sent <= joined.seq {
+            for piece in joined.tail {
+                self.pass(piece).await?;
+            }
+        }
+        let mut live = joined.told;
+        let mut live_seq = joined.seq;
+        loop {
+            let told = match live.recv().await {
+                Ok(told) => told,
+                Err(RecvError::Lagged(_)) => return Err(Stop::Behind),
+                Err(RecvError::Closed) => return Err(Stop::Done),
+            };
+            match &told {
+                Told::Event { seq: Some(seq), .. } => {
+                    live_seq = *seq;
+                    if *seq > self.sent + 1 {
+                        return Err(Stop::Behind);
+                    }
+                    if *seq == self.sent + 1 {
+                        self.sent = *seq;
+                        self.pass(told).await?;
+                    }
+                }
+                Told::Event { seq: None, .. } => {
+                    if live_seq >= self.sent {
+                        self.pass(told).await?;
+                    }
+                }
+                Told::Job(job) => {
+                    let has_ended = job.state.has_ended();
+                    if self.revision < Some(job.revision) {
+                        self.revision = Some(job.revision);
+                        self.pass(told).await?;
+                    }
+                    if has_ended {
+                        self.pass(Told::End).await?;
+                        return Err(Stop::Done);
+                    }
+                }
+                Told::End => {}
+            }
+        }
+    }
+
+    /// Passes on the job and everything that is stored. Whether that is all there will be.
+    async fn catch_up(&mut self) -> Result<bool, Stop> {
+        // Before its events: a job that has ended has stored them all.
+        let job = self.parts.jobs.job(self.id).await?;
+        let Some(job) = job else {
+            return Ok(true);
+        };
+        let session = job.session.clone();
+        let has_ended = job.state.has_ended();
+        if self.revision < Some(job.revision) {
+            self.revision = Some(job.revision);
+            self.pass(Told::Job(Arc::new(job))).await?;
+        }
+        let Some(session) = session else {
+            return Ok(has_ended);
+        };
+        loop {
+            let store = &self.parts.store;
+            let events = store.events_after(&session, self.sent, PAGE).await?;
+            let is_last = events.len() < PAGE as usize;
+            for event in &events {
+                self.sent = event.seq.unwrap_or(self.sent);
+                if let Some(told) = told(event) {
+                    self.pass(told).await?;
+                }
+            }
+            if is_last {
+                return Ok(has_ended);
+            }
+        }
+    }
+
+    async fn pass(&self, told: Told) -> Result<(), Stop> {
+        self.sender.send(told).await.map_err(|_| Stop::Done)
+    }
+}

@@ -1,0 +1,208 @@
+//! Takes jobs in, again, and out.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use protocol::Spending;
+use protocol::job::{Job, JobId, JobInput, JobRequest, State};
+use store::jobs::{Idempotency, Scheduled};
+use tokio::task::spawn_blocking;
+use uuid::Uuid;
+
+use super::{Accepted, App, AppError, Caller};
+use crate::dispatcher::Reservation;
+use crate::folder::JobFolder;
+use crate::retention::{RetentionError, forget, remove_job_files};
+
+/// Where a job's zip comes from.
+enum Upload {
+    /// A file that becomes the job's.
+    Move(PathBuf),
+    /// Another job's, which keeps it.
+    Copy(PathBuf),
+}
+
+impl App {
+    /// Checks a request against the policy and keeps it. `upload` is a zip in the uploads folder,
+    /// which becomes the job's.
+    pub(crate) async fn schedule(
+        &self,
+        caller: &Caller,
+        request: JobRequest,
+        upload: Option<PathBuf>,
+        key: Option<Idempotency>,
+    ) -> Result<Accepted, AppError> {
+        let upload = upload.map(Upload::Move);
+        self.take_in(caller.user.clone(), request, upload, key).await
+    }
+
+    /// Schedules the same again, as a new job: with a session and a workspace of its own. The old
+    /// one stays.
+    pub(crate) async fn retry(&self, caller: &Caller, id: JobId) -> Result<Job, AppError> {
+        let job = self.job(caller, id).await?;
+        if !job.state.has_ended() {
+            return Err(AppError::Conflict("the job has not ended".to_owned()));
+        }
+        let upload = match &job.request.input {
+            Some(JobInput::Upload { .. }) => Some(Upload::Copy(self.folder_of(id).upload())),
+            _ => None,
+        };
+        let accepted = self.take_in(job.owner, job.request, upload, None).await?;
+        self.job(caller, accepted.id).await
+    }
+
+    /// Forgets a job that has ended, with its folder and session.
+    pub(crate) async fn delete(&self, caller: &Caller, id: JobId) -> Result<(), AppError> {
+        loop {
+            let job = self.job(caller, id).await?;
+            if !job.state.has_ended() {
+                return Err(AppError::Conflict("the job has not ended".to_owned()));
+            }
+            let parts = &self.parts;
+            let forgotten = forget(&parts.jobs, &parts.store, &parts.config.data, &job).await;
+            // If not, somebody has changed it since.
+            if forgotten.map_err(of_retention)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Everything that takes a job in, carried out even if the caller no longer waits: a job that
+    /// is kept has to be counted.
+    async fn take_in(
+        &self,
+        owner: String,
+        mut request: JobRequest,
+        upload: Option<Upload>,
+        key: Option<Idempotency>,
+    ) -> Result<Accepted, AppError> {
+        if self.parts.ending.is_cancelled() {
+            return Err(AppError::Ending);
+        }
+        check_upload(&mut request, upload.as_ref())?;
+        self.admission.check(&request)?;
+        let place = self.reserve(&owner)?;
+        let app = self.clone();
+        let kept = tokio::spawn(async move {
+            let job = new_job(owner, request);
+            app.keep(job, upload, key, place).await
+        });
+        kept.await.unwrap_or_else(|_| Err(AppError::Lost))
+    }
+
+    pub(super) fn reserve(&self, owner: &str) -> Result<Reservation, AppError> {
+        self.parts.loads.reserve(owner).map_err(|full| AppError::Full {
+            what: full.what,
+            retry_after: full.retry_after,
+        })
+    }
+
+    async fn keep(
+        &self,
+        job: Job,
+        upload: Option<Upload>,
+        key: Option<Idempotency>,
+        place: Reservation,
+    ) -> Result<Accepted, AppError> {
+        let id = job.id;
+        let folder = self.folder_of(id);
+        let has_upload = upload.is_some();
+        if let Some(upload) = upload {
+            let folder = folder.clone();
+            let put = spawn_blocking(move || put_upload(&folder, &upload)).await;
+            put.unwrap_or_else(|_| Err(io::Error::other("the upload was lost")))
+                .map_err(AppError::Files)?;
+        }
+        let scheduled = self.parts.jobs.schedule(job, key).await;
+        let is_kept = matches!(scheduled, Ok(Scheduled::New) | Err(_));
+        if is_kept {
+            // After a failure nobody knows; the dispatcher will see.
+            place.fill();
+        } else if has_upload {
+            // Otherwise it belongs to no job, and is removed later.
+            let _ = spawn_blocking(move || remove_job_files(folder.path())).await;
+        }
+        match scheduled? {
+            Scheduled::New => Ok(Accepted { id, is_new: true }),
+            Scheduled::Before(id) => Ok(Accepted { id, is_new: false }),
+            Scheduled::KeyTaken(_) => Err(AppError::KeyTaken),
+        }
+    }
+
+    pub(super) fn folder_of(&self, id: JobId) -> JobFolder {
+        JobFolder::new(&self.parts.config.data, id)
+    }
+}
+
+/// The server alone says that there is an upload, and how large it is.
+fn check_upload(request: &mut JobRequest, upload: Option<&Upload>) -> Result<(), AppError> {
+    let path = match (upload, &request.input) {
+        (None, Some(JobInput::Upload { .. })) => {
+            let reason = "input: a zip has to come along with the request";
+            return Err(AppError::Invalid(reason.to_owned()));
+        }
+        (Some(_), Some(JobInput::Git { .. })) => {
+            let reason = "input: a zip and a repository cannot both be given";
+            return Err(AppError::Invalid(reason.to_owned()));
+        }
+        (None, _) => return Ok(()),
+        (Some(Upload::Move(path) | Upload::Copy(path)), _) => path,
+    };
+    let bytes = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(AppError::Conflict("the job's zip is gone".to_owned()));
+        }
+        Err(error) => return Err(AppError::Files(error)),
+    };
+    request.input = Some(JobInput::Upload { bytes });
+    Ok(())
+}
+
+fn put_upload(folder: &JobFolder, upload: &Upload) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder.path())?;
+    match upload {
+        Upload::Move(path) => fs::rename(path, folder.upload()),
+        Upload::Copy(path) => copy(path, &folder.upload()),
+    }
+}
+
+/// Nobody writes to an upload, so both jobs can have the same one.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => Ok(()),
+        Err(_) => fs::copy(from, to).map(drop),
+    }
+}
+
+fn of_retention(error: RetentionError) -> AppError {
+    match error {
+        RetentionError::Store(error) => AppError::Store(error),
+        RetentionError::Files(error) => AppError::Files(error),
+    }
+}
+
+fn new_job(owner: String, request: JobRequest) -> Job {
+    Job {
+        id: JobId(Uuid::now_v7()),
+        owner,
+        request,
+        state: State::Queued,
+        epoch: 0,
+        revision: 0,
+        created: Timestamp::now(),
+        started: None,
+        ended: None,
+        ran_millis: 0,
+        session: None,
+        messages: 1,
+        crashes: 0,
+        result: None,
+        artifact: None,
+        spending: Spending::none(),
+    }
+}

@@ -1,0 +1,118 @@
+//! What people want of a job that is there: say something, interrupt, cancel.
+
+use std::time::Duration;
+
+use protocol::job::{Job, JobId, State};
+use tokio::time::timeout;
+
+use super::admission::check_message;
+use super::{App, AppError, Caller};
+use crate::job::Change;
+use crate::parts::ChangeError;
+
+/// How long a caller waits for a cancelled job to end. What is answered in time holds also if the
+/// server dies right after.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(15);
+
+impl App {
+    /// Says something to a job: next turn of a running one; wakes up one that has ended.
+    pub(crate) async fn say(
+        &self,
+        caller: &Caller,
+        id: JobId,
+        text: String,
+    ) -> Result<Job, AppError> {
+        check_message("text", &text)?;
+        let job = self.job(caller, id).await?;
+        let app = self.clone();
+        // Carried out even if the caller no longer waits: a job that wakes up has to be counted.
+        let said = tokio::spawn(async move { app.record(job, &text).await });
+        said.await.unwrap_or_else(|_| Err(AppError::Lost))
+    }
+
+    async fn record(&self, mut job: Job, text: &str) -> Result<Job, AppError> {
+        let id = job.id;
+        loop {
+            // Whether it has ended may have changed when the record has.
+            let place = match job.state.has_ended() {
+                true => Some(self.reserve(&job.owner)?),
+                false => None,
+            };
+            let said = self.parts.try_change(&mut job, Change::Say, Some(text)).await;
+            if matches!(said, Ok(true) | Err(ChangeError::Store(_)))
+                && let Some(place) = place
+            {
+                place.fill();
+            }
+            if said.map_err(|error| AppError::of(error, id))? {
+                break;
+            }
+            let found = self.parts.jobs.job(id).await?;
+            job = found.ok_or(AppError::NoJob(id))?;
+        }
+        if let Some(claimed) = self.parts.roster.find(id) {
+            claimed.spoken.notify_one();
+        }
+        Ok(job)
+    }
+
+    /// Stops the turn that is under way.
+    pub(crate) async fn interrupt(&self, caller: &Caller, id: JobId) -> Result<Job, AppError> {
+        let job = self.job(caller, id).await?;
+        match (&job.state, self.parts.roster.find(id)) {
+            (State::Running, Some(claimed)) => {
+                claimed.interrupt();
+                Ok(job)
+            }
+            _ => {
+                let reason = "the job has no turn under way";
+                Err(AppError::Conflict(reason.to_owned()))
+            }
+        }
+    }
+
+    /// Ends a job. One that runs is stopped, and what there is of its work is packed.
+    pub(crate) async fn cancel(&self, caller: &Caller, id: JobId) -> Result<Job, AppError> {
+        let job = self.job(caller, id).await?;
+        let app = self.clone();
+        let cancelled = tokio::spawn(async move { app.stop(job).await });
+        cancelled.await.unwrap_or_else(|_| Err(AppError::Lost))
+    }
+
+    async fn stop(&self, mut job: Job) -> Result<Job, AppError> {
+        let id = job.id;
+        loop {
+            match job.state {
+                State::Complete | State::Failed { .. } => {
+                    return Err(AppError::Conflict("the job has ended".to_owned()));
+                }
+                State::Queued => {
+                    match self.parts.try_change(&mut job, Change::Cancel, None).await {
+                        Ok(true) => {
+                            self.parts.loads.left(&job.owner);
+                            return Ok(job);
+                        }
+                        Ok(false) => {}
+                        Err(error) => return Err(AppError::of(error, id)),
+                    }
+                }
+                State::Running | State::Waiting => {
+                    if let Some(claimed) = self.parts.roster.find(id) {
+                        claimed.cancelled.cancel();
+                        let left = timeout(CANCEL_PATIENCE, claimed.left.cancelled()).await;
+                        let found = self.parts.jobs.job(id).await?;
+                        job = found.ok_or(AppError::NoJob(id))?;
+                        match left {
+                            Ok(()) if !job.state.has_ended() => continue,
+                            _ => return Ok(job),
+                        }
+                    }
+                    // Its worker has just left; the record says so in a moment.
+                    tokio::task::yield_now().await;
+                }
+            }
+            let found = self.parts.jobs.job(id).await?;
+            job = found.ok_or(AppError::NoJob(id))?;
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The life of jobs, with real sandboxes and scripted models, without HTTP.
+#![allow(clippy::unwrap_used)]
+
+mod access;
+mod admission;
+mod ends;
+mod following;
+mod house;
+mod queue;
+mod recovery;
+mod script;
+mod talking;

@@ -1,0 +1,161 @@
+//! Which requests are refused, and with what words.
+
+use std::time::Duration;
+
+use egress::Allow;
+use protocol::job::{JobBudget, JobInput, JobLimits, JobRequest, Webhook};
+use sandbox::Network;
+
+use super::house::{Site, task, within};
+use super::script::text;
+use crate::app::{App, AppError, Caller};
+
+#[test]
+fn a_request_is_held_against_the_policy() {
+    within(async {
+        let mut site = Site::new();
+        site.scripts.add("priceless", [text("done")]);
+        let policy = &mut site.config.policy;
+        policy.timeout = Duration::from_secs(100);
+        policy.budget.cost = Some(5.0);
+        policy.budget.turns = Some(50);
+        let allowed = Allow::parse(["10.0.0.1:5432", "pypi.org"]).unwrap();
+        policy.sandbox.network = Network::Allow(allowed);
+        policy.sandbox.limits.cpus = 2.0;
+        // Never run: nobody dispatches.
+        let server = site.server().await;
+        let app = App::new(server.parts().clone());
+        let check = async |request: JobRequest, expect: Option<&str>| {
+            let caller = Caller::local();
+            let outcome = app.schedule(&caller, request.clone(), None, None).await;
+            match (outcome, expect) {
+                (Ok(_), None) => {}
+                (Err(AppError::Invalid(reason)), Some(expect)) => {
+                    assert!(reason.starts_with(expect), "`{expect}` in `{reason}`");
+                    assert!(!reason.contains('\n'));
+                }
+                (outcome, expect) => panic!("{outcome:?} for {request:?}, not {expect:?}"),
+            }
+        };
+        let good = || task("good");
+        check(good(), None).await;
+        check(task(""), Some("task: ")).await;
+        check(task(" \n\t"), Some("task: ")).await;
+        check(task(&"x".repeat((1 << 20) + 1)), Some("task: ")).await;
+        check(task(&"x".repeat(1 << 20)), None).await;
+
+        let limits = |limits| JobRequest { limits, ..good() };
+        let none = JobLimits::default();
+        let cpus = |cpus| limits(JobLimits { cpus: Some(cpus), ..none });
+        check(cpus(1.5), None).await;
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 2.5] {
+            check(cpus(bad), Some("limits.cpus: ")).await;
+        }
+        let memory = |memory| {
+            limits(JobLimits {
+                memory: Some(memory),
+                ..none
+            })
+        };
+        check(memory(1 << 20), None).await;
+        check(memory(0), Some("limits.memory: ")).await;
+        check(memory(u64::MAX), Some("limits.memory: at most")).await;
+        let disk = JobLimits {
+            disk: Some(0),
+            ..none
+        };
+        check(limits(disk), Some("limits.disk: ")).await;
+        let pids = JobLimits {
+            pids: Some(u32::MAX),
+            ..none
+        };
+        check(limits(pids), Some("limits.pids: ")).await;
+        let open_files = JobLimits {
+            open_files: Some(0),
+            ..none
+        };
+        check(limits(open_files), Some("limits.open_files: ")).await;
+
+        let budget = |budget| JobRequest { budget, ..good() };
+        let none = JobBudget::default();
+        let cost = |cost| budget(JobBudget { cost: Some(cost), ..none });
+        check(cost(5.0), None).await;
+        for bad in [0.0, -0.1, f64::NAN, 5.1] {
+            check(cost(bad), Some("budget.cost: ")).await;
+        }
+        let turns = |turns| budget(JobBudget { turns: Some(turns), ..none });
+        check(turns(50), None).await;
+        check(turns(51), Some("budget.turns: ")).await;
+        check(turns(0), Some("budget.turns: ")).await;
+        let model = |model: &str, request| JobRequest {
+            model: Some(model.to_owned()),
+            ..request
+        };
+        check(model("priceless", good()), None).await;
+        check(model("priceless", cost(1.0)), Some("budget.cost: ")).await;
+        check(model("nobody", good()), Some("model: there is no model `nobody`")).await;
+
+        let timeout = |timeout| JobRequest {
+            timeout: Some(timeout),
+            ..good()
+        };
+        check(timeout(100), None).await;
+        check(timeout(0), Some("timeout: ")).await;
+        check(timeout(101), Some("timeout: at most 100")).await;
+
+        let network = |rule: &str| JobRequest {
+            network: vec![rule.to_owned()],
+            ..good()
+        };
+        for rule in [
+            "example.com",
+            "*.example.com:443",
+            "8.8.8.8",
+            "10.0.0.1:5432",
+        ] {
+            check(network(rule), None).await;
+        }
+        for rule in [
+            "http://example.com/",
+            "*",
+            "localhost",
+            "localhost:80",
+            "LOCALHOST.",
+            "127.0.0.1",
+            "10.0.0.1",
+            "10.0.0.1:80",
+            "169.254.169.254",
+            "[::1]",
+            "[::ffff:10.0.0.1]:80",
+            "0x7f000001",
+        ] {
+            check(network(rule), Some("network: ")).await;
+        }
+
+        let input = |input| JobRequest {
+            input: Some(input),
+            ..good()
+        };
+        let git = |url: &str| {
+            input(JobInput::Git {
+                url: url.to_owned(),
+                branch: None,
+            })
+        };
+        check(git("https://example.com/a.git"), None).await;
+        check(git("http://example.com/a.git"), Some("input: ")).await;
+        check(git("file:///etc"), Some("input: ")).await;
+        check(input(JobInput::Upload { bytes: 1 }), Some("input: ")).await;
+
+        let webhook = |url: &str| JobRequest {
+            webhook: Some(Webhook {
+                url: url.to_owned(),
+                secret: None,
+            }),
+            ..good()
+        };
+        check(webhook("https://example.com/hook"), None).await;
+        check(webhook("ftp://example.com/hook"), Some("webhook.url: ")).await;
+        check(webhook("example.com"), Some("webhook.url: ")).await;
+    });
+}

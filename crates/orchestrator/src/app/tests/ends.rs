@@ -1,0 +1,246 @@
+//! Every way in which a job ends, and what is left of it.
+
+use std::time::Duration;
+
+use llm::script::ScriptedReply;
+use protocol::job::{Cause, JobBudget, JobInput, JobLimits, JobRequest, State};
+use serde_json::json;
+
+use super::house::{Site, check_cause, failure, names_in, scripted, task, within};
+use super::script::{bash, text};
+use crate::app::{AppError, Caller};
+
+#[test]
+fn a_job_is_done_and_its_work_is_packed() {
+    within(async {
+        let house = Site::new().open().await;
+        house.scripts.add(
+            "builder",
+            [
+                ScriptedReply::call(
+                    "write_file",
+                    json!({"path": "src/app.js", "content": "let a = 1;\n"}),
+                ),
+                bash("pwd > where.txt && ln -s /etc/passwd link"),
+                text("It is built."),
+            ],
+        );
+        let id = house.schedule(scripted("builder")).await;
+        let job = house.end_of(id).await;
+
+        assert_eq!(job.state, State::Complete);
+        assert_eq!(job.result.as_deref(), Some("It is built."));
+        assert_eq!((job.epoch, job.crashes, job.messages), (1, 0, 1));
+        assert!(job.started.unwrap() <= job.ended.unwrap());
+        assert_eq!(job.spending.requests, 3);
+        assert_eq!(job.spending.cost, Some(1.5));
+        assert!(job.ran_millis > 0);
+
+        let folder = house.folder(id);
+        let mut names = names_in(&folder);
+        names.retain(|name| !name.ends_with('/'));
+        names.sort();
+        assert_eq!(names, ["src/app.js", "where.txt"]);
+        let artifact = job.artifact.unwrap();
+        assert_eq!(
+            std::fs::metadata(folder.output()).unwrap().len(),
+            artifact.bytes
+        );
+        assert_eq!(artifact.left_out[0].path, "link");
+        assert_eq!(
+            std::fs::read_to_string(folder.input()).unwrap(),
+            "do as builder says"
+        );
+        let log = std::fs::read_to_string(folder.log()).unwrap();
+        for part in ["do as builder says", "bash: ", "It is built.", "job: complete"] {
+            assert!(log.contains(part), "{part} in {log}");
+        }
+        let audit = std::fs::read_to_string(folder.audit()).unwrap();
+        assert!(audit.contains(&format!("{id}-e1")), "{audit}");
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_job_that_fails_says_why() {
+    within(async {
+        let mut site = Site::new();
+        site.config.policy.sandbox.limits.memory = 1 << 30;
+        let house = site.open().await;
+        let refused = ScriptedReply {
+            stop: Some("refusal".to_owned()),
+            ..text("No.")
+        };
+        house.scripts.add("refusing", [refused]);
+        let forbidden = ScriptedReply::error(401, "authentication_error", "wrong key");
+        house.scripts.add("keyless", [bash("touch before"), forbidden]);
+        let endless = || (0..50).map(|number| bash(&format!("echo {number}")));
+        house.scripts.add("endless", endless());
+
+        async fn check(
+            house: &super::house::House,
+            request: JobRequest,
+            cause: Cause,
+            words: &str,
+        ) {
+            let id = house.schedule(request).await;
+            let job = house.end_of(id).await;
+            check_cause(&job, cause);
+            let message = &failure(&job).message;
+            assert!(message.contains(words), "`{words}` in `{message}`");
+            assert!(job.artifact.is_some() || cause == Cause::Input);
+        }
+        check(&house, scripted("refusing"), Cause::Agent, "").await;
+        check(&house, scripted("keyless"), Cause::Provider, "wrong key").await;
+        let budget = |budget| JobRequest {
+            budget,
+            ..scripted("endless")
+        };
+        let turns = JobBudget {
+            turns: Some(3),
+            ..JobBudget::default()
+        };
+        check(&house, budget(turns), Cause::Budget, "3 requests").await;
+        let cost = JobBudget {
+            cost: Some(2.0),
+            ..JobBudget::default()
+        };
+        check(&house, budget(cost), Cause::Budget, "$2").await;
+        let git = JobRequest {
+            input: Some(JobInput::Git {
+                url: "https://127.0.0.1:9/nothing.git".to_owned(),
+                branch: None,
+            }),
+            ..task("look at it")
+        };
+        match house.app.schedule(&Caller::local(), git, None, None).await {
+            Err(AppError::Invalid(_)) => {}
+            Ok(accepted) => check_cause(&house.end_of(accepted.id).await, Cause::Input),
+            Err(error) => panic!("{error}"),
+        }
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_sandbox_that_cannot_be_had_fails_the_job() {
+    within(async {
+        let mut site = Site::new();
+        site.config.policy.sandbox.root =
+            sandbox::RootSpec::Image(site.folder.path().join("there is none"));
+        let house = site.open().await;
+        let id = house.schedule(task("anything")).await;
+        check_cause(&house.end_of(id).await, Cause::Sandbox);
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_sandbox_that_dies_is_replaced_and_the_job_goes_on() {
+    within(async {
+        let house = Site::new().open().await;
+        house.scripts.add(
+            "greedy",
+            [
+                bash("echo kept > file; head -c 900M /dev/zero | tail"),
+                text("Still here."),
+            ],
+        );
+        let request = JobRequest {
+            limits: JobLimits {
+                memory: Some(64 << 20),
+                ..JobLimits::default()
+            },
+            ..scripted("greedy")
+        };
+        let id = house.schedule(request).await;
+        let job = house.end_of(id).await;
+        assert_eq!(job.state, State::Complete, "{:?}", job.state);
+        assert_eq!(job.result.as_deref(), Some("Still here."));
+        assert_eq!(names_in(&house.folder(id)), ["file"]);
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_queued_job_is_cancelled_at_once_and_a_running_one_with_its_work() {
+    within(async {
+        let mut site = Site::new();
+        site.config.concurrency = 1;
+        let house = site.open().await;
+        let replies = || [bash("echo 1 > one"), text("never said")];
+        let gate = house.scripts.add_gated("slow", replies());
+        let running = house.schedule(scripted("slow")).await;
+        gate.open(1);
+        gate.asked(2).await;
+        let queued = house.schedule(task("never begun")).await;
+        assert_eq!((house.app.work().queued, house.app.work().running), (1, 1));
+
+        let caller = Caller::local();
+        let job = house.app.cancel(&caller, queued).await.unwrap();
+        check_cause(&job, Cause::Cancelled);
+        assert_eq!((job.epoch, house.app.work().queued), (0, 0));
+
+        let job = house.app.cancel(&caller, running).await.unwrap();
+        check_cause(&job, Cause::Cancelled);
+        assert_eq!(names_in(&house.folder(running)), ["one"]);
+        let again = house.app.cancel(&caller, running).await;
+        assert!(matches!(again, Err(AppError::Conflict(_))));
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_command_that_runs_is_stopped_when_its_job_is_cancelled() {
+    within(async {
+        let house = Site::new().open().await;
+        house.scripts.add("sleepy", [bash("echo x > begun; sleep 1000")]);
+        let id = house.schedule(scripted("sleepy")).await;
+        let mut told = house.app.follow(&Caller::local(), id, 0).await.unwrap();
+        while let Some(told) = told.recv().await {
+            if let crate::app::Told::Event { json, .. } = told
+                && json.contains("tool_started")
+            {
+                break;
+            }
+        }
+        let job = house.app.cancel(&Caller::local(), id).await.unwrap();
+        check_cause(&job, Cause::Cancelled);
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_job_past_its_deadline_ends_with_what_it_has() {
+    within(async {
+        let house = Site::new().open().await;
+        house
+            .scripts
+            .add("sleepy", [bash("echo x > begun; sleep 1000"), text("late")]);
+        let request = JobRequest {
+            timeout: Some(2),
+            ..scripted("sleepy")
+        };
+        let id = house.schedule(request).await;
+        let job = house.end_of(id).await;
+        check_cause(&job, Cause::Deadline);
+        assert!(job.ran_millis >= 2000);
+        assert_eq!(names_in(&house.folder(id)), ["begun"]);
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_job_without_a_sign_of_life_is_stuck() {
+    within(async {
+        let mut site = Site::new();
+        site.config.stuck_after = Duration::from_secs(1);
+        let house = site.open().await;
+        let gate = house.scripts.add_gated("silent", [text("never said")]);
+        let id = house.schedule(scripted("silent")).await;
+        let job = house.end_of(id).await;
+        check_cause(&job, Cause::Stuck);
+        assert_eq!(gate.count(), 1);
+        house.close().await;
+    });
+}

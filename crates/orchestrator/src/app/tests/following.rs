@@ -1,0 +1,216 @@
+//! Following a job: from any place, late, slowly.
+
+use std::sync::Arc;
+
+use protocol::job::{JobRequest, State};
+use protocol::{Event, EventKind};
+
+use super::house::{House, Site, scripted, task, within};
+use super::script::{bash, text};
+use crate::app::{Caller, Told};
+
+/// Everything that is told until the end.
+async fn hear(house: &House, id: protocol::job::JobId, after: u64) -> Vec<Told> {
+    let told = house.app.follow(&Caller::local(), id, after).await;
+    let mut told = told.unwrap();
+    let mut heard = Vec::new();
+    while let Some(one) = told.recv().await {
+        heard.push(one);
+    }
+    heard
+}
+
+fn seqs(heard: &[Told]) -> Vec<u64> {
+    let seqs = heard.iter().filter_map(|told| match told {
+        Told::Event { seq, .. } => *seq,
+        _ => None,
+    });
+    seqs.collect()
+}
+
+fn event(told: &Told) -> Option<Event> {
+    match told {
+        Told::Event { json, .. } => Some(serde_json::from_str(json).unwrap()),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_job_can_be_followed_from_every_place_during_and_after() {
+    within(async {
+        let house = Arc::new(Site::new().open().await);
+        let replies = [bash("echo 1"), bash("echo 2"), text("that is all")];
+        let gate = house.scripts.add_gated("slow", replies);
+        let id = house.schedule(scripted("slow")).await;
+        let mut live = tokio::task::JoinSet::new();
+        for after in [0, 1, 2, 3] {
+            let house = house.clone();
+            live.spawn(async move { (after, hear(&house, id, after).await) });
+        }
+        gate.asked(1).await;
+        gate.open(1);
+        gate.asked(2).await;
+        for after in [0, 2, 4, 5] {
+            let house = house.clone();
+            live.spawn(async move { (after, hear(&house, id, after).await) });
+        }
+        gate.open(2);
+        let job = house.end_of(id).await;
+        let stored = house.events(id).await;
+        let last = stored.len() as u64;
+        let check = |after: u64, heard: &[Told]| {
+            let expect: Vec<u64> = (after + 1..=last).collect();
+            assert_eq!(seqs(heard), expect, "after {after}");
+            assert!(matches!(heard.first(), Some(Told::Job(_))));
+            let [.., Told::Job(ended), Told::End] = heard else {
+                panic!("the end is missing after {after}");
+            };
+            assert_eq!(ended.revision, job.revision);
+        };
+        while let Some(followed) = live.join_next().await {
+            let (after, heard) = followed.unwrap();
+            check(after, &heard);
+            let revisions: Vec<u64> = heard
+                .iter()
+                .filter_map(|told| match told {
+                    Told::Job(job) => Some(job.revision),
+                    _ => None,
+                })
+                .collect();
+            assert!(revisions.is_sorted_by(|one, next| one < next));
+        }
+        for after in 0..=last {
+            let heard = hear(&house, id, after).await;
+            let expect: Vec<u64> = (after + 1..=last).collect();
+            assert_eq!(seqs(&heard), expect);
+            assert!(matches!(heard.last(), Some(Told::End)));
+        }
+        let ends: Vec<u32> = hear(&house, id, 0)
+            .await
+            .iter()
+            .filter_map(|told| match told {
+                Told::Event { ends_turn, .. } => *ends_turn,
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ends, [1]);
+        Arc::into_inner(house).unwrap().close().await;
+    });
+}
+
+#[test]
+fn who_joins_late_sees_the_part_of_a_reply_that_is_there() {
+    within(async {
+        let house = Site::new().open().await;
+        let long = llm::script::ScriptedReply {
+            pace_ms: 5,
+            ..text(&"word ".repeat(2000))
+        };
+        house.scripts.add("wordy", [long]);
+        let id = house.schedule(scripted("wordy")).await;
+        let mut first = house.app.follow(&Caller::local(), id, 0).await.unwrap();
+        let mut pieces = 0;
+        while pieces < 10 {
+            let told = first.recv().await.unwrap();
+            if let Some(EventKind::TextDelta { .. }) = event(&told).map(|event| event.kind) {
+                pieces += 1;
+            }
+        }
+        let mut late = house.app.follow(&Caller::local(), id, 0).await.unwrap();
+        let text = loop {
+            let told = late.recv().await.unwrap();
+            if let Some(EventKind::TextDelta { text }) = event(&told).map(|event| event.kind) {
+                break text;
+            }
+        };
+        assert!(text.len() >= "word ".len() * 10, "{text}");
+        house.app.cancel(&Caller::local(), id).await.unwrap();
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_reader_that_falls_behind_misses_no_lasting_event() {
+    within(async {
+        let house = Site::new().open().await;
+        let mut replies: Vec<_> = (0..60)
+            .map(|number| bash(&format!("seq {number} 200")))
+            .collect();
+        let wordy = text(&"word ".repeat(3000));
+        replies.extend([wordy]);
+        house.scripts.add("busy", replies);
+        let id = house.schedule(scripted("busy")).await;
+        let mut slow = house.app.follow(&Caller::local(), id, 0).await.unwrap();
+        // Reads nothing before everything has happened.
+        let job = house.end_of(id).await;
+        assert_eq!(job.state, State::Complete, "{:?}", job.state);
+        let mut heard = Vec::new();
+        while let Some(told) = slow.recv().await {
+            heard.push(told);
+        }
+        let last = house.events(id).await.len() as u64;
+        assert!(last > 100);
+        assert_eq!(seqs(&heard), (1..=last).collect::<Vec<_>>());
+        assert!(matches!(heard.last(), Some(Told::End)));
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_queued_job_can_be_followed_and_nothing_is_kept_of_it_after() {
+    within(async {
+        let mut site = Site::new();
+        site.config.concurrency = 1;
+        let house = site.open().await;
+        let gate = house.scripts.add_gated("held", [text("done")]);
+        let held = house.schedule(scripted("held")).await;
+        gate.asked(1).await;
+        let queued = house.schedule(task("later")).await;
+        let mut told = house.app.follow(&Caller::local(), queued, 0).await.unwrap();
+        match told.recv().await {
+            Some(Told::Job(job)) => assert_eq!(job.state, State::Queued),
+            other => panic!("{other:?}"),
+        }
+        gate.open(1);
+        house.end_of(held).await;
+        let mut states = Vec::new();
+        let mut is_ended = false;
+        while let Some(one) = told.recv().await {
+            match one {
+                Told::Job(job) => states.push(job.state.clone()),
+                Told::End => is_ended = true,
+                Told::Event { .. } => {}
+            }
+        }
+        assert_eq!(states, [State::Running, State::Complete]);
+        assert!(is_ended);
+        house.parts.ending.cancel();
+        house.close().await;
+    });
+}
+
+#[test]
+fn many_follow_one_job() {
+    within(async {
+        let house = Arc::new(Site::new().open().await);
+        let replies = [bash("seq 1 100"), text("that is all")];
+        let gate = house.scripts.add_gated("popular", replies);
+        let request = JobRequest {
+            ..scripted("popular")
+        };
+        let id = house.schedule(request).await;
+        gate.asked(1).await;
+        let mut followers = tokio::task::JoinSet::new();
+        for _ in 0..500 {
+            let house = house.clone();
+            followers.spawn(async move { seqs(&hear(&house, id, 0).await) });
+        }
+        gate.open(2);
+        house.end_of(id).await;
+        let last = house.events(id).await.len() as u64;
+        while let Some(heard) = followers.join_next().await {
+            assert_eq!(heard.unwrap(), (1..=last).collect::<Vec<_>>());
+        }
+        Arc::into_inner(house).unwrap().close().await;
+    });
+}

@@ -1,0 +1,225 @@
+//! A server without HTTP, in a folder of its own.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::Budget;
+use protocol::job::{Cause, Failure, Job, JobId, JobRequest, State, UserRole};
+use protocol::{Block, Event, EventKind};
+use sandbox::SandboxSpec;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+use super::script::Scripts;
+use crate::app::{App, Caller, Told};
+use crate::config::{Config, Policy, Retention};
+use crate::dispatcher::Dispatcher;
+use crate::folder::JobFolder;
+use crate::parts::Parts;
+use crate::server::Server;
+use crate::watch;
+
+/// Past this a test hangs. No test comes near it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
+
+/// Runs a test to its end, or fails it as hanging.
+pub(crate) fn within(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(async {
+            tokio::time::timeout(PATIENCE, test)
+                .await
+                .expect("the test hangs");
+        });
+}
+
+/// The data folder of one server after the other.
+pub(crate) struct Site {
+    pub(crate) folder: TempDir,
+    pub(crate) scripts: Arc<Scripts>,
+    pub(crate) config: Config,
+}
+
+impl Site {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config {
+            data: folder.path().join("data"),
+            concurrency: 4,
+            queue: 100,
+            queue_per_user: 50,
+            running_per_user: 4,
+            rate: 1000,
+            require_keys: false,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            policy: Policy {
+                sandbox: SandboxSpec::new(PathBuf::new()),
+                budget: Budget::default(),
+                timeout: Duration::from_secs(1000),
+                max_tokens: 4096,
+                private_webhooks: false,
+            },
+            retention: Retention {
+                age: Duration::from_secs(1 << 20),
+                size: 1 << 40,
+            },
+            drain: Duration::ZERO,
+            stuck_after: PATIENCE * 2,
+            linger: PATIENCE * 2,
+            largest_body: 1 << 20,
+            largest_zip: 1 << 30,
+        };
+        Self {
+            folder,
+            scripts: Arc::default(),
+            config,
+        }
+    }
+
+    pub(crate) async fn server(&self) -> Server {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let models = self.scripts.clone();
+        let started = Server::start(self.config.clone(), models, address);
+        started.await.unwrap()
+    }
+
+    pub(crate) async fn open(&self) -> House {
+        let server = self.server().await;
+        let parts = server.parts().clone();
+        House {
+            app: App::new(parts.clone()),
+            dispatcher: tokio::spawn(Dispatcher::new(parts.clone()).run()),
+            beats: tokio::spawn(watch::beat(parts.clone(), parts.closing.clone())),
+            scripts: self.scripts.clone(),
+            parts,
+            server,
+        }
+    }
+}
+
+/// A server that works.
+pub(crate) struct House {
+    pub(crate) app: App,
+    pub(crate) parts: Arc<Parts>,
+    pub(crate) scripts: Arc<Scripts>,
+    dispatcher: JoinHandle<()>,
+    beats: JoinHandle<()>,
+    server: Server,
+}
+
+pub(crate) fn user(name: &str) -> Caller {
+    Caller {
+        user: name.to_owned(),
+        role: UserRole::User,
+        key: None,
+    }
+}
+
+pub(crate) fn task(task: &str) -> JobRequest {
+    JobRequest {
+        task: task.to_owned(),
+        ..JobRequest::default()
+    }
+}
+
+/// A task for the script of that name.
+pub(crate) fn scripted(model: &str) -> JobRequest {
+    JobRequest {
+        model: Some(model.to_owned()),
+        ..task(&format!("do as {model} says"))
+    }
+}
+
+pub(crate) fn failure(job: &Job) -> &Failure {
+    match &job.state {
+        State::Failed { failure } => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+pub(crate) fn check_cause(job: &Job, cause: Cause) {
+    assert_eq!(failure(job).cause, cause, "{:?}", job.state);
+}
+
+impl House {
+    pub(crate) async fn schedule(&self, request: JobRequest) -> JobId {
+        self.schedule_for(&Caller::local(), request).await
+    }
+
+    pub(crate) async fn schedule_for(&self, caller: &Caller, request: JobRequest) -> JobId {
+        let accepted = self.app.schedule(caller, request, None, None).await;
+        accepted.unwrap().id
+    }
+
+    pub(crate) async fn job(&self, id: JobId) -> Job {
+        self.app.job(&Caller::local(), id).await.unwrap()
+    }
+
+    /// Waits until a job's record is so.
+    pub(crate) async fn until(&self, id: JobId, is_so: impl Fn(&Job) -> bool) -> Job {
+        // Also over an end, which ends the following.
+        loop {
+            let mut told = self.app.follow(&Caller::local(), id, 0).await.unwrap();
+            while let Some(told) = told.recv().await {
+                if let Told::Job(job) = told
+                    && is_so(&job)
+                {
+                    return Job::clone(&job);
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    pub(crate) async fn end_of(&self, id: JobId) -> Job {
+        self.until(id, |job| job.state.has_ended()).await
+    }
+
+    pub(crate) async fn say(&self, id: JobId, text: &str) -> Job {
+        let caller = Caller::local();
+        self.app.say(&caller, id, text.to_owned()).await.unwrap()
+    }
+
+    pub(crate) async fn events(&self, id: JobId) -> Vec<Event> {
+        let session = self.job(id).await.session.unwrap();
+        self.parts.store.events(&session).await.unwrap()
+    }
+
+    /// What the agent was told, turn by turn.
+    pub(crate) async fn heard(&self, id: JobId) -> Vec<String> {
+        let events = self.events(id).await;
+        let prompts = events.iter().filter_map(|event| match &event.kind {
+            EventKind::TurnStarted { prompt, .. } => prompt.first().and_then(Block::as_text),
+            _ => None,
+        });
+        prompts.map(str::to_owned).collect()
+    }
+
+    pub(crate) fn folder(&self, id: JobId) -> JobFolder {
+        JobFolder::new(&self.parts.config.data, id)
+    }
+
+    /// Ends as a server does that is told to.
+    pub(crate) async fn close(self) {
+        self.parts.ending.cancel();
+        self.dispatcher.await.unwrap();
+        self.parts.closing.cancel();
+        self.beats.await.unwrap();
+        drop(self.server);
+    }
+}
+
+/// The names in a job's zip.
+pub(crate) fn names_in(folder: &JobFolder) -> Vec<String> {
+    let file = std::fs::File::open(folder.output()).unwrap();
+    let archive = zip::ZipArchive::new(file).unwrap();
+    let names = archive.file_names().map(|name| name.unwrap().into_owned());
+    names.collect()
+}

@@ -1,0 +1,264 @@
+//! What the next server makes of what the last one left.
+
+use std::time::Duration;
+
+use protocol::job::{Cause, State};
+use protocol::{EventKind, Outcome};
+
+use super::house::{Site, check_cause, names_in, scripted, task, within};
+use super::script::{bash, text};
+use crate::app::{AppError, Caller};
+use crate::error::ServeError;
+use crate::job::MOST_CRASHES;
+use crate::keys::create_key;
+use crate::server::Server;
+
+#[test]
+fn a_parked_job_goes_on_where_it_was_in_its_own_workspace() {
+    within(async {
+        let site = Site::new();
+        let replies = [
+            bash("echo 1 >> lines"),
+            bash("echo 2 >> lines"),
+            bash("echo 3 >> lines"),
+            text("three lines"),
+        ];
+        let gate = site.scripts.add_gated("writer", replies);
+        let house = site.open().await;
+        let id = house.schedule(scripted("writer")).await;
+        gate.open(2);
+        gate.asked(3).await;
+        house.close().await;
+
+        let house = site.open().await;
+        let parked = house.job(id).await;
+        assert_eq!(parked.crashes, 0, "an end in order is no crash");
+        gate.open(10);
+        let job = house.end_of(id).await;
+        assert_eq!(job.state, State::Complete);
+        assert_eq!((job.epoch, job.crashes), (2, 0));
+        let lines = house.folder(id).workspace().join("lines");
+        assert_eq!(std::fs::read_to_string(lines).unwrap(), "1\n2\n3\n");
+        assert_eq!(house.heard(id).await, ["do as writer says"]);
+        let continued = house
+            .events(id)
+            .await
+            .iter()
+            .filter(|event| matches!(event.kind, EventKind::TurnContinued { .. }))
+            .count();
+        assert_eq!(continued, 1);
+        house.close().await;
+    });
+}
+
+#[test]
+fn what_the_last_server_had_when_it_died_is_taken_up_from_its_last_event() {
+    within(async {
+        let site = Site::new();
+        site.scripts
+            .add("two", [bash("echo 1 > one"), text("first"), text("second")]);
+        // As a server leaves it that dies at one moment after the other: the session is there, as
+        // far as it came, and the record says that a worker has the job.
+        let house = site.open().await;
+        let whole = house.schedule(scripted("two")).await;
+        house.end_of(whole).await;
+        let events = house.events(whole).await;
+        house.close().await;
+
+        for kept in 0..=events.len() {
+            // Nobody works on it while it is prepared.
+            let server = site.server().await;
+            let parts = server.parts().clone();
+            let app = crate::app::App::new(parts.clone());
+            let caller = Caller::local();
+            let accepted = app.schedule(&caller, scripted("two"), None, None).await;
+            let id = accepted.unwrap().id;
+            let mut job = parts.jobs.job(id).await.unwrap().unwrap();
+            let session: protocol::SessionId =
+                format!("20260131-1745{kept:02}-abcd").parse().unwrap();
+            let claim = crate::job::Change::Claim {
+                session: session.clone(),
+            };
+            parts.change(&mut job, claim, None).await.unwrap();
+            let mut journal = parts.store.begin(session.clone()).await.unwrap();
+            for event in &events[..kept] {
+                // Its checkpoints belong to another session.
+                if matches!(event.kind, EventKind::CheckpointMade { .. }) {
+                    continue;
+                }
+                let kind = event.kind.clone();
+                journal.append(event.time, kind).await.unwrap();
+            }
+            drop((journal, app, parts, server));
+
+            let house = site.open().await;
+            let job = house.end_of(id).await;
+            assert_eq!(job.state, State::Complete, "{kept}: {:?}", job.state);
+            assert_eq!((job.epoch, job.crashes), (2, 1), "{kept}");
+            assert_eq!(house.heard(id).await, ["do as two says"], "{kept}");
+            let outcomes: Vec<_> = house
+                .events(id)
+                .await
+                .into_iter()
+                .filter_map(|event| match event.kind {
+                    EventKind::TurnEnded { outcome, .. } => Some(outcome),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(outcomes, [Outcome::Done], "{kept}");
+            assert!(job.artifact.is_some());
+            house.close().await;
+        }
+    });
+}
+
+#[test]
+fn what_was_said_before_a_crash_is_heard_after_it() {
+    within(async {
+        let site = Site::new();
+        let gate = site.scripts.add_gated("talker", vec![text("yes"); 5]);
+        let house = site.open().await;
+        let id = house.schedule(scripted("talker")).await;
+        gate.asked(1).await;
+        house.say(id, "second").await;
+        house.say(id, "third").await;
+        house.close().await;
+        gate.open(10);
+        let house = site.open().await;
+        let job = house.end_of(id).await;
+        assert_eq!(job.state, State::Complete);
+        assert_eq!(
+            house.heard(id).await,
+            ["do as talker says", "second", "third"]
+        );
+        house.close().await;
+    });
+}
+
+#[test]
+fn queued_jobs_are_there_after_a_restart() {
+    within(async {
+        let mut site = Site::new();
+        site.config.concurrency = 1;
+        let gate = site.scripts.add_gated("held", [text("done")]);
+        let house = site.open().await;
+        let mut ids = vec![house.schedule(scripted("held")).await];
+        gate.asked(1).await;
+        for _ in 0..5 {
+            ids.push(house.schedule(task("later")).await);
+        }
+        house.close().await;
+        gate.open(1);
+        let house = site.open().await;
+        for id in ids {
+            assert_eq!(house.end_of(id).await.state, State::Complete);
+        }
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_deadline_counts_what_ran_before_a_restart() {
+    within(async {
+        let site = Site::new();
+        site.scripts.add("sleepy", [bash("sleep 1000"), text("late")]);
+        let house = site.open().await;
+        let request = protocol::job::JobRequest {
+            timeout: Some(600),
+            ..scripted("sleepy")
+        };
+        let id = house.schedule(request).await;
+        house.until(id, |job| job.state == State::Running).await;
+        let job = house.job(id).await;
+        // As if it had run for all of its time but a second.
+        house.close().await;
+        let jobs = store::Jobs::open(&site.config.data).await.unwrap();
+        let mut parked = jobs.job(id).await.unwrap().unwrap();
+        assert!(parked.ran_millis >= job.ran_millis);
+        parked.ran_millis = 599_000;
+        jobs.change(parked, Default::default()).await.unwrap();
+        drop(jobs);
+        let house = site.open().await;
+        let job = house.end_of(id).await;
+        check_cause(&job, Cause::Deadline);
+        assert!((600_000..630_000).contains(&job.ran_millis));
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_job_under_which_servers_die_again_and_again_ends() {
+    within(async {
+        let site = Site::new();
+        let gate = site.scripts.add_gated("deadly", [text("never said")]);
+        let house = site.open().await;
+        let id = house.schedule(scripted("deadly")).await;
+        gate.asked(1).await;
+        house.close().await;
+        let jobs = store::Jobs::open(&site.config.data).await.unwrap();
+        let mut job = jobs.job(id).await.unwrap().unwrap();
+        job.crashes = MOST_CRASHES - 1;
+        job.state = State::Running;
+        jobs.change(job, Default::default()).await.unwrap();
+        drop(jobs);
+        let house = site.open().await;
+        check_cause(&house.job(id).await, Cause::Crashes);
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_server_that_ends_lets_running_jobs_finish_if_there_is_time() {
+    within(async {
+        let mut site = Site::new();
+        site.config.drain = Duration::from_secs(50);
+        let gate = site.scripts.add_gated("quick", [bash("echo 1 > one"), text("done")]);
+        let house = site.open().await;
+        let id = house.schedule(scripted("quick")).await;
+        gate.asked(1).await;
+        let app = house.app.clone();
+        let ending = house.parts.ending.clone();
+        let closed = tokio::spawn(house.close());
+        ending.cancelled().await;
+        let refused = app.schedule(&Caller::local(), task("late"), None, None).await;
+        assert!(matches!(refused, Err(AppError::Ending)));
+        assert!(matches!(app.check().await, Err(AppError::Ending)));
+        gate.open(2);
+        closed.await.unwrap();
+        drop((app, ending));
+        let house = site.open().await;
+        let job = house.job(id).await;
+        assert_eq!((job.state, job.epoch), (State::Complete, 1));
+        assert_eq!(names_in(&house.folder(id)), ["one"]);
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_data_folder_has_one_server_and_strangers_need_keys() {
+    within(async {
+        let site = Site::new();
+        let server = site.server().await;
+        let start = |address: &str| {
+            let address = address.parse().unwrap();
+            Server::start(site.config.clone(), site.scripts.clone(), address)
+        };
+        let second = start("127.0.0.1:0").await;
+        assert!(matches!(second, Err(ServeError::InUse { .. })));
+        drop(server);
+
+        let open = start("0.0.0.0:0").await;
+        assert!(matches!(open, Err(ServeError::NoKeys { .. })));
+        let jobs = store::Jobs::open(&site.config.data).await.unwrap();
+        let now = jiff::Timestamp::now();
+        let role = protocol::job::UserRole::Admin;
+        let made = create_key(&jobs, "ada".to_owned(), role, String::new(), now).await;
+        let (key, _) = made.unwrap();
+        let open = start("0.0.0.0:0").await.unwrap();
+        assert!(open.parts().config.require_keys);
+        drop(open);
+        jobs.revoke_key(key.id, now).await.unwrap();
+        let open = start("0.0.0.0:0").await;
+        assert!(matches!(open, Err(ServeError::NoKeys { .. })));
+    });
+}

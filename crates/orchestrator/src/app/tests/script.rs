@@ -1,0 +1,139 @@
+//! Models that do as a test says: by name, from a script, and held back at will.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use agent::Price;
+use futures_util::future::BoxFuture;
+use llm::script::{Script, ScriptedReply};
+use llm::{Model, ModelError, Piece, Reply, Request, Scripted};
+use protocol::Usage;
+use serde_json::json;
+use tokio::sync::{Semaphore, watch};
+
+use crate::ports::{Chosen, Models};
+
+/// Every name is a script; without a name, one that says `Done.` for ever.
+#[derive(Debug, Default)]
+pub(crate) struct Scripts {
+    scripts: Mutex<HashMap<String, (Script, Option<Arc<Gate>>)>>,
+}
+
+/// Holds replies back until the test lets them go.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    asked: watch::Sender<usize>,
+    open: Semaphore,
+}
+
+impl Gate {
+    /// Waits until so many replies have been asked for.
+    pub(crate) async fn asked(&self, count: usize) {
+        let mut asked = self.asked.subscribe();
+        asked.wait_for(|asked| *asked >= count).await.unwrap();
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        *self.asked.borrow()
+    }
+
+    /// Lets so many replies go.
+    pub(crate) fn open(&self, replies: usize) {
+        self.open.add_permits(replies);
+    }
+}
+
+impl Scripts {
+    pub(crate) fn add(&self, name: &str, replies: impl IntoIterator<Item = ScriptedReply>) {
+        let script = (script(replies), None);
+        self.scripts.lock().unwrap().insert(name.to_owned(), script);
+    }
+
+    /// A script whose replies all wait at a gate.
+    pub(crate) fn add_gated(
+        &self,
+        name: &str,
+        replies: impl IntoIterator<Item = ScriptedReply>,
+    ) -> Arc<Gate> {
+        let gate = Arc::new(Gate {
+            asked: watch::Sender::new(0),
+            open: Semaphore::new(0),
+        });
+        let script = (script(replies), Some(gate.clone()));
+        self.scripts.lock().unwrap().insert(name.to_owned(), script);
+        gate
+    }
+}
+
+fn script(replies: impl IntoIterator<Item = ScriptedReply>) -> Script {
+    Script {
+        title: String::new(),
+        replies: replies.into_iter().collect(),
+    }
+}
+
+/// A reply that runs a command.
+pub(crate) fn bash(command: &str) -> ScriptedReply {
+    ScriptedReply::call("bash", json!({ "command": command }))
+}
+
+pub(crate) fn text(text: &str) -> ScriptedReply {
+    ScriptedReply::text(text)
+}
+
+impl Models for Scripts {
+    fn default_name(&self) -> &str {
+        "scripted"
+    }
+
+    fn choose(&self, name: Option<&str>, replied: usize) -> Result<Chosen, String> {
+        let (script, gate) = match name {
+            None => (script(vec![text("Done."); 100]), None),
+            Some(name) => {
+                let scripts = self.scripts.lock().unwrap();
+                let found = scripts.get(name).cloned();
+                found.ok_or_else(|| format!("there is no model `{name}`"))?
+            }
+        };
+        let is_priced = name != Some("priceless");
+        let price = move |_: &Usage| is_priced.then_some(0.5);
+        Ok(Chosen {
+            model: Arc::new(Gated {
+                inner: Scripted::starting_at(script, replied),
+                gate,
+            }),
+            price: Price(Arc::new(price)),
+            is_priced,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Gated {
+    inner: Scripted,
+    gate: Option<Arc<Gate>>,
+}
+
+impl Model for Gated {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    fn reply<'a>(
+        &'a self,
+        request: Request<'a>,
+        hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            if let Some(gate) = &self.gate {
+                gate.asked.send_modify(|asked| *asked += 1);
+                gate.open.acquire().await.unwrap().forget();
+            }
+            self.inner.reply(request, hear).await
+        })
+    }
+
+    fn count<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Result<u64, ModelError>> {
+        self.inner.count(request)
+    }
+}

@@ -1,0 +1,310 @@
+//! Walks a workspace and writes what it finds into a zip, within bounds.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
+
+use jiff::tz::TimeZone;
+use nix::sys::stat::FileStat;
+use protocol::job::LeftOut;
+use zip::write::{FullFileOptions, StreamWriter};
+use zip::{CompressionMethod, DateTime, ZipWriter};
+
+use super::Bounds;
+use super::left_out::{LeftOutList, comment};
+use super::sink::Sink;
+use crate::tree::{self, Kind, Leaf, Tree, Visit};
+
+/// Fast, and most of what stronger levels gain.
+const LEVEL: i64 = 1;
+
+const READ_BUFFER: usize = 128 << 10;
+
+/// Files that are smaller together may be packed as tightly as they can.
+const RATIO_FROM: u64 = 64 << 20;
+
+/// From this size on a file is written with room for sizes of 64 bits.
+const LARGE: u64 = 0xf000_0000;
+
+/// Of one entry, in a zip: headers at both places, descriptor, times.
+const ENTRY_OVERHEAD: u64 = 160;
+
+/// What a zip was made of.
+#[derive(Debug)]
+pub(super) struct Packed {
+    pub(super) files: u64,
+    pub(super) left_out: Vec<LeftOut>,
+    pub(super) bytes: u64,
+    pub(super) sha256: String,
+}
+
+pub(super) struct Packer<W: Write> {
+    zip: ZipWriter<StreamWriter<Sink<W>>>,
+    bounds: Bounds,
+    files: u64,
+    unpacked: u64,
+    /// Bytes of the directory at the end of the zip, about.
+    directory: u64,
+    left_out: LeftOutList,
+    buffer: Vec<u8>,
+    failure: Option<io::Error>,
+}
+
+/// Why a file that was begun is not in the zip.
+enum Spoiled {
+    Read(io::Error),
+    TooTight,
+    TooLarge,
+}
+
+impl<W: Write> Packer<W> {
+    pub(super) fn new(writer: W, bounds: Bounds) -> Self {
+        Self {
+            zip: ZipWriter::new_stream(Sink::new(writer)),
+            bounds,
+            files: 0,
+            unpacked: 0,
+            directory: 0,
+            left_out: LeftOutList::default(),
+            buffer: vec![0; READ_BUFFER],
+            failure: None,
+        }
+    }
+
+    pub(super) fn pack(mut self, tree: &Tree) -> io::Result<Packed> {
+        let walked = tree.walk(self.bounds.files, |visit| match self.add(visit) {
+            Ok(()) if !self.has_failed() => ControlFlow::Continue(()),
+            Ok(()) => ControlFlow::Break(()),
+            Err(error) => {
+                self.failure = Some(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let left_out = self
+            .left_out
+            .finish(walked.is_cut.then_some(self.bounds.files));
+        self.zip.set_comment(comment(&left_out))?;
+        let (bytes, sha256) = self.zip.finish()?.into_inner().finish()?;
+        Ok(Packed {
+            files: self.files,
+            left_out,
+            bytes,
+            sha256,
+        })
+    }
+
+    fn add(&mut self, visit: Visit<'_>) -> io::Result<()> {
+        match visit {
+            Visit::Folder {
+                path,
+                stat,
+                is_empty: true,
+            } => self.add_folder(path, stat),
+            Visit::Folder { .. } => Ok(()),
+            Visit::Closed { path, error } => {
+                self.left_out.add(path, format!("cannot be entered: {error}"));
+                Ok(())
+            }
+            Visit::Leaf(leaf) => match leaf.kind() {
+                Kind::File => self.add_file(&leaf),
+                Kind::Link => {
+                    let target = leaf.target().map(|target| tree::escape_for_zip(&target).0);
+                    let reason = match target {
+                        Ok(target) => format!("a link to `{target}`"),
+                        Err(_) => "a link".to_owned(),
+                    };
+                    self.left_out.add(leaf.path, reason);
+                    Ok(())
+                }
+                Kind::Folder | Kind::Other => {
+                    self.left_out
+                        .add(leaf.path, "neither a file nor a folder");
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    fn add_folder(&mut self, path: &[u8], stat: &FileStat) -> io::Result<()> {
+        let overhead = ENTRY_OVERHEAD + 3 * path.len() as u64;
+        if self.room() < overhead {
+            self.left_out.add(path, self.is_full());
+            return Ok(());
+        }
+        let name = self.name(path);
+        self.zip.add_directory(name, options(stat)?)?;
+        self.directory += overhead;
+        Ok(())
+    }
+
+    fn add_file(&mut self, leaf: &Leaf<'_>) -> io::Result<()> {
+        let (mut file, stat) = match leaf.open() {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.left_out
+                    .add(leaf.path, format!("cannot be read: {error}"));
+                return Ok(());
+            }
+        };
+        let size = tree::size(&stat);
+        if size > self.bounds.unpacked.saturating_sub(self.unpacked) {
+            let most = self.bounds.unpacked;
+            let why = format!("too large: all files may have {most} bytes together");
+            self.left_out.add(leaf.path, why);
+            return Ok(());
+        }
+        let overhead = ENTRY_OVERHEAD + 3 * leaf.path.len() as u64;
+        let room = self.room().saturating_sub(overhead);
+        // What may not fit is tried beforehand: a zip is written without going back.
+        if room == 0 || (size >= room && !self.fits(&mut file, size, room)?) {
+            self.left_out.add(leaf.path, self.is_full());
+            return Ok(());
+        }
+        let name = self.name(leaf.path);
+        let options = options(&stat)?.large_file(size > LARGE);
+        self.zip.start_file(name.as_str(), options)?;
+        self.directory += overhead;
+        match self.copy(&file, size)? {
+            Ok(read) => {
+                self.files += 1;
+                self.unpacked += read;
+            }
+            Err(spoiled) => {
+                self.zip.hide_file(&name)?;
+                let reason = match spoiled {
+                    Spoiled::Read(error) => format!("cannot be read to its end: {error}"),
+                    Spoiled::TooTight => {
+                        let most = self.bounds.ratio;
+                        format!("the files would be more than {most} times as large as the zip")
+                    }
+                    Spoiled::TooLarge => self.is_full(),
+                };
+                self.left_out.add(leaf.path, reason);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what a file has, but no more than it had when it was opened.
+    fn copy(&mut self, file: &File, size: u64) -> io::Result<Result<u64, Spoiled>> {
+        let mut file = file.take(size);
+        let mut read = 0;
+        loop {
+            let length = match file.read(&mut self.buffer) {
+                Ok(0) => return Ok(Ok(read)),
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Ok(Err(Spoiled::Read(error))),
+            };
+            self.zip.write_all(&self.buffer[..length])?;
+            read += length as u64;
+            let (unpacked, written) = (self.unpacked + read, self.written());
+            if unpacked > RATIO_FROM && unpacked / self.bounds.ratio.max(1) > written {
+                return Ok(Err(Spoiled::TooTight));
+            }
+            if written > self.bounds.packed {
+                return Ok(Err(Spoiled::TooLarge));
+            }
+            if self.has_failed() {
+                return Ok(Ok(read));
+            }
+        }
+    }
+
+    /// Whether a file packs into less than this.
+    fn fits(&mut self, file: &mut File, size: u64, room: u64) -> io::Result<bool> {
+        use std::io::Seek;
+        let mut trial = ZipWriter::new_stream(Sink::new(io::sink()));
+        let options = zip::write::SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Deflated)
+            .compression_level(Some(LEVEL))
+            .large_file(size > LARGE);
+        trial.start_file("", options)?;
+        let mut reader = (&*file).take(size);
+        let mut fits = true;
+        // What cannot be read shows when it is packed.
+        while let Ok(length @ 1..) = reader.read(&mut self.buffer) {
+            trial.write_all(&self.buffer[..length])?;
+            if written(&trial) > room || self.has_failed() {
+                fits = false;
+                break;
+            }
+        }
+        let fits = fits && {
+            let whole = trial.finish()?.into_inner();
+            whole.written() < room
+        };
+        file.rewind()?;
+        Ok(fits)
+    }
+
+    /// The name of an entry. If it is not the file's own, that is noted.
+    fn name(&mut self, path: &[u8]) -> String {
+        let (name, is_changed) = tree::escape_for_zip(path);
+        if is_changed {
+            self.left_out
+                .add(path, "in the zip, under this name and not its own");
+        }
+        name
+    }
+
+    fn written(&self) -> u64 {
+        written(&self.zip)
+    }
+
+    fn has_failed(&self) -> bool {
+        let sink = self.zip.get_ref().map(StreamWriter::get_ref);
+        sink.is_none_or(Sink::has_failed)
+    }
+
+    fn room(&self) -> u64 {
+        let used = self.written() + self.directory;
+        self.bounds.packed.saturating_sub(used)
+    }
+
+    fn is_full(&self) -> String {
+        format!("the zip may have {} bytes", self.bounds.packed)
+    }
+}
+
+fn written<W: Write>(zip: &ZipWriter<StreamWriter<Sink<W>>>) -> u64 {
+    zip.get_ref().map_or(0, |stream| stream.get_ref().written())
+}
+
+/// Mode and time of an entry. Nobody's rights grow by unpacking it.
+fn options(stat: &FileStat) -> io::Result<FullFileOptions<'static, 'static>> {
+    let modified = tree::modified(stat);
+    let mut options = FullFileOptions::default()
+        .compression_method(CompressionMethod::Deflated)
+        .compression_level(Some(LEVEL))
+        .unix_permissions(stat.st_mode & 0o777)
+        .last_modified_time(dos_time(modified));
+    // Seconds since 1970, for programs that know the field: the other time has no zone.
+    if let Ok(seconds) = i32::try_from(stat.st_mtime) {
+        let mut field = vec![1];
+        field.extend_from_slice(&seconds.to_le_bytes());
+        options.add_extra_field(0x5455, field, false)?;
+    }
+    Ok(options)
+}
+
+/// In UTC; the first moment that the format knows for all that it does not.
+fn dos_time(time: Option<jiff::Timestamp>) -> DateTime {
+    let date = time.map(|time| time.to_zoned(TimeZone::UTC).datetime());
+    let date = date.and_then(|date| {
+        let small = |part: i8| u8::try_from(part).ok();
+        DateTime::from_date_and_time(
+            u16::try_from(date.year()).ok()?,
+            small(date.month())?,
+            small(date.day())?,
+            small(date.hour())?,
+            small(date.minute())?,
+            small(date.second())?,
+        )
+        .ok()
+    });
+    date.unwrap_or_default()
+}

@@ -1,0 +1,63 @@
+//! Where a zip goes: counted, hashed, and never failing.
+//!
+//! The writer of zips takes errors badly: it tries again when it is dropped. So the first error is
+//! kept here, everything after it is swallowed, and whoever packs asks.
+
+use std::io::{self, Write};
+
+use sha2::{Digest, Sha256};
+
+#[derive(Debug)]
+pub(super) struct Sink<W> {
+    inner: W,
+    hash: Sha256,
+    written: u64,
+    error: Option<io::Error>,
+}
+
+impl<W: Write> Sink<W> {
+    pub(super) fn new(inner: W) -> Self {
+        Self {
+            inner,
+            hash: Sha256::new(),
+            written: 0,
+            error: None,
+        }
+    }
+
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// The number of bytes and their hash in hexadecimal, if all of them arrived.
+    pub(super) fn finish(mut self) -> io::Result<(u64, String)> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        self.inner.flush()?;
+        let hash = self.hash.finalize();
+        let hexadecimal = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok((self.written, hexadecimal))
+    }
+}
+
+impl<W: Write> Write for Sink<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.error.is_none() {
+            match self.inner.write_all(bytes) {
+                Ok(()) => self.hash.update(bytes),
+                Err(error) => self.error = Some(error),
+            }
+        }
+        self.written += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! A zip as it is made, for whoever reads it: a few pieces ahead of the reader and no more.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::stream;
+use tokio::sync::mpsc;
+
+use super::packer::Packer;
+use super::Bounds;
+use crate::tree::Tree;
+
+/// Bytes of one piece.
+const PIECE: usize = 64 << 10;
+
+/// Pieces that are ready before the reader wants them.
+const AHEAD: usize = 4;
+
+/// Packs a workspace for a reader. Packing ends with the reader; an error is the last piece.
+pub(crate) fn stream(
+    workspace: PathBuf,
+    bounds: Bounds,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    let (sender, receiver) = mpsc::channel(AHEAD);
+    tokio::task::spawn_blocking(move || {
+        let writer = Pieces {
+            sender: sender.clone(),
+            piece: Vec::with_capacity(PIECE),
+        };
+        let packed = Tree::open(&workspace).and_then(|tree| Packer::new(writer, bounds).pack(&tree));
+        if let Err(error) = packed {
+            // Nobody may be there any more, which may be the error.
+            let _ = sender.blocking_send(Err(error));
+        }
+    });
+    stream::unfold(receiver, async |mut receiver| {
+        let piece = receiver.recv().await?;
+        Some((piece, receiver))
+    })
+}
+
+#[derive(Debug)]
+struct Pieces {
+    sender: mpsc::Sender<io::Result<Bytes>>,
+    piece: Vec<u8>,
+}
+
+impl Pieces {
+    fn send(&mut self) -> io::Result<()> {
+        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE));
+        let sent = self.sender.blocking_send(Ok(piece.into()));
+        sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = bytes.len().min(PIECE - self.piece.len());
+        self.piece.extend_from_slice(&bytes[..length]);
+        if self.piece.len() == PIECE {
+            self.send()?;
+        }
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.piece.is_empty() {
+            true => Ok(()),
+            false => self.send(),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Holds a workspace against its start, file by file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use nix::sys::stat::FileStat;
+use sha2::{Digest, Sha256};
+use store::{FileRecord, Hash, RecordedKind, Stamp, Store};
+use tokio::task::spawn_blocking;
+
+use super::text::{Difference, difference};
+use super::{ChangeKind, Changes, ChangesError, FileChange, is_gits, not_compared};
+use crate::tree::{self, Kind, Leaf, Tree, Visit};
+
+/// Files of a workspace that are looked at, as many as a checkpoint has.
+const MOST_LOOKED_AT: u64 = 50_000;
+/// Files that are told of.
+const MOST_FILES: usize = 500;
+/// Bytes of a file that is compared line by line.
+const LARGEST_FILE: u64 = 1 << 20;
+/// Bytes of all diffs.
+const MOST_DIFFS: usize = 8 << 20;
+/// A file that changed so shortly before the checkpoint may have changed again without a new
+/// stamp: it is read. In nanoseconds.
+const BLUR: i64 = 1_000_000_000;
+
+/// What a workspace was.
+#[derive(Debug, Default)]
+pub(super) struct Start {
+    pub(super) files: BTreeMap<Vec<u8>, FileRecord>,
+    /// Files that are not on record, by path with the reason.
+    pub(super) skipped: BTreeMap<String, String>,
+    /// Nanoseconds since the epoch.
+    pub(super) at: i64,
+}
+
+/// A file that is not what it was.
+#[derive(Debug)]
+struct Candidate {
+    path: Vec<u8>,
+    change: ChangeKind,
+    before: Option<FileRecord>,
+    now: Option<Now>,
+}
+
+/// What a path is now.
+#[derive(Debug)]
+enum Now {
+    File { size: u64, mode: u32 },
+    Link { target: Vec<u8> },
+}
+
+pub(super) async fn compare(
+    store: &Store,
+    start: Start,
+    workspace: &Path,
+) -> Result<Changes, ChangesError> {
+    let workspace = workspace.to_path_buf();
+    let skipped = start.skipped.clone();
+    let found = blocking(move || {
+        let tree = Tree::open(&workspace)?;
+        let found = candidates(&tree, &start)?;
+        Ok((tree, found))
+    });
+    let (mut tree, (found, mut is_truncated)) = match found.await {
+        // Nothing is there yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Changes::default()),
+        found => found?,
+    };
+    is_truncated |= found.len() > MOST_FILES;
+    let mut files = Vec::new();
+    let mut room = MOST_DIFFS;
+    for candidate in found.into_iter().take(MOST_FILES) {
+        let old = match &candidate.before {
+            Some(FileRecord {
+                kind: RecordedKind::File { size, content },
+                ..
+            }) if *size <= LARGEST_FILE => store.content(content).await?,
+            _ => None,
+        };
+        let (back, change) = blocking(move || {
+            let change = describe(&tree, candidate, old, room);
+            Ok((tree, change))
+        })
+        .await?;
+        tree = back;
+        room -= change.diff.as_ref().map_or(0, String::len);
+        files.push(change);
+    }
+    Ok(Changes {
+        files,
+        is_truncated,
+        not_compared: not_compared(skipped),
+    })
+}
+
+/// Everything that is not what it was, by path; and whether there was too much to look at.
+fn candidates(tree: &Tree, start: &Start) -> io::Result<(Vec<Candidate>, bool)> {
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut closed: Vec<Vec<u8>> = Vec::new();
+    let walked = tree.walk(MOST_LOOKED_AT, |visit| {
+        match visit {
+            Visit::Leaf(leaf) if !is_gits(leaf.path) => {
+                if start.files.contains_key(leaf.path) {
+                    seen.insert(leaf.path.to_vec());
+                }
+                found.extend(candidate(&leaf, start));
+            }
+            Visit::Closed { path, .. } => closed.push(path.to_vec()),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    // What was not looked at need not be gone.
+    let is_hidden = |path: &[u8]| {
+        let below = |folder: &Vec<u8>| path.starts_with(folder) && path.get(folder.len()) == Some(&b'/');
+        walked.is_cut || closed.iter().any(below)
+    };
+    for (path, record) in &start.files {
+        let is_folder = matches!(record.kind, RecordedKind::Folder);
+        if !is_folder && !seen.contains(path) && !is_hidden(path) {
+            found.push(Candidate {
+                path: path.clone(),
+                change: ChangeKind::Removed,
+                before: Some(record.clone()),
+                now: None,
+            });
+        }
+    }
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok((found, walked.is_cut))
+}
+
+fn candidate(leaf: &Leaf<'_>, start: &Start) -> Option<Candidate> {
+    let before = start.files.get(leaf.path);
+    if before.is_none() && start.skipped.contains_key(&*String::from_utf8_lossy(leaf.path)) {
+        return None;
+    }
+    let now = match leaf.kind() {
+        Kind::File => Now::File {
+            size: tree::size(leaf.stat),
+            mode: leaf.stat.st_mode & 0o777,
+        },
+        Kind::Link => Now::Link {
+            target: leaf.target().ok()?,
+        },
+        Kind::Folder | Kind::Other => return None,
+    };
+    let is_same = match (before, &now) {
+        (None, _) => false,
+        (Some(record), Now::Link { target }) => {
+            matches!(&record.kind, RecordedKind::Symlink { target: was } if was == target)
+        }
+        (Some(record), Now::File { size, mode }) => match &record.kind {
+            RecordedKind::File { size: was, content } => {
+                was == size
+                    && record.mode & 0o777 == *mode
+                    && (is_untouched(leaf.stat, record, start.at) || has_content(leaf, content))
+            }
+            _ => false,
+        },
+    };
+    (!is_same).then(|| Candidate {
+        path: leaf.path.to_vec(),
+        change: match before {
+            Some(_) => ChangeKind::Changed,
+            None => ChangeKind::Added,
+        },
+        before: before.cloned(),
+        now: Some(now),
+    })
+}
+
+/// Whether the file cannot have been written since the checkpoint.
+fn is_untouched(stat: &FileStat, record: &FileRecord, at: i64) -> bool {
+    let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000) + rest;
+    let stamp = Stamp {
+        inode: stat.st_ino,
+        modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+        changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
+    };
+    stamp == record.stamp && stamp.changed.max(stamp.modified) < at.saturating_sub(BLUR)
+}
+
+fn has_content(leaf: &Leaf<'_>, content: &Hash) -> bool {
+    let hash = || -> io::Result<Hash> {
+        let (file, stat) = leaf.open()?;
+        let mut reader = file.take(tree::size(&stat));
+        let (mut hash, mut buffer) = (Sha256::new(), vec![0; 64 << 10]);
+        loop {
+            match reader.read(&mut buffer)? {
+                0 => return Ok(Hash(hash.finalize().into())),
+                length => hash.update(&buffer[..length]),
+            }
+        }
+    };
+    hash().is_ok_and(|hash| hash == *content)
+}
+
+/// Tells of one change, with a diff where that says something and there is room.
+fn describe(tree: &Tree, candidate: Candidate, old: Option<Vec<u8>>, room: usize) -> FileChange {
+    let path = tree::escape(&candidate.path);
+    let mut change = FileChange {
+        path,
+        change: candidate.change,
+        added: 0,
+        removed: 0,
+        diff: None,
+        note: None,
+    };
+    let is_large = |size: u64| size > LARGEST_FILE;
+    let old = match &candidate.before {
+        None => Some(Vec::new()),
+        Some(FileRecord {
+            kind: RecordedKind::File { size, .. },
+            mode,
+            ..
+        }) => {
+            if is_large(*size) {
+                change.note = Some("it was too large to compare".to_owned());
+                return change;
+            }
+            if let Some(Now::File { mode: now, .. }) = &candidate.now
+                && *now != mode & 0o777
+            {
+                change.note = Some(format!("its mode was {:o} and is {now:o}", mode & 0o777));
+            }
+            old
+        }
+        Some(_) => {
+            change.note = Some("it was a link".to_owned());
+            Some(Vec::new())
+        }
+    };
+    let new = match &candidate.now {
+        None => Ok(Vec::new()),
+        Some(Now::Link { target }) => {
+            change.note = Some(format!("it is a link to `{}`", tree::shown(target)));
+            return change;
+        }
+        Some(Now::File { size, .. }) if is_large(*size) => {
+            change.note = Some("it is too large to compare".to_owned());
+            return change;
+        }
+        Some(Now::File { .. }) => read(tree, &change.path),
+    };
+    let (Some(old), Ok(new)) = (old, new) else {
+        change.note = Some("it cannot be read".to_owned());
+        return change;
+    };
+    match difference(&old, &new) {
+        Difference::Binary => change.note = Some("it is not text".to_owned()),
+        Difference::Text { diff, .. } if diff.len() > room => {
+            change.note = Some("the diffs of other files leave no room".to_owned());
+        }
+        Difference::Text {
+            added,
+            removed,
+            diff,
+        } => {
+            (change.added, change.removed) = (added, removed);
+            change.diff = Some(diff).filter(|diff| !diff.is_empty());
+        }
+    }
+    change
+}
+
+fn read(tree: &Tree, path: &str) -> io::Result<Vec<u8>> {
+    let (file, _): (File, u64) = tree.open_file(path).map_err(io::Error::other)?;
+    let mut content = Vec::new();
+    file.take(LARGEST_FILE).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    spawn_blocking(work).await.map_err(io::Error::other)?
+}

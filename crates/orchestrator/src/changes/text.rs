@@ -1,0 +1,41 @@
+//! The difference of two contents as text. Pure.
+
+use std::time::Duration;
+
+use similar::{ChangeTag, TextDiff};
+
+/// The best difference that can be found in this time will do.
+const TIME: Duration = Duration::from_millis(500);
+
+/// What can be said of two contents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Difference {
+    Text {
+        added: u64,
+        removed: u64,
+        diff: String,
+    },
+    /// At least one of them is no text.
+    Binary,
+}
+
+/// Compares two contents; an absent file is an empty one.
+pub(super) fn difference(old: &[u8], new: &[u8]) -> Difference {
+    let (Some(old), Some(new)) = (text(old), text(new)) else {
+        return Difference::Binary;
+    };
+    let lines = TextDiff::configure().timeout(TIME).diff_lines(old, new);
+    let count = |tag| lines.iter_all_changes().filter(|one| one.tag() == tag).count() as u64;
+    Difference::Text {
+        added: count(ChangeTag::Insert),
+        removed: count(ChangeTag::Delete),
+        diff: lines.unified_diff().context_radius(3).to_string(),
+    }
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    match bytes.contains(&0) {
+        true => None,
+        false => std::str::from_utf8(bytes).ok(),
+    }
+}

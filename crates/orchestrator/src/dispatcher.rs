@@ -1,0 +1,214 @@
+//! Chooses which job runs next, fairly between users, and starts its worker.
+//!
+//! Looks when something was scheduled or ended, never by the clock. Entry type: [`Dispatcher`].
+
+mod loads;
+mod roster;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use protocol::SessionId;
+use protocol::job::{Cause, Job};
+use store::StoreError;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, timeout_at};
+use tracing::{error, info};
+
+pub(crate) use loads::{Bounds, Loads, Reservation};
+pub(crate) use roster::{Claimed, Roster};
+
+use crate::job::{Change, End};
+use crate::parts::{ChangeError, Parts, chain};
+use crate::worker::{self, Left};
+
+/// After a failure of the store, unless something happens before.
+const PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct Dispatcher {
+    parts: Arc<Parts>,
+    workers: JoinSet<Left>,
+    /// The job of each worker, by its task: also a worker that broke is known.
+    jobs: HashMap<Id, Job>,
+    /// Tells apart sessions that begin in the same moment.
+    number: u32,
+}
+
+impl Dispatcher {
+    pub(crate) fn new(parts: Arc<Parts>) -> Self {
+        Self {
+            parts,
+            workers: JoinSet::new(),
+            jobs: HashMap::new(),
+            number: fastrand::u32(..),
+        }
+    }
+
+    /// Works until the server is told to end; then waits for the workers, at most for as long as
+    /// they may, and has the others park their jobs.
+    pub(crate) async fn run(mut self) {
+        let parts = self.parts.clone();
+        loop {
+            let is_well = self.fill().await;
+            tokio::select! {
+                biased;
+                () = parts.ending.cancelled() => break,
+                Some(ended) = self.workers.join_next_with_id() => self.clear(ended).await,
+                () = parts.loads.changed() => {}
+                () = tokio::time::sleep(PAUSE), if !is_well => {}
+            }
+        }
+        self.drain().await;
+    }
+
+    async fn drain(mut self) {
+        let parts = self.parts.clone();
+        let deadline = Instant::now() + parts.config.drain;
+        while let Ok(Some(ended)) = timeout_at(deadline, self.workers.join_next_with_id()).await {
+            self.clear(ended).await;
+        }
+        info!(jobs = self.jobs.len(), "jobs parked");
+        parts.roster.park();
+        while let Some(ended) = self.workers.join_next_with_id().await {
+            self.clear(ended).await;
+        }
+    }
+
+    /// Starts workers as long as there is room and work. False if the store failed.
+    async fn fill(&mut self) -> bool {
+        let parts = self.parts.clone();
+        while self.workers.len() < parts.config.concurrency && !parts.ending.is_cancelled() {
+            let Some(next) = parts.loads.choose() else {
+                return true;
+            };
+            let job = match parts.jobs.oldest_queued(&next.owner).await {
+                Ok(Some(job)) => job,
+                Ok(None) => {
+                    parts.loads.found_none(&next);
+                    continue;
+                }
+                Err(error) => {
+                    error!(error = %chain(&error), "cannot look for work");
+                    return false;
+                }
+            };
+            if let Err(error) = self.start(job).await {
+                error!(error = %chain(&error), "cannot claim a job");
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Claims a job and starts its worker, unless somebody else was quicker.
+    async fn start(&mut self, mut job: Job) -> Result<(), StoreError> {
+        let parts = self.parts.clone();
+        let session = match &job.session {
+            Some(session) => session.clone(),
+            None => self.new_session().await?,
+        };
+        // Before the claim can be seen, so that whoever sees it finds the worker.
+        let claimed = Arc::new(Claimed::new(&job));
+        parts.roster.enter(job.id, claimed.clone());
+        let change = Change::Claim { session };
+        let outcome = parts.try_change(&mut job, change, None).await;
+        if !matches!(outcome, Ok(true)) {
+            parts.roster.leave(job.id);
+        }
+        match outcome {
+            Ok(true) => {}
+            // It is looked for again.
+            Ok(false) | Err(ChangeError::Refused(_) | ChangeError::Gone) => return Ok(()),
+            Err(ChangeError::Store(error)) => return Err(error),
+        }
+        parts.loads.claimed(&job.owner);
+        info!(job = %job.id, epoch = job.epoch, "job claimed");
+        let work = worker::work(parts, job.clone(), claimed);
+        let task = self.workers.spawn(work);
+        self.jobs.insert(task.id(), job);
+        Ok(())
+    }
+
+    /// A worker has left.
+    async fn clear(&mut self, ended: Result<(Id, Left), JoinError>) {
+        let (id, left) = match ended {
+            Ok((id, left)) => (id, Some(left)),
+            Err(error) => (error.id(), None),
+        };
+        let Some(job) = self.jobs.remove(&id) else {
+            return;
+        };
+        let left = match left {
+            Some(left) => left,
+            None => self.bury(&job).await,
+        };
+        let parts = &self.parts;
+        parts.roster.leave(job.id);
+        if left == Left::Queued {
+            parts.loads.requeued(&job.owner);
+        }
+        parts.loads.ended(&job.owner);
+        info!(job = %job.id, ?left, "worker left");
+    }
+
+    /// Ends a job whose worker broke: nobody else would.
+    async fn bury(&self, job: &Job) -> Left {
+        error!(job = %job.id, "worker broke");
+        let parts = &self.parts;
+        let change = Change::Finish {
+            epoch: job.epoch,
+            ran_millis: job.ran_millis,
+            end: End::failed(Cause::Server, "its worker broke: this is a bug in hotcell"),
+            result: None,
+            artifact: None,
+            spending: job.spending.clone(),
+        };
+        let mut job = job.clone();
+        match parts.insist(&mut job, change, &parts.ending).await {
+            Ok(()) | Err(ChangeError::Refused(_) | ChangeError::Gone) => Left::Ended,
+            Err(ChangeError::Store(_)) => Left::Unknown,
+        }
+    }
+
+    /// A name that no session has.
+    async fn new_session(&mut self) -> Result<SessionId, StoreError> {
+        loop {
+            self.number = self.number.wrapping_add(1);
+            let now = TimeZone::UTC.to_datetime(Timestamp::now());
+            let session = SessionId::new(&now, self.number);
+            if self.is_new(&session).await? {
+                return Ok(session);
+            }
+        }
+    }
+
+    async fn is_new(&self, session: &SessionId) -> Result<bool, StoreError> {
+        let parts = &self.parts;
+        if parts.jobs.of_session(session).await?.is_some() {
+            return Ok(false);
+        }
+        match parts.store.summary(session).await {
+            Ok(_) => Ok(false),
+            Err(StoreError::Unknown(_)) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Puts the jobs that the last server had when it died back into the queue. Says how many.
+pub(crate) async fn recover(parts: &Parts) -> Result<u64, StoreError> {
+    let mut recovered = 0;
+    for mut job in parts.jobs.claimed().await? {
+        let id = job.id;
+        match parts.change(&mut job, Change::Crash, None).await {
+            Ok(()) => recovered += 1,
+            Err(ChangeError::Store(error)) => return Err(error),
+            Err(error) => info!(job = %id, %error, "job needs no recovery"),
+        }
+    }
+    Ok(recovered)
+}

@@ -1,0 +1,403 @@
+//! How much work each user has, as counts: for a fair order, and for saying no in time.
+//!
+//! Counts only, never one entry for each job. They may be too high for a moment, when nobody knows
+//! whether a write was made; then the dispatcher looks, finds nothing, and puts them right. They are
+//! never too low.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use store::jobs::Load;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// What may wait and run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) queue: u64,
+    pub(crate) queue_per_user: u64,
+    pub(crate) running_per_user: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Loads {
+    bounds: Bounds,
+    state: Mutex<State>,
+    /// Something may be done now that could not be before.
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    users: HashMap<String, User>,
+    queued: u64,
+    running: u64,
+    /// Counts services, as a clock for fairness.
+    moment: u64,
+    last_claim: Option<Instant>,
+    /// Between two claims, on average.
+    pace: Option<Duration>,
+}
+
+#[derive(Debug, Default)]
+struct User {
+    /// Those that are about to be kept too.
+    queued: u64,
+    /// Of the queued, those that are not kept yet.
+    reserved: u64,
+    running: usize,
+    /// When they were served last, or came.
+    served: u64,
+    /// How often `queued` grew: tells an old look from a new one.
+    version: u64,
+}
+
+/// Why no further job can wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Full {
+    pub(crate) what: String,
+    /// Seconds.
+    pub(crate) retry_after: u64,
+}
+
+/// A user whose turn it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Next {
+    pub(crate) owner: String,
+    version: u64,
+}
+
+/// A place in the queue for a job that is being written down. Given back unless it is filled.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    loads: Arc<Loads>,
+    owner: String,
+    is_filled: bool,
+}
+
+impl Loads {
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            state: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Counts what waits when a server starts.
+    pub(crate) fn restore(&self, loads: Vec<Load>) {
+        let mut state = self.state();
+        for load in loads.iter().filter(|load| load.queued > 0) {
+            state.user(&load.owner).queued += load.queued;
+            state.queued += load.queued;
+        }
+    }
+
+    /// Waits until something may be done that could not be before.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    pub(crate) fn queued(&self) -> u64 {
+        self.state().queued
+    }
+
+    pub(crate) fn running(&self) -> u64 {
+        self.state().running
+    }
+
+    /// Takes a place in the queue, if there is one.
+    pub(crate) fn reserve(self: &Arc<Self>, owner: &str) -> Result<Reservation, Full> {
+        let mut state = self.state();
+        let retry_after = state.retry_after();
+        if state.queued >= self.bounds.queue {
+            let what = format!("{} jobs", state.queued);
+            return Err(Full { what, retry_after });
+        }
+        let user = state.user(owner);
+        if user.queued >= self.bounds.queue_per_user {
+            let what = format!("{} jobs of yours", user.queued);
+            state.tidy(owner);
+            return Err(Full { what, retry_after });
+        }
+        user.queued += 1;
+        user.reserved += 1;
+        state.queued += 1;
+        Ok(Reservation {
+            loads: self.clone(),
+            owner: owner.to_owned(),
+            is_filled: false,
+        })
+    }
+
+    /// A job is queued again that was running.
+    pub(crate) fn requeued(&self, owner: &str) {
+        let mut state = self.state();
+        let user = state.user(owner);
+        user.queued += 1;
+        user.version += 1;
+        state.queued += 1;
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// A queued job is queued no more, and nobody claimed it.
+    pub(crate) fn left(&self, owner: &str) {
+        let mut state = self.state();
+        if state.take_queued(owner) {
+            state.tidy(owner);
+        }
+    }
+
+    /// Whose job is to be claimed: of those with the fewest running, who was served longest ago.
+    pub(crate) fn choose(&self) -> Option<Next> {
+        let state = self.state();
+        let ready = state.users.iter().filter(|(_, user)| {
+            user.queued > user.reserved && user.running < self.bounds.running_per_user
+        });
+        let (owner, user) = ready.min_by_key(|(_, user)| (user.running, user.served))?;
+        Some(Next {
+            owner: owner.clone(),
+            version: user.version,
+        })
+    }
+
+    /// A job of the chosen user is claimed.
+    pub(crate) fn claimed(&self, owner: &str) {
+        let mut state = self.state();
+        state.take_queued(owner);
+        state.running += 1;
+        state.moment += 1;
+        let moment = state.moment;
+        let user = state.user(owner);
+        user.running += 1;
+        user.served = moment;
+        state.note_claim();
+    }
+
+    /// The chosen user had no queued job after all.
+    pub(crate) fn found_none(&self, next: &Next) {
+        let mut state = self.state();
+        let Some(user) = state.users.get_mut(&next.owner) else {
+            return;
+        };
+        // Otherwise one came since we looked.
+        if user.version == next.version {
+            let surplus = user.queued - user.reserved;
+            user.queued = user.reserved;
+            state.queued = state.queued.saturating_sub(surplus);
+            state.tidy(&next.owner);
+        }
+    }
+
+    /// A worker has left.
+    pub(crate) fn ended(&self, owner: &str) {
+        let mut state = self.state();
+        state.running = state.running.saturating_sub(1);
+        let user = state.user(owner);
+        user.running = user.running.saturating_sub(1);
+        state.tidy(owner);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Who comes new goes to the end of the round.
+    fn user(&mut self, owner: &str) -> &mut User {
+        if !self.users.contains_key(owner) {
+            self.moment += 1;
+            let user = User {
+                served: self.moment,
+                ..User::default()
+            };
+            self.users.insert(owner.to_owned(), user);
+        }
+        self.users
+            .get_mut(owner)
+            .expect("the user is there or was just put there")
+    }
+
+    fn take_queued(&mut self, owner: &str) -> bool {
+        match self.users.get_mut(owner) {
+            Some(user) if user.queued > user.reserved => {
+                user.queued -= 1;
+                self.queued = self.queued.saturating_sub(1);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets a user without work.
+    fn tidy(&mut self, owner: &str) {
+        let is_idle = |user: &User| user.queued == 0 && user.running == 0;
+        if self.users.get(owner).is_some_and(is_idle) {
+            self.users.remove(owner);
+        }
+    }
+
+    fn note_claim(&mut self) {
+        let now = Instant::now();
+        if let Some(last) = self.last_claim.replace(now) {
+            let gap = now - last;
+            self.pace = Some(self.pace.map_or(gap, |pace| (pace * 7 + gap) / 8));
+        }
+    }
+
+    /// Seconds until there is likely a free place.
+    fn retry_after(&self) -> u64 {
+        let pace = self.pace.unwrap_or(Duration::from_secs(5));
+        (pace.as_secs() + 1).clamp(1, 60)
+    }
+}
+
+impl Reservation {
+    /// The job is kept, or may be: nobody knows.
+    pub(crate) fn fill(mut self) {
+        self.is_filled = true;
+        let mut state = self.loads.state();
+        let user = state.user(&self.owner);
+        user.reserved = user.reserved.saturating_sub(1);
+        user.version += 1;
+        drop(state);
+        self.loads.changed.notify_one();
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.is_filled {
+            return;
+        }
+        let mut state = self.loads.state();
+        let user = state.user(&self.owner);
+        user.reserved = user.reserved.saturating_sub(1);
+        user.queued = user.queued.saturating_sub(1);
+        state.queued = state.queued.saturating_sub(1);
+        state.tidy(&self.owner);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        queue: 10,
+        queue_per_user: 6,
+        running_per_user: 2,
+    };
+
+    fn loads(queued: &[(&str, u64)]) -> Arc<Loads> {
+        let queued = queued.iter().map(|(owner, queued)| Load {
+            owner: (*owner).to_owned(),
+            queued: *queued,
+            running: 0,
+        });
+        let loads = Loads::new(BOUNDS);
+        loads.restore(queued.collect());
+        Arc::new(loads)
+    }
+
+    fn claim(loads: &Loads) -> Option<String> {
+        let next = loads.choose()?;
+        loads.claimed(&next.owner);
+        Some(next.owner)
+    }
+
+    #[test]
+    fn users_take_turns_however_much_they_have() {
+        let loads = loads(&[("ada", 100), ("bob", 2), ("eve", 1)]);
+        // One at a time, as with one worker.
+        let mut order = String::new();
+        for _ in 0..6 {
+            let owner = claim(&loads).unwrap();
+            order.push_str(&owner[..1]);
+            loads.ended(&owner);
+        }
+        assert_eq!(order, "abeaba");
+        // Side by side: who has fewest running comes first, and nobody has more than two.
+        let loads = self::loads(&[("ada", 100), ("bob", 1)]);
+        let order: Vec<_> = std::iter::from_fn(|| claim(&loads)).collect();
+        assert_eq!(order, ["ada", "bob", "ada"]);
+        loads.ended("ada");
+        assert_eq!(claim(&loads).as_deref(), Some("ada"));
+    }
+
+    #[test]
+    fn who_comes_again_and_again_with_one_job_does_not_push_ahead() {
+        let loads = loads(&[("ada", 100), ("bob", 1)]);
+        let mut served = HashMap::<String, u32>::new();
+        for _ in 0..100 {
+            let owner = claim(&loads).unwrap();
+            *served.entry(owner.clone()).or_default() += 1;
+            loads.ended(&owner);
+            if owner == "bob" {
+                loads.reserve("bob").unwrap().fill();
+            }
+        }
+        assert_eq!(served["ada"], 50);
+    }
+
+    #[test]
+    fn a_queue_has_an_end_for_each_and_for_all() {
+        let loads = loads(&[("ada", 3)]);
+        let mine: Vec<_> = (0..3).map(|_| loads.reserve("ada").unwrap()).collect();
+        let full = loads.reserve("ada").unwrap_err();
+        assert_eq!(full.what, "6 jobs of yours");
+        let bobs: Vec<_> = (0..4).map(|_| loads.reserve("bob").unwrap()).collect();
+        assert_eq!(loads.reserve("eve").unwrap_err().what, "10 jobs");
+        assert!((1..=60).contains(&full.retry_after));
+        // What is given back is free again, for those who are still waiting for it.
+        drop(bobs);
+        assert_eq!(loads.queued(), 6);
+        for one in mine {
+            one.fill();
+        }
+        assert!(loads.reserve("ada").is_err());
+        assert_eq!(claim(&loads).as_deref(), Some("ada"));
+        assert!(loads.reserve("ada").is_ok());
+    }
+
+    #[test]
+    fn a_place_that_is_only_reserved_is_not_chosen() {
+        let loads = loads(&[]);
+        let place = loads.reserve("ada").unwrap();
+        assert_eq!(loads.choose(), None);
+        place.fill();
+        assert!(loads.choose().is_some());
+    }
+
+    #[test]
+    fn a_count_that_is_too_high_is_put_right_unless_one_has_come_since() {
+        let loads = loads(&[("ada", 2)]);
+        let next = loads.choose().unwrap();
+        loads.reserve("ada").unwrap().fill();
+        loads.found_none(&next);
+        assert_eq!(loads.queued(), 3);
+        let next = loads.choose().unwrap();
+        let place = loads.reserve("ada").unwrap();
+        loads.found_none(&next);
+        assert_eq!((loads.queued(), loads.choose()), (1, None));
+        place.fill();
+        assert!(loads.choose().is_some());
+    }
+
+    #[test]
+    fn a_user_without_work_costs_nothing() {
+        let loads = loads(&[("ada", 1)]);
+        claim(&loads).unwrap();
+        loads.ended("ada");
+        drop(loads.reserve("bob").unwrap());
+        loads.left("eve");
+        assert!(loads.state().users.is_empty());
+    }
+}

@@ -1,0 +1,89 @@
+//! Which jobs have a worker now, and how to reach it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use protocol::job::{Job, JobId};
+use store::jobs::Beat;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::watch::Stopwatch;
+
+/// A job that a worker has, as others see it.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    pub(crate) epoch: u32,
+    pub(crate) stopwatch: Stopwatch,
+    /// Somebody wants the job to end.
+    pub(crate) cancelled: CancellationToken,
+    /// The worker is to leave the job to a later one, now.
+    pub(crate) parked: CancellationToken,
+    /// Somebody said something: there may be a new message.
+    pub(crate) spoken: Notify,
+    /// How often somebody wanted the turn to stop.
+    pub(crate) interrupts: watch::Sender<u64>,
+    /// The worker has left.
+    pub(crate) left: CancellationToken,
+}
+
+impl Claimed {
+    /// Of a queued job that is about to be claimed.
+    pub(crate) fn new(job: &Job) -> Self {
+        Self {
+            epoch: job.epoch + 1,
+            stopwatch: Stopwatch::start(Duration::from_millis(job.ran_millis)),
+            cancelled: CancellationToken::new(),
+            parked: CancellationToken::new(),
+            spoken: Notify::new(),
+            interrupts: watch::Sender::new(0),
+            left: CancellationToken::new(),
+        }
+    }
+
+    pub(crate) fn interrupt(&self) {
+        self.interrupts.send_modify(|count| *count += 1);
+    }
+}
+
+/// All jobs that have a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Roster(Mutex<HashMap<JobId, Arc<Claimed>>>);
+
+impl Roster {
+    pub(crate) fn find(&self, id: JobId) -> Option<Arc<Claimed>> {
+        self.all().get(&id).cloned()
+    }
+
+    pub(crate) fn enter(&self, id: JobId, claimed: Arc<Claimed>) {
+        self.all().insert(id, claimed);
+    }
+
+    pub(crate) fn leave(&self, id: JobId) {
+        if let Some(claimed) = self.all().remove(&id) {
+            claimed.left.cancel();
+        }
+    }
+
+    /// Every worker is to leave its job to a later one.
+    pub(crate) fn park(&self) {
+        for claimed in self.all().values() {
+            claimed.parked.cancel();
+        }
+    }
+
+    pub(crate) fn beats(&self) -> Vec<Beat> {
+        let all = self.all();
+        let beats = all.iter().map(|(id, claimed)| Beat {
+            job: *id,
+            epoch: claimed.epoch,
+            ran_millis: claimed.stopwatch.millis(),
+        });
+        beats.collect()
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<JobId, Arc<Claimed>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

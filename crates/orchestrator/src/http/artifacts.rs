@@ -1,0 +1,128 @@
+//! The zip of a job's workspace: the published one, or what there is so far.
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use protocol::job::{Artifact, Job, JobId, State as JobState};
+use tokio::fs::File;
+use tokio_util::io::ReaderStream;
+
+use crate::app::{App, AppError};
+use crate::artifact::{self, Bounds};
+use crate::folder::JobFolder;
+use crate::http::asked::{Asking, JobPath};
+use crate::http::disposition;
+use crate::http::problem::{Kind, Problem, ProblemDocument};
+
+const PARTIAL: HeaderName = HeaderName::from_static("hotcell-partial");
+
+/// Downloads the zip of a job's workspace; of a job that runs, as it is just now.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{id}/artifacts",
+    tag = "files",
+    params(("id" = JobId, Path)),
+    responses(
+        (status = OK, body = String, content_type = "application/zip", description = "The zip.", headers(("ETag" = Option<String>, description = "Of a published zip: its SHA-256."), ("Hotcell-Partial" = Option<String>, description = "`true` while the job runs."))),
+        (status = NOT_MODIFIED, description = "It is the one that the client has."),
+        (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such job, or it ended without a zip."),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "The job has not begun."),
+    ),
+)]
+pub(crate) async fn download(
+    State(app): State<App>,
+    caller: Asking,
+    JobPath(id): JobPath,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (job, folder) = app.folder(&caller, id).await?;
+    let mut response = match (&job.state, &job.artifact) {
+        (JobState::Running | JobState::Waiting, _) => partial(&app, &folder).await?,
+        (_, Some(artifact)) => {
+            let known = request.headers().get(header::IF_NONE_MATCH);
+            published(&folder, artifact, known).await?
+        }
+        (JobState::Queued, None) => {
+            return Err(Problem::new(Kind::Conflict, "the job has not begun")
+                .hint("its files come with its first attempt"));
+        }
+        (JobState::Complete | JobState::Failed { .. }, None) => {
+            return Err(Problem::new(Kind::NotFound, "the job ended without a zip"));
+        }
+    };
+    if response.status() == StatusCode::OK {
+        describe(&mut response, &job);
+    }
+    Ok(response)
+}
+
+fn describe(response: &mut Response, job: &Job) {
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/zip"),
+    );
+    let name = format!("hotcell-{}.zip", job.id);
+    headers.insert(header::CONTENT_DISPOSITION, disposition::attachment(&name));
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("sandbox; default-src 'none'"),
+    );
+}
+
+async fn published(
+    folder: &JobFolder,
+    artifact: &Artifact,
+    known: Option<&HeaderValue>,
+) -> Result<Response, Problem> {
+    let tag = format!("\"{}\"", artifact.sha256);
+    let tag = HeaderValue::try_from(tag).expect("a hash is hexadecimal");
+    if known.is_some_and(|known| matches(known, &tag)) {
+        let mut response = StatusCode::NOT_MODIFIED.into_response();
+        response.headers_mut().insert(header::ETAG, tag);
+        return Ok(response);
+    }
+    let file = File::open(folder.output()).await.map_err(AppError::Files)?;
+    let bytes = file.metadata().await.map_err(AppError::Files)?.len();
+    let body = Body::from_stream(ReaderStream::with_capacity(file, 64 << 10));
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, bytes.into());
+    // Else a newer one took its place since the record was read.
+    if bytes == artifact.bytes {
+        headers.insert(header::ETAG, tag);
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    Ok(response)
+}
+
+async fn partial(app: &App, folder: &JobFolder) -> Result<Response, Problem> {
+    let workspace = folder.workspace();
+    if !tokio::fs::try_exists(&workspace)
+        .await
+        .map_err(AppError::Files)?
+    {
+        return Err(Problem::new(
+            Kind::Conflict,
+            "the job's input is still being put in place",
+        ));
+    }
+    let bounds = Bounds::of(app.config().largest_zip);
+    let mut response = Response::new(Body::from_stream(artifact::stream(workspace, bounds)));
+    response
+        .headers_mut()
+        .insert(PARTIAL, HeaderValue::from_static("true"));
+    Ok(response)
+}
+
+/// Whether a tag is among those that a client has.
+pub(crate) fn matches(known: &HeaderValue, tag: &HeaderValue) -> bool {
+    let (Ok(known), Ok(tag)) = (known.to_str(), tag.to_str()) else {
+        return false;
+    };
+    known
+        .split(',')
+        .map(|known| known.trim().trim_start_matches("W/"))
+        .any(|known| known == tag || known == "*")
+}

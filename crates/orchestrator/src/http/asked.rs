@@ -1,0 +1,234 @@
+//! What a request says, taken apart. Mistakes become problems here, so that none of the framework's
+//! own answers is ever seen.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::{Bytes, to_bytes};
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use protocol::job::{JobId, UserRole};
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::app::Caller;
+use crate::http::guard::authentication::no_key;
+use crate::http::problem::{Kind, Problem};
+
+/// Who asks; the guards found out.
+#[derive(Debug, Clone)]
+pub(crate) struct Asking(Arc<Caller>);
+
+impl Deref for Asking {
+    type Target = Caller;
+
+    fn deref(&self) -> &Caller {
+        &self.0
+    }
+}
+
+impl Asking {
+    pub(crate) fn must_be_admin(&self) -> Result<(), Problem> {
+        match self.role {
+            UserRole::Admin => Ok(()),
+            UserRole::User => Err(Problem::new(Kind::Forbidden, "only admins may do this")),
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Asking {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let caller = parts.extensions.get::<Arc<Caller>>();
+        caller.cloned().map(Self).ok_or_else(no_key)
+    }
+}
+
+/// The job in a path. What is no id is a job that does not exist.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct JobPath(pub(crate) JobId);
+
+impl<S: Send + Sync> FromRequestParts<S> for JobPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let name = name(parts, state).await?;
+        let id = uuid(&name).ok_or_else(|| Problem::no_job(&name))?;
+        Ok(Self(JobId(id)))
+    }
+}
+
+/// The key in a path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyPath(pub(crate) Uuid);
+
+impl<S: Send + Sync> FromRequestParts<S> for KeyPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let name = name(parts, state).await?;
+        let id = uuid(&name)
+            .ok_or_else(|| Problem::new(Kind::NotFound, format!("there is no key `{name}`")))?;
+        Ok(Self(id))
+    }
+}
+
+async fn name<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Problem> {
+    let Path(name) = Path::<String>::from_request_parts(parts, state)
+        .await
+        .map_err(|rejection| Problem::bad(rejection.body_text()))?;
+    Ok(name)
+}
+
+/// An id has one spelling.
+fn uuid(name: &str) -> Option<Uuid> {
+    let is_plain = name.len() == 36 && !name.bytes().any(|byte| byte.is_ascii_uppercase());
+    is_plain.then(|| Uuid::try_parse(name).ok())?
+}
+
+/// What comes after the `?`. Types refuse what they do not know.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parameters<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let Query(value) = Query::try_from_uri(&parts.uri).map_err(|rejection| {
+            let text = rejection.body_text();
+            let text = text.strip_prefix("Failed to deserialize query string: ");
+            let text = text.map_or_else(|| rejection.body_text(), str::to_owned);
+            Problem::bad(format!("the query cannot be read: {text}"))
+        })?;
+        Ok(Self(value))
+    }
+}
+
+/// A body in JSON.
+#[derive(Debug)]
+pub(crate) struct JsonBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        match media_type(request.headers()) {
+            Some(Media::Json) => read_json(&read(request).await?).map(Self),
+            _ => Err(Problem::new(Kind::MediaType, "the body is not JSON")
+                .hint("send it with `Content-Type: application/json`")),
+        }
+    }
+}
+
+/// A kind of body that somebody here understands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Media {
+    Json,
+    Text,
+    Form,
+    Other,
+}
+
+/// `None` when the request does not say.
+pub(crate) fn media_type(headers: &HeaderMap) -> Option<Media> {
+    let value = headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or("?");
+    let (name, parameters) = value.split_once(';').unwrap_or((value, ""));
+    let charset = parameters
+        .split(';')
+        .filter_map(|parameter| parameter.trim().split_once('='))
+        .find_map(|(name, value)| name.eq_ignore_ascii_case("charset").then_some(value));
+    let charset = charset.unwrap_or("utf-8").trim_matches('"');
+    let is_readable = ["utf-8", "utf8", "us-ascii"]
+        .iter()
+        .any(|known| charset.eq_ignore_ascii_case(known));
+    Some(match name.trim().to_ascii_lowercase().as_str() {
+        _ if !is_readable => Media::Other,
+        "application/json" => Media::Json,
+        "text/plain" => Media::Text,
+        "multipart/form-data" => Media::Form,
+        _ => Media::Other,
+    })
+}
+
+/// The whole body; the guards have bounded it.
+pub(crate) async fn read(request: Request) -> Result<Bytes, Problem> {
+    to_bytes(request.into_body(), usize::MAX)
+        .await
+        .map_err(|error| Problem::of_body(&error))
+}
+
+pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    let rejection = match Json::from_bytes(body) {
+        Ok(Json(value)) => return Ok(value),
+        Err(rejection) => rejection,
+    };
+    let kind = match rejection {
+        JsonRejection::JsonDataError(_) => Kind::Invalid,
+        _ => Kind::BadRequest,
+    };
+    // The framework's words, without those that say nothing.
+    let text = rejection.body_text();
+    let text = [
+        "Failed to deserialize the JSON body into the target type: ",
+        "Failed to parse the request body as JSON: ",
+    ]
+    .iter()
+    .find_map(|words| text.strip_prefix(words))
+    .unwrap_or(&text);
+    Err(Problem::new(
+        kind,
+        format!("the body cannot be read: {text}"),
+    ))
+}
+
+pub(crate) fn read_text(body: &[u8]) -> Result<String, Problem> {
+    match std::str::from_utf8(body) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => Err(Problem::bad("the body is not UTF-8")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn media_types_are_told_apart() {
+        for (value, expect) in [
+            ("application/json", Media::Json),
+            ("Application/JSON; charset=UTF-8", Media::Json),
+            ("application/json; charset=utf-16", Media::Other),
+            ("text/plain", Media::Text),
+            ("text/plain;charset=\"utf-8\"", Media::Text),
+            ("multipart/form-data; boundary=x", Media::Form),
+            ("application/x-www-form-urlencoded", Media::Other),
+            ("", Media::Other),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CONTENT_TYPE, value.parse().unwrap());
+            assert_eq!(media_type(&headers), Some(expect), "{value}");
+        }
+        assert_eq!(media_type(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn an_id_has_one_spelling() {
+        let id = "0199aaaa-0000-7000-8000-000000000001";
+        assert!(uuid(id).is_some());
+        for name in [
+            id.to_uppercase(),
+            id.replace('-', ""),
+            format!("{{{id}}}"),
+            format!("urn:uuid:{id}"),
+            "..".to_owned(),
+        ] {
+            assert!(uuid(&name).is_none(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The body of a request on its way in: never more than it may be, never slower.
+//!
+//! A body is bounded before anybody reads it, whoever that is. Keeps nothing.
+
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream, Bytes};
+use futures_util::{StreamExt, stream};
+use tokio::time::timeout;
+
+/// How long a body may send nothing.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Why a body was not read to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BodyError {
+    #[error("the body is larger than {limit} bytes")]
+    TooLarge { limit: u64 },
+    #[error("the body stopped coming")]
+    TooSlow,
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+struct Incoming {
+    body: BodyDataStream,
+    limit: u64,
+    left: u64,
+}
+
+/// The same body, which fails when it is too large or too slow.
+pub(crate) fn bound(body: Body, limit: u64) -> Body {
+    let incoming = Incoming {
+        body: body.into_data_stream(),
+        limit,
+        left: limit,
+    };
+    let pieces = stream::try_unfold(incoming, |mut incoming| async move {
+        let piece = incoming.next().await?;
+        Ok::<_, BoxError>(piece.map(|piece| (piece, incoming)))
+    });
+    Body::from_stream(pieces)
+}
+
+impl Incoming {
+    async fn next(&mut self) -> Result<Option<Bytes>, BoxError> {
+        let Ok(piece) = timeout(PATIENCE, self.body.next()).await else {
+            return Err(Box::new(BodyError::TooSlow));
+        };
+        let Some(piece) = piece.transpose()? else {
+            return Ok(None);
+        };
+        match self.left.checked_sub(piece.len() as u64) {
+            Some(left) => self.left = left,
+            None => {
+                return Err(Box::new(BodyError::TooLarge { limit: self.limit }));
+            }
+        }
+        Ok(Some(piece))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use axum::body::to_bytes;
+
+    use super::*;
+    use crate::http::problem::{Kind, Problem};
+
+    async fn read(body: Body, limit: u64) -> Result<usize, Kind> {
+        match to_bytes(bound(body, limit), usize::MAX).await {
+            Ok(bytes) => Ok(bytes.len()),
+            Err(error) => Err(Problem::of_body(&error).kind),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_has_bounds() {
+        assert_eq!(read(Body::from("12345"), 5).await, Ok(5));
+        assert_eq!(read(Body::from("123456"), 5).await, Err(Kind::TooLarge));
+        assert_eq!(read(Body::empty(), 0).await, Ok(0));
+        let silent = stream::once(async { Ok::<_, BoxError>(Bytes::from_static(b"1")) })
+            .chain(stream::pending());
+        assert_eq!(read(Body::from_stream(silent), 5).await, Err(Kind::Timeout));
+    }
+}

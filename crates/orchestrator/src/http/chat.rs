@@ -1,0 +1,210 @@
+//! A conversation: each message is a turn of an interactive job, answered with its events.
+
+use axum::extract::{FromRequest, Request, State};
+use axum::response::Response;
+use protocol::job::{
+    JobBackend, JobBudget, JobId, JobInput, JobLimits, JobRequest, State as JobState, Webhook,
+};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::app::Told;
+use crate::http::Http;
+use crate::http::asked::{Asking, JsonBody};
+use crate::http::events::{Ear, Heard, answer};
+use crate::http::problem::{Kind, Problem};
+
+/// A message, to a new job or to one that is there. The options are for a new one.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChatRequest {
+    #[schema(min_length = 1, example = "What is in this folder?")]
+    message: String,
+    /// The job to go on with; a new one when absent.
+    job_id: Option<JobId>,
+    model: Option<String>,
+    backend: Option<JobBackend>,
+    limits: Option<JobLimits>,
+    network: Option<Vec<String>>,
+    budget: Option<JobBudget>,
+    /// Seconds.
+    #[schema(minimum = 1)]
+    timeout: Option<u64>,
+    input: Option<JobInput>,
+    webhook: Option<Webhook>,
+}
+
+/// Says something and hears what comes of it: server-sent events as a job has them.
+///
+/// The first event is the job. The last is `end`, when the turn is over; the job waits for the next
+/// message.
+#[utoipa::path(
+    post,
+    path = "/chat",
+    tag = "events",
+    request_body = ChatRequest,
+    responses((status = OK, description = "Server-sent events, until the turn ends.", body = String, content_type = "text/event-stream")),
+)]
+pub(crate) async fn chat(
+    State(http): State<Http>,
+    caller: Asking,
+    mut request: Request,
+) -> Result<Response, Problem> {
+    let body = std::mem::take(request.body_mut());
+    let mut sent = Request::new(body);
+    *sent.headers_mut() = request.headers().clone();
+    let JsonBody(asked): JsonBody<ChatRequest> = JsonBody::from_request(sent, &()).await?;
+
+    let app = &http.app;
+    let (id, after, turn) = match asked.job_id {
+        None => {
+            let accepted = app
+                .schedule(&caller, asked.into_request()?, None, None)
+                .await?;
+            http.meters.scheduled();
+            let turn = Turn {
+                number: 1,
+                has_begun: true,
+            };
+            (accepted.id, 0, turn)
+        }
+        Some(id) => {
+            let (message, id) = asked.into_message(id)?;
+            let job = app.job(&caller, id).await?;
+            let is_idle = job.state.has_ended() || job.state == JobState::Waiting;
+            let after = app.last_event(&caller, id).await?;
+            let job = app.say(&caller, id, message).await?;
+            let turn = Turn {
+                number: job.messages,
+                has_begun: is_idle,
+            };
+            (id, after, turn)
+        }
+    };
+    let told = app.follow(&caller, id, after).await?;
+    Ok(answer(&http, &request, told, turn))
+}
+
+impl ChatRequest {
+    fn into_request(self) -> Result<JobRequest, Problem> {
+        if let Some(JobInput::Upload { .. }) = self.input {
+            return Err(Problem::new(
+                Kind::Invalid,
+                "input: `upload` is set by the server",
+            ));
+        }
+        Ok(JobRequest {
+            task: self.message,
+            model: self.model,
+            backend: self.backend,
+            limits: self.limits.unwrap_or_default(),
+            network: self.network.unwrap_or_default(),
+            budget: self.budget.unwrap_or_default(),
+            timeout: self.timeout,
+            input: self.input,
+            webhook: self.webhook,
+            interactive: true,
+        })
+    }
+
+    fn into_message(self, id: JobId) -> Result<(String, JobId), Problem> {
+        let has_options = self.model.is_some()
+            || self.backend.is_some()
+            || self.limits.is_some()
+            || self.network.is_some()
+            || self.budget.is_some()
+            || self.timeout.is_some()
+            || self.input.is_some()
+            || self.webhook.is_some();
+        match has_options {
+            false => Ok((self.message, id)),
+            true => Err(Problem::new(
+                Kind::Invalid,
+                "job_id: a job that is there keeps its options",
+            )
+            .hint("send `message` and `job_id` alone")),
+        }
+    }
+}
+
+/// Hears one turn of a job.
+struct Turn {
+    number: u32,
+    has_begun: bool,
+}
+
+impl Ear for Turn {
+    fn hear(&mut self, told: &Told) -> Heard {
+        let Told::Event {
+            seq,
+            ends_turn,
+            json,
+        } = told
+        else {
+            return Heard::Pass;
+        };
+        if !self.has_begun {
+            self.has_begun = seq.is_some() && begins(json) == Some(self.number);
+        }
+        match ends_turn {
+            _ if !self.has_begun => Heard::Skip,
+            Some(turn) if *turn >= self.number => Heard::Last,
+            _ => Heard::Pass,
+        }
+    }
+}
+
+/// The turn that an event begins, if it begins one.
+fn begins(json: &str) -> Option<u32> {
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        r#type: &'a str,
+        turn: Option<u32>,
+    }
+    let event: Event<'_> = serde_json::from_str(json).ok()?;
+    event.turn.filter(|_| event.r#type == "turn_started")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn event(seq: Option<u64>, ends_turn: Option<u32>, json: &str) -> Told {
+        Told::Event {
+            seq,
+            ends_turn,
+            json: Arc::from(json),
+        }
+    }
+
+    #[test]
+    fn a_chat_hears_its_own_turn_only() {
+        let mut ear = Turn {
+            number: 2,
+            has_begun: false,
+        };
+        let mut check = |told: Told, expect: Heard| assert_eq!(ear.hear(&told), expect, "{told:?}");
+        check(
+            event(None, None, r#"{"type":"text_delta","text":"a"}"#),
+            Heard::Skip,
+        );
+        check(
+            event(Some(4), Some(1), r#"{"type":"turn_ended","turn":1}"#),
+            Heard::Skip,
+        );
+        check(
+            event(Some(5), None, r#"{"type":"turn_started","turn":2}"#),
+            Heard::Pass,
+        );
+        check(
+            event(None, None, r#"{"type":"text_delta","text":"b"}"#),
+            Heard::Pass,
+        );
+        check(
+            event(Some(6), Some(2), r#"{"type":"turn_ended","turn":2}"#),
+            Heard::Last,
+        );
+    }
+}

@@ -1,0 +1,246 @@
+//! What happens to a job, as it happens: server-sent events.
+//!
+//! First the job, then its agent's events, the job again at each change, and `end`. Only events
+//! that last have an id: a browser that comes back says the last one it has, and misses none.
+
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::Response;
+use futures_util::stream;
+use metrics::Gauge;
+use protocol::job::JobId;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use utoipa::IntoParams;
+
+use crate::app::Told;
+use crate::http::Http;
+use crate::http::asked::{Asking, JobPath, Parameters};
+use crate::http::problem::Problem;
+use crate::http::view::JobView;
+
+/// Between two signs of life when nothing happens.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Events that are sent in one piece when there are many.
+const AT_ONCE: usize = 64;
+
+/// After how many milliseconds a browser comes back.
+const BEGIN: &[u8] = b"retry: 1000\n\n";
+
+/// The server ends; found with each request that came over a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Ending(pub(crate) CancellationToken);
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct EventParameters {
+    /// Only events after this one; `Last-Event-ID` goes before it.
+    after: Option<u64>,
+}
+
+/// Follows a job: `job`, `agent` and `end` events.
+///
+/// The data of `job` is a job, that of `agent` an event of the agent. Events that last have an id.
+/// When the job has ended, the last event is `end` and the stream closes.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{id}/events",
+    tag = "events",
+    params(
+        ("id" = JobId, Path),
+        EventParameters,
+        ("Last-Event-ID" = Option<u64>, Header, description = "Only events after this one."),
+    ),
+    responses((status = OK, description = "Server-sent events, until the job ends.", body = String, content_type = "text/event-stream")),
+)]
+pub(crate) async fn follow(
+    State(http): State<Http>,
+    caller: Asking,
+    JobPath(id): JobPath,
+    Parameters(parameters): Parameters<EventParameters>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let after = match last_event(request.headers())? {
+        Some(seq) => seq,
+        None => parameters.after.unwrap_or(0),
+    };
+    let told = http.app.follow(&caller, id, after).await?;
+    Ok(answer(&http, &request, told, Everything))
+}
+
+fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let Some(value) = headers
+        .get("last-event-id")
+        .filter(|value| !value.is_empty())
+    else {
+        return Ok(None);
+    };
+    let number = value.to_str().ok().and_then(|text| text.parse().ok());
+    match number {
+        Some(number) => Ok(Some(number)),
+        None => Err(Problem::bad("`Last-Event-ID` is not a number")),
+    }
+}
+
+/// Decides what a reader hears.
+pub(crate) trait Ear: Send + 'static {
+    fn hear(&mut self, told: &Told) -> Heard;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Pass,
+    Skip,
+    /// This is the last.
+    Last,
+}
+
+struct Everything;
+
+impl Ear for Everything {
+    fn hear(&mut self, _: &Told) -> Heard {
+        Heard::Pass
+    }
+}
+
+struct Reading<E> {
+    told: mpsc::Receiver<Told>,
+    ear: E,
+    ending: Option<CancellationToken>,
+    _reader: Reader,
+    waiting: Vec<Told>,
+    has_begun: bool,
+    is_over: bool,
+}
+
+/// One that is counted.
+struct Reader(Gauge);
+
+impl Reader {
+    fn new(readers: Gauge) -> Self {
+        readers.increment(1.0);
+        Self(readers)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}
+
+/// Tells what is told until its end, or the server's.
+pub(crate) fn answer<E: Ear>(
+    http: &Http,
+    request: &Request,
+    told: mpsc::Receiver<Told>,
+    ear: E,
+) -> Response {
+    let reading = Reading {
+        told,
+        ear,
+        ending: request
+            .extensions()
+            .get::<Ending>()
+            .map(|ending| ending.0.clone()),
+        _reader: Reader::new(http.meters.readers()),
+        waiting: Vec::with_capacity(AT_ONCE),
+        has_begun: false,
+        is_over: false,
+    };
+    let pieces = stream::unfold(reading, |mut reading| async move {
+        let piece = reading.next().await?;
+        Some((Ok::<_, Infallible>(piece), reading))
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
+    headers.insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
+    response
+}
+
+impl<E: Ear> Reading<E> {
+    /// The next piece of the stream: what has come up to now, or a sign of life.
+    async fn next(&mut self) -> Option<Bytes> {
+        if !self.has_begun {
+            self.has_begun = true;
+            return Some(Bytes::from_static(BEGIN));
+        }
+        let mut text = String::new();
+        while !self.is_over {
+            self.waiting.clear();
+            let count = match self.receive().await {
+                Some(count) => count,
+                None => return Some(Bytes::from_static(b": alive\n\n")),
+            };
+            if count == 0 {
+                self.is_over = true;
+            }
+            for told in &self.waiting {
+                let heard = self.ear.hear(told);
+                if heard != Heard::Skip {
+                    write_event(&mut text, told);
+                }
+                if heard == Heard::Last && !matches!(told, Told::End) {
+                    write_event(&mut text, &Told::End);
+                }
+                if heard == Heard::Last || matches!(told, Told::End) {
+                    self.is_over = true;
+                    break;
+                }
+            }
+            if !text.is_empty() {
+                return Some(text.into());
+            }
+        }
+        None
+    }
+
+    /// Waits for what is told; 0 when nothing will be, `None` when nothing was for a while.
+    async fn receive(&mut self) -> Option<usize> {
+        let told = timeout(HEARTBEAT, self.told.recv_many(&mut self.waiting, AT_ONCE));
+        match &self.ending {
+            None => told.await.ok(),
+            Some(ending) => tokio::select! {
+                biased;
+                () = ending.cancelled() => Some(0),
+                told = told => told.ok(),
+            },
+        }
+    }
+}
+
+fn write_event(text: &mut String, told: &Told) {
+    let written = match told {
+        Told::Job(job) => {
+            let view = JobView::from((**job).clone());
+            let json = serde_json::to_string(&view).expect("a job is plain JSON");
+            write!(text, "event: job\ndata: {json}\n\n")
+        }
+        Told::Event {
+            seq: Some(seq),
+            json,
+            ..
+        } => write!(text, "event: agent\nid: {seq}\ndata: {json}\n\n"),
+        Told::Event {
+            seq: None, json, ..
+        } => write!(text, "event: agent\ndata: {json}\n\n"),
+        Told::End => write!(text, "event: end\ndata: {{}}\n\n"),
+    };
+    written.expect("a string takes everything");
+}

@@ -1,0 +1,273 @@
+//! The files of a job's workspace, and what became of them. Whatever is in there came from a
+//! sandbox: nothing of it is ever shown by a browser as a page of ours.
+
+use std::io::Read;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use protocol::job::JobId;
+use serde::{Deserialize, Serialize};
+use tokio_util::io::ReaderStream;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::app::App;
+use crate::http::asked::{Asking, JobPath, Parameters};
+use crate::http::disposition;
+use crate::http::problem::{Kind, Problem, ProblemDocument};
+use crate::tree::{Entry, Tree, TreeError};
+
+/// Names of one folder that are listed.
+const MOST_ENTRIES: usize = 10_000;
+
+/// Bytes of a file that are shown.
+const SHOWN: u64 = 1 << 20;
+
+/// Bytes that are looked at to tell text from other things.
+const LOOKED_AT: usize = 8_000;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct FolderParameters {
+    /// A folder inside the workspace; the workspace itself when absent.
+    #[serde(default)]
+    path: String,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct FileParameters {
+    /// A file inside the workspace.
+    #[param(min_length = 1)]
+    path: String,
+}
+
+/// What is in a folder.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Folder)]
+pub(crate) struct FolderView {
+    path: String,
+    entries: Vec<Entry>,
+    /// Whether there are more.
+    is_truncated: bool,
+}
+
+/// What is in a file.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = File)]
+pub(crate) struct FileView {
+    path: String,
+    bytes: u64,
+    is_text: bool,
+    /// Whether there is more of it.
+    is_truncated: bool,
+    /// The beginning of a text; other files have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+}
+
+/// Lists a folder of the workspace.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{id}/files",
+    tag = "files",
+    params(("id" = JobId, Path), FolderParameters),
+    responses(
+        (status = OK, body = FolderView, description = "The folder."),
+        (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such job or folder."),
+    ),
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Asking,
+    JobPath(id): JobPath,
+    Parameters(FolderParameters { path }): Parameters<FolderParameters>,
+) -> Result<Json<FolderView>, Problem> {
+    let view = in_workspace(&app, &caller, id, move |tree| {
+        let Some(tree) = tree else {
+            // Before its first attempt a job has no files.
+            return match path.is_empty() {
+                true => Ok(FolderView {
+                    path,
+                    entries: Vec::new(),
+                    is_truncated: false,
+                }),
+                false => Err(TreeError::Absent(path).into()),
+            };
+        };
+        let listing = tree.list(&path, MOST_ENTRIES)?;
+        Ok(FolderView {
+            path,
+            entries: listing.entries,
+            is_truncated: listing.is_truncated,
+        })
+    });
+    Ok(Json(view.await?))
+}
+
+/// The beginning of a file of the workspace, if it is a text.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{id}/files/content",
+    tag = "files",
+    params(("id" = JobId, Path), FileParameters),
+    responses(
+        (status = OK, body = FileView, description = "The file."),
+        (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such job or file."),
+    ),
+)]
+pub(crate) async fn content(
+    State(app): State<App>,
+    caller: Asking,
+    JobPath(id): JobPath,
+    Parameters(FileParameters { path }): Parameters<FileParameters>,
+) -> Result<Json<FileView>, Problem> {
+    let view = in_workspace(&app, &caller, id, move |tree| {
+        let tree = tree.ok_or_else(|| TreeError::Absent(path.clone()))?;
+        let (file, bytes) = tree.open_file(&path)?;
+        let mut beginning = Vec::new();
+        file.take(SHOWN)
+            .read_to_end(&mut beginning)
+            .map_err(|source| TreeError::Io {
+                path: path.clone(),
+                source,
+            })?;
+        Ok(show(path, bytes, beginning))
+    });
+    Ok(Json(view.await?))
+}
+
+/// Downloads a file of the workspace.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{id}/files/raw",
+    tag = "files",
+    params(("id" = JobId, Path), FileParameters),
+    responses(
+        (status = OK, body = String, content_type = "application/octet-stream", description = "Its bytes.", headers(("Content-Disposition" = String))),
+        (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such job or file."),
+    ),
+)]
+pub(crate) async fn raw(
+    State(app): State<App>,
+    caller: Asking,
+    JobPath(id): JobPath,
+    Parameters(FileParameters { path }): Parameters<FileParameters>,
+) -> Result<Response, Problem> {
+    let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+    let (file, bytes) = in_workspace(&app, &caller, id, move |tree| {
+        let tree = tree.ok_or_else(|| TreeError::Absent(path.clone()))?;
+        Ok(tree.open_file(&path)?)
+    })
+    .await?;
+    // Without a length: the file may grow or shrink meanwhile.
+    let file = tokio::io::AsyncReadExt::take(tokio::fs::File::from_std(file), bytes);
+    let mut response = Response::new(Body::from_stream(ReaderStream::new(file)));
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/octet-stream"),
+    );
+    headers.insert(header::CONTENT_DISPOSITION, disposition::attachment(&name));
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("sandbox; default-src 'none'"),
+    );
+    Ok(response)
+}
+
+/// Works on a job's workspace, where that may block; `None` before there is one.
+pub(crate) async fn in_workspace<T: Send + 'static>(
+    app: &App,
+    caller: &Asking,
+    id: JobId,
+    work: impl FnOnce(Option<Tree>) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let (_, folder) = app.folder(caller, id).await?;
+    let workspace = folder.workspace();
+    let done = tokio::task::spawn_blocking(move || match Tree::open(&workspace) {
+        Ok(tree) => work(Some(tree)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => work(None),
+        Err(source) => Err(TreeError::Io {
+            path: String::new(),
+            source,
+        }
+        .into()),
+    });
+    match done.await {
+        Ok(done) => done,
+        Err(panic) => Err(Problem::failed(Kind::Server, &panic)),
+    }
+}
+
+impl From<TreeError> for Problem {
+    fn from(error: TreeError) -> Self {
+        let text = error.to_string();
+        match &error {
+            TreeError::Absent(_) => Self::new(Kind::NotFound, text),
+            TreeError::BadPath(_) => Self::bad(text),
+            TreeError::Link(_) | TreeError::NotFile(_) | TreeError::NotFolder(_) => {
+                Self::new(Kind::Invalid, text)
+            }
+            // Programs inside can take away the right to read; that is no fault of the server.
+            TreeError::Io { source, .. }
+                if source.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
+                Self::new(Kind::Forbidden, text)
+            }
+            TreeError::Io { .. } => Self::failed(Kind::Server, &error),
+        }
+    }
+}
+
+fn show(path: String, bytes: u64, mut beginning: Vec<u8>) -> FileView {
+    let is_truncated = bytes > beginning.len() as u64;
+    if is_truncated {
+        // A character that was cut in the middle is not a sign of a binary file.
+        let whole = match std::str::from_utf8(&beginning) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => beginning.len(),
+        };
+        beginning.truncate(whole);
+    }
+    let looked_at = &beginning[..beginning.len().min(LOOKED_AT)];
+    let text = match looked_at.contains(&0) {
+        true => None,
+        false => String::from_utf8(beginning).ok(),
+    };
+    FileView {
+        path,
+        bytes,
+        is_text: text.is_some(),
+        is_truncated,
+        text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_told_from_other_things() {
+        let check = |bytes: u64, beginning: &[u8], text: Option<&str>, is_truncated: bool| {
+            let view = show("a".to_owned(), bytes, beginning.to_vec());
+            assert_eq!(
+                (view.text.as_deref(), view.is_text, view.is_truncated),
+                (text, text.is_some(), is_truncated),
+                "{beginning:?}"
+            );
+        };
+        check(0, b"", Some(""), false);
+        check(2, b"hi", Some("hi"), false);
+        check(2, b"h\0", None, false);
+        check(2, b"h\xff", None, false);
+        check(9, "h\u{e9}".as_bytes(), Some("h\u{e9}"), true);
+        check(9, b"h\xc3", Some("h"), true);
+        check(2, b"h\xc3", None, false);
+    }
+}

@@ -1,0 +1,243 @@
+//! Every request goes through here, and every answer: who may ask, how much, how often; what was
+//! asked is written down.
+//!
+//! The guards decide in files of their own; [`pass`] has their order. What is not in [`OPEN`] needs
+//! a caller, so that a route that nobody thought of is closed.
+
+pub(crate) mod authentication;
+pub(crate) mod headers;
+pub(crate) mod host;
+pub(crate) mod ledger;
+pub(crate) mod origin;
+pub(crate) mod rate;
+
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use audit::Record;
+use axum::body::{Body, HttpBody};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use uuid::Uuid;
+
+use crate::http::body::{self, BodyError};
+use crate::http::guard::authentication::{Token, no_key, too_many};
+use crate::http::guard::ledger::Line;
+use crate::http::guard::origin::{check_change, is_change};
+use crate::http::problem::{Kind, MEDIA_TYPE, Problem};
+use crate::http::{Http, pages};
+
+/// Routes that need no caller. Pages are open too: they know nothing by themselves.
+pub(crate) const OPEN: [&str; 5] = [
+    "/healthz",
+    "/readyz",
+    "/openapi.json",
+    "/v1/login",
+    "/v1/logout",
+];
+
+/// The only route that takes files.
+const UPLOADS: &str = "/v1/jobs";
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// Who turned out to ask, where it was not known before.
+#[derive(Debug, Clone)]
+pub(crate) struct Who(pub(crate) String);
+
+/// What is to be written down of a request.
+struct Noted {
+    user: String,
+    path: String,
+    line: Line,
+}
+
+pub(crate) async fn pass(State(http): State<Http>, request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let id = Uuid::now_v7();
+    let (mut parts, body) = request.into_parts();
+    let method = parts.method.clone();
+    let origin = parts.headers.get(header::ORIGIN).cloned();
+    let route = parts.extensions.get::<MatchedPath>().cloned();
+    let route = route.as_ref().map_or("", MatchedPath::as_str);
+
+    let mut response = match admit(&http, &mut parts, body, route, begun).await {
+        Ok(Admitted::In { body, noted }) => {
+            let request = Request::from_parts(parts, body);
+            let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
+            let response = handled.await.unwrap_or_else(|_| broken());
+            if let Some(noted) = noted {
+                note(noted, &method, &response);
+            }
+            response
+        }
+        Ok(Admitted::Preflight(answer)) => answer,
+        Err(problem) => problem.into_response(),
+    };
+    response = as_problem(response);
+
+    let status = response.status();
+    if response.extensions().get() == Some(&Kind::Store) {
+        http.meters.store_failed();
+    }
+    let headers = response.headers_mut();
+    headers::add(headers);
+    http.origins.open(origin.as_ref(), headers);
+    let mut text = [0; 36];
+    let text = id.as_hyphenated().encode_lower(&mut text);
+    headers.insert(
+        "x-request-id",
+        HeaderValue::from_str(text).expect("an id is plain letters"),
+    );
+    let took = begun.elapsed();
+    http.meters.answered(route, &method, status, took);
+    tracing::debug!(
+        request = %id,
+        %method,
+        route,
+        status = status.as_u16(),
+        micros = took.as_micros() as u64,
+        "request answered"
+    );
+    response
+}
+
+/// What the guards decided on a request.
+enum Admitted {
+    In {
+        body: Body,
+        noted: Option<Noted>,
+    },
+    /// A browser only asked whether it may ask.
+    Preflight(Response),
+}
+
+/// The guards, in their order.
+async fn admit(
+    http: &Http,
+    parts: &mut Parts,
+    body: Body,
+    route: &str,
+    now: Instant,
+) -> Result<Admitted, Problem> {
+    let headers = &parts.headers;
+    let host = http.hosts.check(&parts.uri, headers)?;
+    if let Some(answer) = http.origins.preflight(&parts.method, headers) {
+        return Ok(Admitted::Preflight(answer));
+    }
+
+    let token = Token::find(headers)?;
+    let is_change = is_change(&parts.method);
+    if is_change {
+        let has_cookie = matches!(token, Some(Token::Login(_)));
+        check_change(http.origins.site(headers, host), has_cookie)?;
+    }
+
+    let caller = match token {
+        None => None,
+        Some(token) => {
+            let peer = peer(&parts.extensions).ip();
+            http.doorkeeper.caller(&http.app, token, peer, now).await?
+        }
+    };
+    // A page may share its address with something that is done there.
+    let is_page = pages::is_page(route) && !is_change;
+    let is_open = route.is_empty() || OPEN.contains(&route) || is_page;
+    let caller = match caller {
+        None if !http.app.needs_key() => Some(Arc::clone(&http.local)),
+        None if !is_open => return Err(no_key()),
+        caller => caller,
+    };
+    if let Some(caller) = &caller
+        && let Some(users) = &http.users
+    {
+        users.count(caller.user.as_str(), now).map_err(too_many)?;
+    }
+
+    let body = bound(http, &parts.headers, body, route)?;
+
+    let mut noted = None;
+    if is_change && !route.is_empty() {
+        noted = Some(Noted {
+            user: caller.as_ref().map_or("", |caller| &caller.user).to_owned(),
+            path: parts.uri.path().to_owned(),
+            line: http.ledger.reserve().await?,
+        });
+    }
+    if let Some(caller) = caller {
+        parts.extensions.insert(caller);
+    }
+    Ok(Admitted::In { body, noted })
+}
+
+/// Whoever handled the request panicked; the panic itself is reported where it happened.
+fn broken() -> Response {
+    Problem::of_status(StatusCode::INTERNAL_SERVER_ERROR).into_response()
+}
+
+/// Where a request comes from; requests that came over no connection are from here.
+pub(crate) fn peer(extensions: &Extensions) -> SocketAddr {
+    extensions
+        .get::<Peer>()
+        .map_or(([127, 0, 0, 1], 0).into(), |peer| peer.0)
+}
+
+/// Bounds what whoever handles the request will read.
+fn bound(http: &Http, headers: &HeaderMap, body: Body, route: &str) -> Result<Body, Problem> {
+    if body.is_end_stream() {
+        return Ok(body);
+    }
+    let config = http.app.config();
+    let mut limit = config.largest_body as u64;
+    if route == UPLOADS && is_multipart(headers) {
+        limit = limit.saturating_add(config.largest_zip);
+    }
+    match body.size_hint().lower() > limit {
+        true => Err(Problem::of_body(&BodyError::TooLarge { limit })),
+        false => Ok(body::bound(body, limit)),
+    }
+}
+
+fn is_multipart(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"multipart/"))
+}
+
+fn note(noted: Noted, method: &Method, response: &Response) {
+    let user = match response.extensions().get::<Who>() {
+        Some(Who(user)) => user.clone(),
+        None => noted.user,
+    };
+    noted.line.write(Record::Request {
+        user,
+        method: method.to_string(),
+        path: noted.path,
+        status: response.status().as_u16(),
+    });
+}
+
+/// An answer of the framework's own gets a body that says what is wrong.
+fn as_problem(response: Response) -> Response {
+    let status = response.status();
+    let is_problem = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value == MEDIA_TYPE);
+    if status.as_u16() < 400 || is_problem {
+        return response;
+    }
+    let mut problem = Problem::of_status(status).into_response();
+    if let Some(allow) = response.headers().get(header::ALLOW) {
+        problem.headers_mut().insert(header::ALLOW, allow.clone());
+    }
+    problem
+}

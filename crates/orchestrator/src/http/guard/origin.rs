@@ -1,0 +1,248 @@
+//! Which sites may do what from a browser: requests that another site's page makes (CSRF) change
+//! nothing, and only listed sites read answers (CORS). Decides only.
+
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN,
+    VARY,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+
+use crate::http::problem::{Kind, Problem};
+
+const FETCH_SITE: &str = "sec-fetch-site";
+
+/// The sites that are listed.
+#[derive(Debug)]
+pub(crate) struct Origins {
+    listed: Vec<String>,
+}
+
+/// Who made a request, as far as a browser says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Site {
+    /// A page of ours.
+    Own,
+    /// A page of a site that is listed.
+    Listed,
+    /// A page of some other site.
+    Foreign,
+    /// No browser, or none that says.
+    Unsaid,
+}
+
+impl Origins {
+    pub(crate) fn new(listed: &[String]) -> Self {
+        Self {
+            listed: listed
+                .iter()
+                .map(|origin| origin.trim_end_matches('/').to_ascii_lowercase())
+                .collect(),
+        }
+    }
+
+    /// `host` is the name of ours that the request came to.
+    pub(crate) fn site(&self, headers: &HeaderMap, host: &str) -> Site {
+        let is_foreign =
+            |fetch: &HeaderValue| matches!(fetch.as_bytes(), b"cross-site" | b"same-site");
+        let fetch = headers.get(FETCH_SITE);
+        let mut origins = headers.get_all(ORIGIN).iter();
+        let (origin, more) = (origins.next(), origins.next());
+        if more.is_some() {
+            return Site::Foreign;
+        }
+        match origin.map(HeaderValue::to_str) {
+            Some(Ok(origin)) if self.is_listed(origin) => Site::Listed,
+            Some(Ok(origin)) if is_own(origin, host) && !fetch.is_some_and(is_foreign) => Site::Own,
+            Some(_) => Site::Foreign,
+            None => match fetch {
+                Some(fetch) if is_foreign(fetch) => Site::Foreign,
+                Some(fetch) if fetch == "same-origin" => Site::Own,
+                _ => Site::Unsaid,
+            },
+        }
+    }
+
+    fn is_listed(&self, origin: &str) -> bool {
+        self.listed
+            .iter()
+            .any(|listed| listed.eq_ignore_ascii_case(origin))
+    }
+
+    /// The answer to a browser that asks whether a page may ask.
+    pub(crate) fn preflight(&self, method: &Method, headers: &HeaderMap) -> Option<Response> {
+        if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+            return None;
+        }
+        let origin = headers.get(ORIGIN)?;
+        if !origin.to_str().is_ok_and(|origin| self.is_listed(origin)) {
+            let problem = Problem::new(Kind::CrossSite, "this origin is not listed");
+            return Some(problem.into_response());
+        }
+        let mut response = StatusCode::NO_CONTENT.into_response();
+        let answer = response.headers_mut();
+        let mut say = |name, value| answer.insert(name, HeaderValue::from_static(value));
+        say(ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE");
+        say(
+            ACCESS_CONTROL_ALLOW_HEADERS,
+            "authorization, content-type, idempotency-key, last-event-id, x-api-key",
+        );
+        say(ACCESS_CONTROL_MAX_AGE, "600");
+        Some(response)
+    }
+
+    /// Lets a listed site read the answer.
+    pub(crate) fn open(&self, origin: Option<&HeaderValue>, answer: &mut HeaderMap) {
+        if self.listed.is_empty() {
+            return;
+        }
+        answer.append(VARY, HeaderValue::from_static("origin"));
+        let listed =
+            origin.filter(|origin| origin.to_str().is_ok_and(|origin| self.is_listed(origin)));
+        if let Some(origin) = listed {
+            answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            answer.insert(
+                ACCESS_CONTROL_EXPOSE_HEADERS,
+                HeaderValue::from_static(
+                    "content-disposition, etag, hotcell-partial, location, retry-after, x-request-id",
+                ),
+            );
+        }
+    }
+}
+
+/// A change that another site's page asks for is refused; with a cookie, also one of which nobody
+/// says that it is ours.
+pub(crate) fn check_change(site: Site, has_cookie: bool) -> Result<(), Problem> {
+    match (site, has_cookie) {
+        (Site::Own | Site::Listed, false) | (Site::Own, true) | (Site::Unsaid, false) => Ok(()),
+        (Site::Unsaid, true) => Err(Problem::new(
+            Kind::CrossSite,
+            "a change with a cookie needs `Origin` or `Sec-Fetch-Site`",
+        )
+        .hint("programs send the key itself: `Authorization: Bearer KEY`")),
+        (Site::Foreign, _) | (Site::Listed, true) => Err(Problem::new(
+            Kind::CrossSite,
+            "a page of another site may not change anything here",
+        )
+        .hint("list its origin with the server if it may")),
+    }
+}
+
+/// Whether something changes by this method.
+pub(crate) fn is_change(method: &Method) -> bool {
+    !matches!(
+        *method,
+        Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE
+    )
+}
+
+/// Whether an origin is the place that the request came to.
+fn is_own(origin: &str, host: &str) -> bool {
+    let Ok(origin) = origin.parse::<Uri>() else {
+        return false;
+    };
+    let default = match origin.scheme_str() {
+        Some("http") => ":80",
+        Some("https") => ":443",
+        _ => return false,
+    };
+    let plain = |authority: &str| {
+        let authority = authority.to_ascii_lowercase();
+        authority
+            .strip_suffix(default)
+            .map_or(authority.clone(), str::to_owned)
+    };
+    origin
+        .authority()
+        .is_some_and(|authority| plain(authority.as_str()) == plain(host))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const HOST: &str = "localhost:3001";
+
+    #[test]
+    fn a_browser_says_which_site_asks() {
+        let origins = Origins::new(&["https://Listed.example/".into()]);
+        let check = |origin: Option<&str>, fetch: Option<&str>, expect: Site| {
+            let mut headers = HeaderMap::new();
+            if let Some(origin) = origin {
+                headers.insert(ORIGIN, origin.parse().unwrap());
+            }
+            if let Some(fetch) = fetch {
+                headers.insert(FETCH_SITE, fetch.parse().unwrap());
+            }
+            assert_eq!(origins.site(&headers, HOST), expect, "{origin:?} {fetch:?}");
+        };
+        check(None, None, Site::Unsaid);
+        check(None, Some("none"), Site::Unsaid);
+        check(None, Some("same-origin"), Site::Own);
+        check(None, Some("same-site"), Site::Foreign);
+        check(None, Some("cross-site"), Site::Foreign);
+        check(Some("http://localhost:3001"), None, Site::Own);
+        check(
+            Some("http://LOCALHOST:3001"),
+            Some("same-origin"),
+            Site::Own,
+        );
+        check(
+            Some("http://localhost:3001"),
+            Some("cross-site"),
+            Site::Foreign,
+        );
+        check(
+            Some("http://localhost:3002"),
+            Some("same-site"),
+            Site::Foreign,
+        );
+        check(Some("http://localhost"), None, Site::Foreign);
+        check(Some("http://evil.example"), None, Site::Foreign);
+        check(Some("null"), None, Site::Foreign);
+        check(Some("file://"), None, Site::Foreign);
+        check(
+            Some("https://listed.example"),
+            Some("cross-site"),
+            Site::Listed,
+        );
+        check(
+            Some("http://listed.example"),
+            Some("cross-site"),
+            Site::Foreign,
+        );
+    }
+
+    #[test]
+    fn ports_that_go_without_saying_may_be_said() {
+        for (origin, host, expect) in [
+            ("https://hot.example", "hot.example:443", true),
+            ("https://hot.example", "hot.example", true),
+            ("http://hot.example", "hot.example:80", true),
+            ("http://hot.example", "hot.example:443", false),
+        ] {
+            assert_eq!(is_own(origin, host), expect, "{origin} {host}");
+        }
+    }
+
+    #[test]
+    fn changes_need_the_right_site() {
+        for (site, has_cookie, expect) in [
+            (Site::Own, false, true),
+            (Site::Own, true, true),
+            (Site::Listed, false, true),
+            (Site::Listed, true, false),
+            (Site::Foreign, false, false),
+            (Site::Foreign, true, false),
+            (Site::Unsaid, false, true),
+            (Site::Unsaid, true, false),
+        ] {
+            let found = check_change(site, has_cookie).is_ok();
+            assert_eq!(found, expect, "{site:?} {has_cookie}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! How often somebody may ask: so many times a second on average, in bursts of more.
+//!
+//! Remembers one time for each asker, and forgets it when it no longer matters.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Askers that are remembered before those that no longer matter are looked for.
+const MANY: usize = 10_000;
+
+/// A rate for each asker.
+#[derive(Debug)]
+pub(crate) struct Rates<K> {
+    /// Of one request.
+    step: Duration,
+    /// How far ahead of its average an asker may be.
+    burst: Duration,
+    /// When an asker has paid for all it did.
+    paid: Mutex<HashMap<K, Instant>>,
+}
+
+impl<K: Hash + Eq> Rates<K> {
+    /// `None` for a rate of 0, which is no limit.
+    pub(crate) fn new(rate: u32, burst: u32) -> Option<Self> {
+        let step = Duration::from_secs(1).checked_div(rate)?;
+        Some(Self {
+            step,
+            burst: step.saturating_mul(burst.max(1)),
+            paid: Mutex::new(HashMap::new()),
+        })
+    }
+
+    /// Counts a request, or says after what time it would be counted.
+    pub(crate) fn count<Q>(&self, asker: &Q, now: Instant) -> Result<(), Duration>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(until) = paid.get_mut(asker) {
+            let next = (*until).max(now) + self.step;
+            let ahead = next.saturating_duration_since(now);
+            if ahead > self.burst {
+                return Err(ahead - self.burst);
+            }
+            *until = next;
+            return Ok(());
+        }
+        if paid.len() >= MANY {
+            paid.retain(|_, until| *until > now);
+        }
+        paid.insert(asker.to_owned(), now + self.step);
+        Ok(())
+    }
+
+    /// How long an asker has to wait, if they have to. Counts nothing.
+    pub(crate) fn wait<Q>(&self, asker: &Q, now: Instant) -> Option<Duration>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
+        let ahead = paid.get(asker)?.saturating_duration_since(now) + self.step;
+        ahead.checked_sub(self.burst).filter(|wait| !wait.is_zero())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_burst_then_the_average() {
+        let rates: Rates<String> = Rates::new(10, 20).unwrap();
+        let begin = Instant::now();
+        for _ in 0..20 {
+            rates.count("one", begin).unwrap();
+        }
+        let wait = rates.count("one", begin).unwrap_err();
+        assert_eq!(wait, Duration::from_millis(100));
+        assert_eq!(rates.wait("one", begin), Some(wait));
+        assert_eq!(rates.wait("one", begin + wait), None);
+        rates.count("another", begin).unwrap();
+
+        let later = begin + wait;
+        rates.count("one", later).unwrap();
+        rates.count("one", later).unwrap_err();
+        let much_later = later + Duration::from_secs(60);
+        for _ in 0..20 {
+            rates.count("one", much_later).unwrap();
+        }
+        rates.count("one", much_later).unwrap_err();
+    }
+
+    #[test]
+    fn no_rate_is_no_limit() {
+        assert!(Rates::<String>::new(0, 10).is_none());
+    }
+
+    #[test]
+    fn askers_that_no_longer_matter_are_forgotten() {
+        let rates: Rates<String> = Rates::new(1, 1).unwrap();
+        let begin = Instant::now();
+        for number in 0..MANY {
+            rates.count(&number.to_string(), begin).unwrap();
+        }
+        rates.count("late", begin + Duration::from_secs(2)).unwrap();
+        assert_eq!(rates.paid.lock().unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,52 @@
+//! Whether the server is there, and whether it takes work; and its numbers.
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+use crate::http::Http;
+use crate::http::asked::Asking;
+use crate::http::problem::{Kind, Problem, ProblemDocument};
+
+/// Whether the server is there.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    tag = "server",
+    responses((status = OK, body = String, content_type = "text/plain; charset=utf-8", description = "It is.")),
+)]
+pub(crate) async fn healthz() -> &'static str {
+    "ok"
+}
+
+/// Whether the server takes work: its store can be written to, and it is not ending.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    tag = "server",
+    responses(
+        (status = OK, body = String, content_type = "text/plain; charset=utf-8", description = "It does."),
+        (status = SERVICE_UNAVAILABLE, body = ProblemDocument, content_type = "application/problem+json", description = "It does not."),
+    ),
+)]
+pub(crate) async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
+    match app.check().await {
+        Ok(()) => Ok("ok"),
+        Err(error) => Err(Problem::new(Kind::Unavailable, error.to_string()).retry_after(5)),
+    }
+}
+
+/// The server's numbers, as Prometheus reads them. For admins.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "server",
+    responses((status = OK, body = String, content_type = "text/plain; version=0.0.4; charset=utf-8", description = "The numbers.")),
+)]
+pub(crate) async fn metrics(State(http): State<Http>, caller: Asking) -> Result<Response, Problem> {
+    caller.must_be_admin()?;
+    let text = http.meters.render(&http.app);
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}

@@ -1,0 +1,254 @@
+//! Jobs under `/v1`: list, schedule, look at, end, repeat, talk to.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, StatusCode, header};
+use protocol::job::{JobId, JobRequest, Status};
+use serde::{Deserialize, Serialize};
+use store::jobs::JobQuery;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::app::App;
+use crate::http::Http;
+use crate::http::asked::{Asking, JobPath, JsonBody, Parameters};
+use crate::http::order::Order;
+use crate::http::problem::{Problem, ProblemDocument};
+use crate::http::view::JobView;
+
+/// Jobs of one page where the request does not say.
+const USUAL: u32 = 50;
+const MOST: u32 = 200;
+
+/// Which jobs.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListParameters {
+    status: Option<Status>,
+    /// Words of the task, found by how they begin.
+    q: Option<String>,
+    /// `next_cursor` of the page before.
+    cursor: Option<JobId>,
+    #[param(minimum = 1, maximum = 200, default = 50)]
+    limit: Option<u32>,
+}
+
+/// Some jobs, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct JobList {
+    jobs: Vec<JobView>,
+    /// For the page that follows; absent when there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<JobId>,
+}
+
+/// A form with a zip.
+#[derive(Debug, ToSchema)]
+#[schema(as = JobForm)]
+#[allow(dead_code, reason = "it only describes the form")]
+pub(crate) struct FormView {
+    /// A job request in JSON.
+    request: JobRequest,
+    /// The zip that is unpacked into the workspace.
+    #[schema(value_type = Option<String>, format = Binary, content_media_type = "application/zip")]
+    input: Option<Vec<u8>>,
+}
+
+/// Lists jobs, newest first; long tasks and results are cut.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs",
+    tag = "jobs",
+    params(ListParameters),
+    responses((status = OK, body = JobList, description = "A page of jobs.")),
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Asking,
+    Parameters(parameters): Parameters<ListParameters>,
+) -> Result<Json<JobList>, Problem> {
+    let limit = parameters.limit.unwrap_or(USUAL);
+    if !(1..=MOST).contains(&limit) {
+        return Err(Problem::bad(format!(
+            "limit: {limit} is not from 1 to {MOST}"
+        )));
+    }
+    let query = JobQuery {
+        owner: None,
+        status: parameters.status,
+        words: parameters.q.filter(|words| !words.trim().is_empty()),
+        before: parameters.cursor,
+        // One more, to know whether there are more.
+        limit: limit + 1,
+    };
+    let mut jobs = app.list(&caller, query).await?;
+    let has_more = jobs.len() > limit as usize;
+    jobs.truncate(limit as usize);
+    let next_cursor = jobs.last().filter(|_| has_more).map(|job| job.id);
+    Ok(Json(JobList {
+        jobs: jobs.into_iter().map(JobView::abridged).collect(),
+        next_cursor,
+    }))
+}
+
+/// Schedules a job: in JSON, as plain text, or as a form with a zip for its workspace.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs",
+    tag = "jobs",
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "The same request with the same key is scheduled once.", min_length = 1, max_length = 255, pattern = "^[!-~]+$"),
+    ),
+    request_body(content((JobRequest = "application/json"), (String = "text/plain"), (FormView = "multipart/form-data"))),
+    responses(
+        (status = CREATED, body = JobView, description = "It is kept, and will be done.", headers(("Location" = String))),
+        (status = OK, body = JobView, description = "It was scheduled before under the same key.", headers(("Location" = String))),
+        (status = TOO_MANY_REQUESTS, description = "The queue is full, or requests come too fast.", body = ProblemDocument, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds."))),
+    ),
+)]
+pub(crate) async fn create(
+    State(http): State<Http>,
+    caller: Asking,
+    request: Request,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<JobView>), Problem> {
+    let order = Order::read_any(&http.app, request).await?;
+    let accepted = order.place(&http, &caller).await?;
+    let view = JobView::from(http.app.job(&caller, accepted.id).await?);
+    let status = match accepted.is_new {
+        true => StatusCode::CREATED,
+        false => StatusCode::OK,
+    };
+    Ok(located(status, view))
+}
+
+/// One job.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{id}",
+    tag = "jobs",
+    params(("id" = JobId, Path)),
+    responses((status = OK, body = JobView, description = "The job.")),
+)]
+pub(crate) async fn get(
+    State(app): State<App>,
+    caller: Asking,
+    JobPath(id): JobPath,
+) -> Result<Json<JobView>, Problem> {
+    Ok(Json(app.job(&caller, id).await?.into()))
+}
+
+/// Forgets a job that has ended, with its files and its session.
+#[utoipa::path(
+    delete,
+    path = "/v1/jobs/{id}",
+    tag = "jobs",
+    params(("id" = JobId, Path)),
+    responses(
+        (status = NO_CONTENT, description = "It is gone."),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "It has not ended."),
+    ),
+)]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    caller: Asking,
+    JobPath(id): JobPath,
+) -> Result<StatusCode, Problem> {
+    app.delete(&caller, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Ends a job; what there is of its work is packed.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{id}/cancel",
+    tag = "jobs",
+    params(("id" = JobId, Path)),
+    responses(
+        (status = ACCEPTED, body = JobView, description = "It ends."),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "It has ended already."),
+    ),
+)]
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    caller: Asking,
+    JobPath(id): JobPath,
+) -> Result<(StatusCode, Json<JobView>), Problem> {
+    let job = app.cancel(&caller, id).await?;
+    Ok((StatusCode::ACCEPTED, Json(job.into())))
+}
+
+/// Schedules the same task anew, as another job.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{id}/retry",
+    tag = "jobs",
+    params(("id" = JobId, Path)),
+    responses(
+        (status = CREATED, body = JobView, description = "The new job.", headers(("Location" = String))),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "It has not ended."),
+    ),
+)]
+pub(crate) async fn retry(
+    State(http): State<Http>,
+    caller: Asking,
+    JobPath(id): JobPath,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<JobView>), Problem> {
+    let job = http.app.retry(&caller, id).await?;
+    http.meters.scheduled();
+    Ok(located(StatusCode::CREATED, job.into()))
+}
+
+/// Something to say to a job.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewMessage {
+    #[schema(min_length = 1)]
+    text: String,
+}
+
+/// Says something to a job: it is its next turn. Wakes up a job that has ended.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{id}/messages",
+    tag = "jobs",
+    params(("id" = JobId, Path)),
+    request_body = NewMessage,
+    responses((status = ACCEPTED, body = JobView, description = "It will be heard.")),
+)]
+pub(crate) async fn say(
+    State(app): State<App>,
+    caller: Asking,
+    JobPath(id): JobPath,
+    JsonBody(message): JsonBody<NewMessage>,
+) -> Result<(StatusCode, Json<JobView>), Problem> {
+    let job = app.say(&caller, id, message.text).await?;
+    Ok((StatusCode::ACCEPTED, Json(job.into())))
+}
+
+/// Stops the turn that is under way; the job waits for a message.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{id}/interrupt",
+    tag = "jobs",
+    params(("id" = JobId, Path)),
+    responses(
+        (status = ACCEPTED, body = JobView, description = "It stops."),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "Nothing is under way."),
+    ),
+)]
+pub(crate) async fn interrupt(
+    State(app): State<App>,
+    caller: Asking,
+    JobPath(id): JobPath,
+) -> Result<(StatusCode, Json<JobView>), Problem> {
+    let job = app.interrupt(&caller, id).await?;
+    Ok((StatusCode::ACCEPTED, Json(job.into())))
+}
+
+fn located(
+    status: StatusCode,
+    view: JobView,
+) -> (StatusCode, [(HeaderName, String); 1], Json<JobView>) {
+    let location = view.location().to_owned();
+    (status, [(header::LOCATION, location)], Json(view))
+}

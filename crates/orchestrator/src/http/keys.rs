@@ -1,0 +1,100 @@
+//! Keys of the API: make, list, revoke. A token is in one answer and never again.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use protocol::job::{ApiKey, UserRole};
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::http::Http;
+use crate::http::asked::{Asking, JsonBody, KeyPath};
+use crate::http::problem::{Problem, ProblemDocument};
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct KeyList {
+    keys: Vec<ApiKey>,
+}
+
+/// A key to be made.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewKey {
+    /// Whose it is to be.
+    #[schema(min_length = 1)]
+    user: String,
+    role: UserRole,
+    /// What it is for.
+    #[serde(default)]
+    label: String,
+}
+
+/// A key that was made.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct MadeKey {
+    key: ApiKey,
+    /// The key itself. It is not shown again.
+    token: String,
+}
+
+/// Lists keys: all for an admin, their own for others.
+#[utoipa::path(
+    get,
+    path = "/v1/keys",
+    tag = "keys",
+    responses((status = OK, body = KeyList, description = "The keys, without their tokens.")),
+)]
+pub(crate) async fn list(State(app): State<App>, caller: Asking) -> Result<Json<KeyList>, Problem> {
+    let keys = app.keys(&caller).await?;
+    Ok(Json(KeyList { keys }))
+}
+
+/// Makes a key. Who is no admin makes them for themself.
+#[utoipa::path(
+    post,
+    path = "/v1/keys",
+    tag = "keys",
+    request_body = NewKey,
+    responses(
+        (status = CREATED, body = MadeKey, description = "The key, with its token."),
+        (status = FORBIDDEN, body = ProblemDocument, content_type = "application/problem+json", description = "It is for somebody else, or for an admin."),
+    ),
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Asking,
+    JsonBody(new): JsonBody<NewKey>,
+) -> Result<(StatusCode, Json<MadeKey>), Problem> {
+    let made = app.create_key(&caller, new.user, new.role, new.label);
+    let (key, token) = made.await?;
+    let made = MadeKey {
+        key,
+        token: token.expose_secret().to_owned(),
+    };
+    Ok((StatusCode::CREATED, Json(made)))
+}
+
+/// Ends a key, and the logins that were made with it.
+#[utoipa::path(
+    delete,
+    path = "/v1/keys/{id}",
+    tag = "keys",
+    params(("id" = uuid::Uuid, Path)),
+    responses(
+        (status = NO_CONTENT, description = "It works no more."),
+        (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such key that works, for this caller."),
+    ),
+)]
+pub(crate) async fn revoke(
+    State(http): State<Http>,
+    caller: Asking,
+    KeyPath(id): KeyPath,
+) -> Result<StatusCode, Problem> {
+    let revoked = http.app.revoke_key(&caller, id).await;
+    // Also when it failed: nobody knows how far it came.
+    http.doorkeeper.forget();
+    revoked?;
+    Ok(StatusCode::NO_CONTENT)
+}

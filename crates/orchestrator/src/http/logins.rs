@@ -1,0 +1,171 @@
+//! Logins of browsers, which have a cookie in place of a key, and who is logged in.
+
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::{FromRequest, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use jiff::{SignedDuration, Timestamp};
+use protocol::job::UserRole;
+use sandbox::Backend;
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::http::Http;
+use crate::http::asked::{Asking, JsonBody};
+use crate::http::guard::authentication::{COOKIE, Token, login as token_of, wrong_key};
+use crate::http::guard::{Who, peer};
+use crate::http::problem::{Kind, Problem, ProblemDocument};
+
+/// How long a login holds.
+const WEEK: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// A key to log in with.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LoginRequest {
+    #[schema(format = Password)]
+    key: String,
+}
+
+/// Logs a browser in: sets the cookie `hotcell`.
+#[utoipa::path(
+    post,
+    path = "/v1/login",
+    tag = "keys",
+    request_body = LoginRequest,
+    responses(
+        (status = NO_CONTENT, description = "The cookie is set, for seven days.", headers(("Set-Cookie" = String))),
+        (status = UNAUTHORIZED, body = ProblemDocument, content_type = "application/problem+json", description = "The key is not known."),
+    ),
+)]
+pub(crate) async fn log_in(
+    State(http): State<Http>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let peer = peer(request.extensions());
+    let JsonBody(LoginRequest { key }): JsonBody<LoginRequest> =
+        JsonBody::from_request(request, &()).await?;
+    let token = Token::Key(&key);
+    let caller = http
+        .doorkeeper
+        .caller(&http.app, token, peer.ip(), Instant::now())
+        .await?
+        .ok_or_else(wrong_key)?;
+    let until = Timestamp::now()
+        .checked_add(WEEK)
+        .map_err(|error| Problem::failed(Kind::Server, &error))?;
+    let login = http.app.log_in(&caller, until).await?;
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let cookie = cookie(login.expose_secret(), WEEK.as_secs());
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
+    response.extensions_mut().insert(Who(caller.user.clone()));
+    Ok(response)
+}
+
+/// Ends the browser's login.
+#[utoipa::path(
+    post,
+    path = "/v1/logout",
+    tag = "keys",
+    responses((status = NO_CONTENT, description = "There is no login any more.", headers(("Set-Cookie" = String)))),
+)]
+pub(crate) async fn log_out(
+    State(http): State<Http>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    if let Some(token) = token_of(&headers) {
+        let ended = http.app.log_out(token).await;
+        http.doorkeeper.forget();
+        ended?;
+    }
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    response
+        .headers_mut()
+        .insert(header::SET_COOKIE, cookie("", 0));
+    Ok(response)
+}
+
+/// Not for scripts, not for other sites, for the whole server.
+fn cookie(token: &str, seconds: i64) -> HeaderValue {
+    let text = format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}");
+    let mut value = HeaderValue::try_from(text).expect("a token is plain letters");
+    value.set_sensitive(true);
+    value
+}
+
+/// Who asks, and what this server offers them.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Me {
+    user: String,
+    role: UserRole,
+    /// Whether every request needs a key.
+    needs_key: bool,
+    version: &'static str,
+    /// What is chosen where no model is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_model: Option<String>,
+    limits: Ceilings,
+    /// Which walls.
+    backend: &'static str,
+    /// Seconds that a job may run.
+    timeout: u64,
+    /// Bytes of a zip.
+    max_upload: u64,
+}
+
+/// What a job may use at most, and what it may use where it does not say.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Ceilings {
+    memory: u64,
+    cpus: f64,
+    pids: u32,
+    disk: u64,
+    open_files: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turns: Option<u32>,
+}
+
+/// Who asks, and what this server offers them.
+#[utoipa::path(
+    get,
+    path = "/v1/me",
+    tag = "keys",
+    responses((status = OK, body = Me, description = "The caller.")),
+)]
+pub(crate) async fn me(State(app): State<App>, caller: Asking) -> Json<Me> {
+    let config = app.config();
+    let policy = &config.policy;
+    let limits = &policy.sandbox.limits;
+    Json(Me {
+        user: caller.user.clone(),
+        role: caller.role,
+        needs_key: app.needs_key(),
+        version: env!("CARGO_PKG_VERSION"),
+        default_model: app.default_model(),
+        limits: Ceilings {
+            memory: limits.memory,
+            cpus: limits.cpus,
+            pids: limits.pids,
+            disk: limits.disk,
+            open_files: limits.open_files,
+            cost: policy.budget.cost,
+            tokens: policy.budget.tokens,
+            turns: policy.budget.turns,
+        },
+        backend: match policy.sandbox.backend {
+            Backend::Auto => "auto",
+            Backend::Native => "native",
+            Backend::None => "none",
+        },
+        timeout: policy.timeout.as_secs(),
+        max_upload: config.largest_zip,
+    })
+}

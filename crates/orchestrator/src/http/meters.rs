@@ -1,0 +1,183 @@
+//! What the server counts. Belongs to one server: there is no global recorder.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
+
+use crate::app::App;
+
+const META: Metadata<'_> = Metadata::new(module_path!(), Level::INFO, None);
+
+const DURATIONS: [f64; 12] = [
+    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0,
+];
+
+/// Requests after which what was measured is folded into its sums.
+const UPKEEP: u64 = 4_096;
+
+/// By method and status.
+type Durations = Vec<(Method, StatusCode, Histogram)>;
+
+pub(crate) struct Meters {
+    recorder: PrometheusRecorder,
+    durations: RwLock<HashMap<String, Durations>>,
+    answered: AtomicU64,
+    readers: Gauge,
+    store_errors: Counter,
+    scheduled: Counter,
+    queued: Gauge,
+    running: Gauge,
+    memory: Gauge,
+}
+
+impl fmt::Debug for Meters {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Meters").finish_non_exhaustive()
+    }
+}
+
+impl Meters {
+    pub(crate) fn new() -> Self {
+        let recorder = PrometheusBuilder::new()
+            .set_buckets(&DURATIONS)
+            .expect("there are buckets")
+            .build_recorder();
+        let gauge = |name: &'static str, labels: Vec<Label>, what: &'static str| {
+            recorder.describe_gauge(KeyName::from_const_str(name), None, what.into());
+            recorder.register_gauge(&Key::from_parts(name, labels), &META)
+        };
+        let counter = |name: &'static str, what: &'static str| {
+            recorder.describe_counter(KeyName::from_const_str(name), None, what.into());
+            recorder.register_counter(&Key::from_name(name), &META)
+        };
+        let status = |status: &'static str| vec![Label::new("status", status)];
+        let jobs = "Jobs that have not ended.";
+        let queued = gauge("hotcell_jobs", status("pending"), jobs);
+        let running = gauge("hotcell_jobs", status("running"), jobs);
+        let readers = gauge("hotcell_event_readers", Vec::new(), "Open event streams.");
+        let memory = gauge(
+            "process_resident_memory_bytes",
+            Vec::new(),
+            "Memory of the server itself.",
+        );
+        let store_errors = counter(
+            "hotcell_store_errors_total",
+            "Requests that failed because of the store.",
+        );
+        let scheduled = counter("hotcell_schedules_total", "Jobs that were taken.");
+        recorder.describe_histogram(
+            KeyName::from_const_str(REQUESTS),
+            Some(Unit::Seconds),
+            "From a request's head to its answer's.".into(),
+        );
+        Self {
+            durations: RwLock::default(),
+            answered: AtomicU64::new(0),
+            readers,
+            store_errors,
+            scheduled,
+            queued,
+            running,
+            memory,
+            recorder,
+        }
+    }
+
+    pub(crate) fn readers(&self) -> Gauge {
+        self.readers.clone()
+    }
+
+    pub(crate) fn store_failed(&self) {
+        self.store_errors.increment(1);
+    }
+
+    pub(crate) fn scheduled(&self) {
+        self.scheduled.increment(1);
+    }
+
+    /// A request to this route was answered; requests to no route are counted together.
+    pub(crate) fn answered(
+        &self,
+        route: &str,
+        method: &Method,
+        status: StatusCode,
+        took: Duration,
+    ) {
+        let known = {
+            let durations = self
+                .durations
+                .read()
+                .unwrap_or_else(PoisonError::into_inner);
+            durations
+                .get(route)
+                .and_then(|rows| find(rows, method, status))
+        };
+        let histogram = known.unwrap_or_else(|| self.add(route, method, status));
+        histogram.record(took.as_secs_f64());
+        // Nobody may ever ask for the numbers; what was measured must not pile up.
+        if self.answered.fetch_add(1, Ordering::Relaxed) % UPKEEP == UPKEEP - 1 {
+            self.recorder.handle().run_upkeep();
+        }
+    }
+
+    fn add(&self, route: &str, method: &Method, status: StatusCode) -> Histogram {
+        let mut durations = self
+            .durations
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let rows = durations.entry(route.to_owned()).or_default();
+        if let Some(known) = find(rows, method, status) {
+            return known;
+        }
+        // Anybody can invent methods.
+        let name = match method.as_str() {
+            "GET" | "HEAD" | "POST" | "DELETE" | "OPTIONS" | "PUT" | "PATCH" => method.to_string(),
+            _ => "other".to_owned(),
+        };
+        let labels = vec![
+            Label::new("route", route.to_owned()),
+            Label::new("method", name.clone()),
+            Label::new("status", status.as_str().to_owned()),
+        ];
+        let key = Key::from_parts(REQUESTS, labels);
+        let histogram = self.recorder.register_histogram(&key, &META);
+        if name != "other" {
+            rows.push((method.clone(), status, histogram.clone()));
+        }
+        histogram
+    }
+
+    pub(crate) fn render(&self, app: &App) -> String {
+        let work = app.work();
+        self.queued.set(work.queued as f64);
+        self.running.set(work.running as f64);
+        if let Some(bytes) = resident() {
+            self.memory.set(bytes as f64);
+        }
+        self.recorder.handle().render()
+    }
+}
+
+const REQUESTS: &str = "hotcell_request_duration_seconds";
+
+fn find(rows: &Durations, method: &Method, status: StatusCode) -> Option<Histogram> {
+    rows.iter()
+        .find(|(known, of, _)| known == method && *of == status)
+        .map(|(_, _, histogram)| histogram.clone())
+}
+
+/// Memory of this process, as the kernel counts it.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1_024)
+}

@@ -1,0 +1,149 @@
+//! HTTP: turns requests into calls of [`crate::app`], and what they return into answers. Never
+//! starts a sandbox: a worker takes the job from the store.
+//!
+//! [`router`] has the list of all that can be asked; [`guard`] stands before it; [`serve()`] brings
+//! requests in.
+
+mod artifacts;
+mod asked;
+mod body;
+mod chat;
+mod diff;
+mod disposition;
+mod events;
+mod files;
+mod guard;
+mod health;
+mod jobs;
+mod keys;
+mod logins;
+mod logs;
+mod meters;
+mod openapi;
+mod order;
+mod pages;
+mod problem;
+mod schedule;
+mod search;
+mod serve;
+mod upload;
+mod view;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, FromRef};
+use axum::middleware::from_fn_with_state;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::{App, Caller};
+use crate::http::guard::authentication::Doorkeeper;
+use crate::http::guard::host::Hosts;
+use crate::http::guard::ledger::Ledger;
+use crate::http::guard::origin::Origins;
+use crate::http::guard::rate::Rates;
+use crate::http::meters::Meters;
+pub(crate) use crate::http::serve::serve;
+
+/// Requests at once, for each that may come in a second on average.
+const BURST: u32 = 10;
+
+/// Everything that requests share. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Http(Arc<Parts>);
+
+#[derive(Debug)]
+pub(crate) struct Parts {
+    app: App,
+    /// Whoever asks without a key, where none is needed.
+    local: Arc<Caller>,
+    hosts: Hosts,
+    origins: Origins,
+    /// How often each user asks, if there is a limit.
+    users: Option<Rates<String>>,
+    doorkeeper: Doorkeeper,
+    ledger: Ledger,
+    meters: Meters,
+    /// The description of the API.
+    document: Bytes,
+}
+
+impl Deref for Http {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl FromRef<Http> for App {
+    fn from_ref(http: &Http) -> Self {
+        http.app.clone()
+    }
+}
+
+impl Http {
+    fn new(app: App, document: Bytes) -> Self {
+        let config = app.config();
+        let rate = config.rate;
+        Self(Arc::new(Parts {
+            local: Arc::new(Caller::local()),
+            hosts: Hosts::new(app.address(), &config.hosts),
+            origins: Origins::new(&config.origins),
+            users: Rates::new(rate, rate.saturating_mul(BURST)),
+            doorkeeper: Doorkeeper::new(),
+            ledger: Ledger::new(Arc::clone(app.audit())),
+            meters: Meters::new(),
+            document,
+            app,
+        }))
+    }
+}
+
+/// Everything that can be asked.
+fn api() -> OpenApiRouter<Http> {
+    OpenApiRouter::with_openapi(openapi::Description::openapi())
+        .routes(routes!(schedule::schedule))
+        .routes(routes!(schedule::status))
+        .routes(routes!(jobs::list, jobs::create))
+        .routes(routes!(jobs::get, jobs::delete))
+        .routes(routes!(jobs::cancel))
+        .routes(routes!(jobs::retry))
+        .routes(routes!(jobs::say))
+        .routes(routes!(jobs::interrupt))
+        .routes(routes!(events::follow))
+        .routes(routes!(chat::chat))
+        .routes(routes!(files::list))
+        .routes(routes!(files::content))
+        .routes(routes!(files::raw))
+        .routes(routes!(diff::diff))
+        .routes(routes!(logs::read))
+        .routes(routes!(artifacts::download))
+        .routes(routes!(search::search))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::revoke))
+        .routes(routes!(logins::log_in))
+        .routes(routes!(logins::log_out))
+        .routes(routes!(logins::me))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(health::metrics))
+        .routes(routes!(openapi::openapi))
+}
+
+pub(crate) fn router(app: App) -> Router {
+    let (router, document) = api().split_for_parts();
+    let document = openapi::complete(document).to_json();
+    let document = document.expect("a description is plain JSON");
+    let http = Http::new(app, document.into());
+    router
+        .merge(pages::routes())
+        // The guards bound bodies, each as its route may have them.
+        .layer(DefaultBodyLimit::disable())
+        .layer(from_fn_with_state(http.clone(), guard::pass))
+        .with_state(http)
+}

@@ -1,0 +1,84 @@
+//! The description of the API, made from the routes themselves: what is not in it does not exist.
+
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
+use utoipa::openapi::{Content, OpenApi, Ref, RefOr, ResponseBuilder};
+
+use crate::http::Http;
+use crate::http::guard::OPEN;
+use crate::http::problem::MEDIA_TYPE;
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Hotcell",
+        description = "Tasks for coding agents in sandboxes: schedule, watch, collect. \
+            Errors are problem documents (RFC 9457)."
+    ),
+    tags(
+        (name = "jobs", description = "Tasks and their life."),
+        (name = "events", description = "What happens, as it happens."),
+        (name = "files", description = "What jobs leave behind."),
+        (name = "keys", description = "Who may ask."),
+        (name = "server", description = "The server itself."),
+    ),
+)]
+pub(crate) struct Description;
+
+/// Adds what all operations have in common.
+pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
+    let components = document.components.get_or_insert_default();
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+    components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+    let header = ApiKey::Header(ApiKeyValue::new("X-API-Key"));
+    components.add_security_scheme("header", SecurityScheme::ApiKey(header));
+    let cookie = ApiKey::Cookie(ApiKeyValue::new("hotcell"));
+    components.add_security_scheme("login", SecurityScheme::ApiKey(cookie));
+
+    for (path, item) in &mut document.paths.paths {
+        let is_open = OPEN.contains(&path.as_str());
+        let operations = [&mut item.get, &mut item.post, &mut item.delete];
+        for operation in operations.into_iter().flatten() {
+            add_common(operation, is_open);
+        }
+    }
+    document
+}
+
+fn add_common(operation: &mut Operation, is_open: bool) {
+    let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+    let response = ResponseBuilder::new()
+        .description("What went wrong.")
+        .content(MEDIA_TYPE, problem)
+        .build();
+    let responses = &mut operation.responses.responses;
+    responses.insert("default".to_owned(), RefOr::T(response));
+    if !is_open {
+        let names = ["bearer", "header", "login"];
+        let needs = names.map(|name| SecurityRequirement::new(name, [] as [&str; 0]));
+        // Where the server runs for its own machine only, no key is needed.
+        let needs = needs.into_iter().chain([SecurityRequirement::default()]);
+        operation.security = Some(needs.collect());
+    }
+}
+
+/// This description.
+#[utoipa::path(
+    get,
+    path = "/openapi.json",
+    tag = "server",
+    responses((status = OK, body = serde_json::Value, content_type = "application/json", description = "An OpenAPI document.")),
+)]
+pub(crate) async fn openapi(State(http): State<Http>) -> Response {
+    let mut response = http.document.clone().into_response();
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    response
+}

@@ -1,0 +1,266 @@
+//! A new job as a request asks for it: in JSON, as plain text, or as a form with a zip.
+
+use axum::extract::{FromRequest, Multipart, Request};
+use axum::http::HeaderMap;
+use protocol::job::{JobInput, JobRequest};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use store::jobs::Idempotency;
+
+use crate::app::{Accepted, App, Caller};
+use crate::http::Http;
+use crate::http::asked::{Media, media_type, read, read_json, read_text};
+use crate::http::problem::{Kind, Problem};
+use crate::http::upload::Upload;
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) struct Order {
+    request: JobRequest,
+    upload: Option<Upload>,
+    key: Option<Idempotency>,
+}
+
+impl Order {
+    /// Reads an order in JSON or plain text.
+    pub(crate) async fn read(request: Request) -> Result<Self, Problem> {
+        let headers = request.headers().clone();
+        let request = match media_type(&headers) {
+            Some(Media::Json) => read_json(&read(request).await?)?,
+            Some(Media::Text) => of_task(read_text(&read(request).await?)?),
+            None => guess(&read(request).await?)?,
+            Some(Media::Form | Media::Other) => return Err(wrong_media("")),
+        };
+        Self::new(&headers, request, None)
+    }
+
+    /// Reads an order of any kind; a zip goes to the uploads.
+    pub(crate) async fn read_any(app: &App, request: Request) -> Result<Self, Problem> {
+        match media_type(request.headers()) {
+            Some(Media::Form) => {
+                let headers = request.headers().clone();
+                let (request, upload) = read_form(app, request).await?;
+                Self::new(&headers, request, upload)
+            }
+            Some(Media::Other) => Err(wrong_media(", or a form with a zip")),
+            _ => Self::read(request).await,
+        }
+    }
+
+    fn new(
+        headers: &HeaderMap,
+        mut request: JobRequest,
+        upload: Option<Upload>,
+    ) -> Result<Self, Problem> {
+        match (&request.input, &upload) {
+            (Some(JobInput::Upload { .. }), _) => {
+                return Err(
+                    Problem::new(Kind::Invalid, "input: `upload` is set by the server")
+                        .hint("send the zip as the file `input` of a form"),
+                );
+            }
+            (Some(JobInput::Git { .. }), Some(_)) => {
+                return Err(Problem::new(
+                    Kind::Invalid,
+                    "input: a job starts from a repository or from a zip, not from both",
+                ));
+            }
+            (None, Some(upload)) => {
+                request.input = Some(JobInput::Upload {
+                    bytes: upload.bytes,
+                });
+            }
+            (_, None) => {}
+        }
+        let key = idempotency(headers, &request, upload.as_ref())?;
+        Ok(Self {
+            request,
+            upload,
+            key,
+        })
+    }
+
+    pub(crate) async fn place(self, http: &Http, caller: &Caller) -> Result<Accepted, Problem> {
+        let Self {
+            request,
+            upload,
+            key,
+        } = self;
+        let path = upload.as_ref().map(|upload| upload.path().to_owned());
+        let accepted = http.app.schedule(caller, request, path, key).await?;
+        if accepted.is_new {
+            http.meters.scheduled();
+        }
+        // What was not taken over goes.
+        drop(upload);
+        Ok(accepted)
+    }
+}
+
+/// The key under which a request is known, with what it stands for.
+pub(crate) fn idempotency(
+    headers: &HeaderMap,
+    request: &JobRequest,
+    upload: Option<&Upload>,
+) -> Result<Option<Idempotency>, Problem> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else {
+        return Ok(None);
+    };
+    let key = value.as_bytes();
+    let is_key = (1..=255).contains(&key.len()) && key.iter().all(u8::is_ascii_graphic);
+    let key = value.to_str().ok().filter(|_| is_key).ok_or_else(|| {
+        Problem::bad("`Idempotency-Key` is not made of 1 to 255 visible ASCII characters")
+    })?;
+    let text = serde_json::to_vec(request).expect("a request is plain JSON");
+    let mut hash = Sha256::new().chain_update(text);
+    if let Some(upload) = upload {
+        hash.update(upload.hash);
+    }
+    Ok(Some(Idempotency {
+        key: key.to_owned(),
+        fingerprint: hash.finalize().into(),
+    }))
+}
+
+fn of_task(task: String) -> JobRequest {
+    JobRequest {
+        task,
+        ..JobRequest::default()
+    }
+}
+
+/// A body of which nobody says what it is: an object, or else words.
+fn guess(body: &[u8]) -> Result<JobRequest, Problem> {
+    match serde_json::from_slice::<Map<String, Value>>(body) {
+        Ok(_) => read_json(body),
+        Err(_) => read_text(body).map(of_task),
+    }
+}
+
+fn wrong_media(more: &str) -> Problem {
+    Problem::new(
+        Kind::MediaType,
+        format!("the body is neither JSON nor plain text{more}"),
+    )
+    .hint("send it with `Content-Type: application/json`")
+}
+
+/// The fields `request` (JSON), or those of a request one by one, and the file `input`.
+async fn read_form(app: &App, request: Request) -> Result<(JobRequest, Option<Upload>), Problem> {
+    let mut form = Multipart::from_request(request, &())
+        .await
+        .map_err(|rejection| Problem::bad(rejection.body_text()))?;
+    let mut whole: Option<JobRequest> = None;
+    let mut fields = Map::new();
+    let mut upload = None;
+    while let Some(field) = form.next_field().await.map_err(|error| of_form(&error))? {
+        let name = field.name().unwrap_or_default().to_owned();
+        match name.as_str() {
+            "input" if upload.is_some() => return Err(twice(&name)),
+            "input" => {
+                let limit = app.config().largest_zip;
+                upload = Some(Upload::receive(app.new_upload(), field, limit).await?);
+            }
+            "request" if whole.is_some() => return Err(twice(&name)),
+            "request" => {
+                let text = field.bytes().await.map_err(|error| of_form(&error))?;
+                whole = Some(read_json(&text)?);
+            }
+            _ => {
+                let text = field.text().await.map_err(|error| of_form(&error))?;
+                add_field(&mut fields, name, text)?;
+            }
+        }
+    }
+    let request = match whole {
+        Some(_) if !fields.is_empty() => {
+            return Err(Problem::new(
+                Kind::Invalid,
+                "the form has `request` and other fields",
+            ));
+        }
+        Some(request) => request,
+        None => read_json(Value::Object(fields).to_string().as_bytes())?,
+    };
+    Ok((request, upload))
+}
+
+/// One field of a request, in the form that its JSON has.
+fn add_field(fields: &mut Map<String, Value>, name: String, text: String) -> Result<(), Problem> {
+    let bad = |what: &str| Problem::new(Kind::Invalid, format!("{name}: `{text}` is not {what}"));
+    let value = match name.as_str() {
+        "task" | "model" | "backend" => Value::from(text),
+        "timeout" => Value::from(text.parse::<u64>().map_err(|_| bad("a number"))?),
+        "interactive" => Value::from(text.parse::<bool>().map_err(|_| bad("`true` or `false`"))?),
+        "network" => {
+            let hosts = fields
+                .entry(name)
+                .or_insert_with(|| Value::Array(Vec::new()));
+            if let Value::Array(hosts) = hosts {
+                hosts.push(Value::from(text));
+            }
+            return Ok(());
+        }
+        _ => {
+            return Err(Problem::new(
+                Kind::Invalid,
+                format!("the form has an unknown field `{name}`"),
+            )
+            .hint("send `request` in JSON and the zip as the file `input`"));
+        }
+    };
+    match fields.insert(name.clone(), value) {
+        None => Ok(()),
+        Some(_) => Err(twice(&name)),
+    }
+}
+
+fn twice(name: &str) -> Problem {
+    Problem::new(Kind::Invalid, format!("the form has `{name}` twice"))
+}
+
+fn of_form(error: &axum::extract::multipart::MultipartError) -> Problem {
+    Problem::of_body(error)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_body_that_says_nothing_of_itself_is_guessed() {
+        let check = |body: &str, expect: Result<&str, Kind>| {
+            let found = guess(body.as_bytes()).map(|request| request.task);
+            let found = found.map_err(|problem| problem.kind);
+            assert_eq!(found, expect.map(str::to_owned), "{body}");
+        };
+        check(r#"{"task":"a"}"#, Ok("a"));
+        check("do it", Ok("do it"));
+        check("[1]", Ok("[1]"));
+        check("{not json", Ok("{not json"));
+        check(r#"{"tsk":"a"}"#, Err(Kind::Invalid));
+    }
+
+    #[test]
+    fn an_idempotency_key_is_short_and_visible() {
+        let check = |key: &[u8], expect: bool| {
+            let mut headers = HeaderMap::new();
+            headers.insert(
+                IDEMPOTENCY_KEY,
+                axum::http::HeaderValue::from_bytes(key).unwrap(),
+            );
+            let found = idempotency(&headers, &of_task("a".into()), None).is_ok();
+            assert_eq!(found, expect, "{key:?}");
+        };
+        check(b"a", true);
+        check(&[b'x'; 255], true);
+        check(&[b'x'; 256], false);
+        check(b"", false);
+        check(b"a b", false);
+        check(b"\xff", false);
+    }
+}

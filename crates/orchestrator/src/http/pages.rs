@@ -1,0 +1,81 @@
+//! What a browser shows: pages, styles and modules out of the binary. They know nothing by
+//! themselves, and so are open; what they show they ask of the API.
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Request};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use crate::http::Http;
+use crate::http::artifacts::matches;
+use crate::http::problem::{Kind, Problem};
+
+/// Addresses that all show the same page, which looks at its own address.
+const PAGES: [&str; 7] = [
+    "/",
+    "/new",
+    "/jobs/{id}",
+    "/history",
+    "/keys",
+    "/login",
+    "/chat",
+];
+
+const DOCS: &str = "/docs";
+const ASSETS: &str = "/assets/{*path}";
+
+/// Whether a route shows pages or parts of them, to those who only look.
+pub(crate) fn is_page(route: &str) -> bool {
+    route == DOCS || route == ASSETS || PAGES.contains(&route)
+}
+
+pub(crate) fn routes() -> Router<Http> {
+    let router = PAGES.iter().fold(Router::new(), |router, page| {
+        router.route(
+            page,
+            get(async |request: Request| file("index.html", &request)),
+        )
+    });
+    router
+        .route(
+            DOCS,
+            get(async |request: Request| file("docs.html", &request)),
+        )
+        .route(ASSETS, get(asset))
+}
+
+async fn asset(Path(path): Path<String>, request: Request) -> Response {
+    file(&path, &request)
+}
+
+fn file(name: &str, request: &Request) -> Response {
+    let Some(asset) = web::find(name) else {
+        let text = format!("there is no `{name}`");
+        return Problem::new(Kind::NotHere, text).into_response();
+    };
+    let hash: String = asset
+        .hash
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let tag = HeaderValue::try_from(format!("\"{hash}\"")).expect("a hash is hexadecimal");
+    let known = request.headers().get(header::IF_NONE_MATCH);
+    let mut response = match known.is_some_and(|known| matches(known, &tag)) {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => {
+            let mut response = Response::new(Body::from(asset.content));
+            response.headers_mut().insert(
+                header::CONTENT_TYPE,
+                HeaderValue::from_static(asset.media_type),
+            );
+            response
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::ETAG, tag);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}

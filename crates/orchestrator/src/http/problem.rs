@@ -1,0 +1,355 @@
+//! What went wrong, as RFC 9457 has it. Every answer with a status from 400 on is one of these.
+//!
+//! [`Kind`] is the whole list; each has its own address, which never changes. Says nothing of how
+//! the server works inside: what failed there is in its log.
+
+use std::error::Error;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use protocol::job::JobId;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::app::AppError;
+use crate::http::body::BodyError;
+
+pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
+
+/// What went wrong, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    BadRequest,
+    NoKey,
+    Forbidden,
+    CrossSite,
+    NotFound,
+    NotHere,
+    MethodNotAllowed,
+    Timeout,
+    Conflict,
+    TooLarge,
+    MediaType,
+    WrongHost,
+    Invalid,
+    KeyTaken,
+    TooMany,
+    QueueFull,
+    Server,
+    Store,
+    Unavailable,
+}
+
+impl Kind {
+    const ALL: [Self; 19] = [
+        Self::BadRequest,
+        Self::NoKey,
+        Self::Forbidden,
+        Self::CrossSite,
+        Self::NotFound,
+        Self::NotHere,
+        Self::MethodNotAllowed,
+        Self::Timeout,
+        Self::Conflict,
+        Self::TooLarge,
+        Self::MediaType,
+        Self::WrongHost,
+        Self::Invalid,
+        Self::KeyTaken,
+        Self::TooMany,
+        Self::QueueFull,
+        Self::Server,
+        Self::Store,
+        Self::Unavailable,
+    ];
+
+    /// Status, last part of its address, title.
+    fn row(self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Self::BadRequest => (
+                StatusCode::BAD_REQUEST,
+                "bad-request",
+                "The request cannot be read",
+            ),
+            Self::NoKey => (
+                StatusCode::UNAUTHORIZED,
+                "no-key",
+                "A key of the API is needed",
+            ),
+            Self::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "Not allowed"),
+            Self::CrossSite => (
+                StatusCode::FORBIDDEN,
+                "cross-site",
+                "Another site made the request",
+            ),
+            Self::NotFound => (StatusCode::NOT_FOUND, "not-found", "There is no such thing"),
+            Self::NotHere => (StatusCode::NOT_FOUND, "no-page", "There is no such page"),
+            Self::MethodNotAllowed => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method-not-allowed",
+                "Another method is needed",
+            ),
+            Self::Timeout => (
+                StatusCode::REQUEST_TIMEOUT,
+                "timeout",
+                "The request came too slowly",
+            ),
+            Self::Conflict => (
+                StatusCode::CONFLICT,
+                "conflict",
+                "Not possible in this state",
+            ),
+            Self::TooLarge => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too-large",
+                "The request is too large",
+            ),
+            Self::MediaType => (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "media-type",
+                "Another media type is needed",
+            ),
+            Self::WrongHost => (
+                StatusCode::MISDIRECTED_REQUEST,
+                "wrong-host",
+                "The server has another name",
+            ),
+            Self::Invalid => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "invalid",
+                "The request is not valid",
+            ),
+            Self::KeyTaken => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "idempotency-key-taken",
+                "The idempotency key belongs to another request",
+            ),
+            Self::TooMany => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "too-many-requests",
+                "Too many requests",
+            ),
+            Self::QueueFull => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "queue-full",
+                "The queue is full",
+            ),
+            Self::Server => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "server",
+                "The server failed",
+            ),
+            Self::Store => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "store",
+                "The server's store failed",
+            ),
+            Self::Unavailable => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "unavailable",
+                "The server is not ready",
+            ),
+        }
+    }
+
+    pub(crate) fn status(self) -> StatusCode {
+        self.row().0
+    }
+}
+
+/// What a client reads.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct ProblemDocument {
+    /// A name that never changes, as an address.
+    #[schema(example = "/docs#problem-not-found")]
+    r#type: String,
+    title: &'static str,
+    #[schema(minimum = 400, maximum = 599)]
+    status: u16,
+    /// What is wrong here, in one line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+/// Something that went wrong.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    pub(crate) kind: Kind,
+    detail: Option<String>,
+    hint: Option<String>,
+    /// Seconds.
+    retry_after: Option<u64>,
+}
+
+impl Problem {
+    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: Some(detail.into()),
+            hint: None,
+            retry_after: None,
+        }
+    }
+
+    pub(crate) fn bad(detail: impl Into<String>) -> Self {
+        Self::new(Kind::BadRequest, detail)
+    }
+
+    pub(crate) fn no_job(name: &str) -> Self {
+        Self::new(Kind::NotFound, format!("there is no job `{name}`"))
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+
+    pub(crate) fn retry_after(self, seconds: u64) -> Self {
+        Self {
+            retry_after: Some(seconds),
+            ..self
+        }
+    }
+
+    /// For an answer that somebody else made without one.
+    pub(crate) fn of_status(status: StatusCode) -> Self {
+        let kind = Kind::ALL
+            .into_iter()
+            .find(|kind| kind.status() == status && *kind != Kind::NotFound);
+        let kind = kind.unwrap_or(match status.is_client_error() {
+            true => Kind::BadRequest,
+            false => Kind::Server,
+        });
+        Self {
+            kind,
+            detail: None,
+            hint: None,
+            retry_after: None,
+        }
+    }
+
+    /// Why a body could not be read, however deep the reason lies.
+    pub(crate) fn of_body(error: &(dyn Error + 'static)) -> Self {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            match error.downcast_ref::<BodyError>() {
+                Some(BodyError::TooLarge { limit }) => {
+                    return Self::new(
+                        Kind::TooLarge,
+                        format!("the body is larger than {limit} bytes"),
+                    );
+                }
+                Some(BodyError::TooSlow) => {
+                    return Self::new(Kind::Timeout, "the body stopped coming");
+                }
+                None => cause = error.source(),
+            }
+        }
+        Self::bad(format!("the body cannot be read: {error}"))
+    }
+
+    /// Logs what a client is not told.
+    pub(crate) fn failed(kind: Kind, error: &(dyn Error + 'static)) -> Self {
+        let mut causes = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            causes.push_str(": ");
+            causes.push_str(&error.to_string());
+            cause = error.source();
+        }
+        tracing::error!(error = causes, "request failed");
+        Self::new(kind, error.to_string()).hint("the server's log says more")
+    }
+
+    fn document(self) -> ProblemDocument {
+        let (status, name, title) = self.kind.row();
+        ProblemDocument {
+            r#type: format!("/docs#problem-{name}"),
+            title,
+            status: status.as_u16(),
+            detail: self.detail,
+            hint: self.hint,
+        }
+    }
+}
+
+impl From<AppError> for Problem {
+    fn from(error: AppError) -> Self {
+        let text = error.to_string();
+        match &error {
+            AppError::NoJob(id) => Self::of_missing(*id),
+            AppError::NoKey(_) => Self::new(Kind::NotFound, text),
+            AppError::Invalid(_) => Self::new(Kind::Invalid, text),
+            AppError::Conflict(_) => Self::new(Kind::Conflict, text),
+            AppError::Forbidden(_) => Self::new(Kind::Forbidden, text),
+            AppError::KeyTaken => {
+                Self::new(Kind::KeyTaken, text).hint("use a new `Idempotency-Key` for a new job")
+            }
+            AppError::Full { retry_after, .. } => {
+                Self::new(Kind::QueueFull, text).retry_after(*retry_after)
+            }
+            AppError::Ending => Self::new(Kind::Unavailable, text).retry_after(5),
+            AppError::Store(source) => Self::failed(Kind::Store, source),
+            AppError::Files(_) | AppError::Lost => Self::failed(Kind::Server, &error),
+        }
+    }
+}
+
+impl Problem {
+    fn of_missing(id: JobId) -> Self {
+        Self::no_job(&id.to_string())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let kind = self.kind;
+        let retry_after = self.retry_after;
+        let document = serde_json::to_vec(&self.document()).expect("a problem is plain JSON");
+        let mut response = Response::new(Body::from(document));
+        *response.status_mut() = kind.status();
+        response.extensions_mut().insert(kind);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        if let Some(seconds) = retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.max(1).into());
+        }
+        if kind == Kind::NoKey {
+            headers.insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"hotcell\""),
+            );
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_name_of_its_own() {
+        let names: HashSet<_> = Kind::ALL.iter().map(|kind| kind.row().1).collect();
+        assert_eq!(names.len(), Kind::ALL.len());
+    }
+
+    #[test]
+    fn a_status_alone_makes_a_problem_of_that_status() {
+        for status in [400, 404, 405, 408, 413, 415, 500, 503] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(Problem::of_status(status).kind.status(), status);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The two endpoints at the root: schedule a task, ask for its status.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use protocol::job::{JobId, JobRequest};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::http::Http;
+use crate::http::asked::{Asking, JobPath};
+use crate::http::order::Order;
+use crate::http::problem::{Problem, ProblemDocument};
+use crate::http::view::StatusView;
+
+/// What became of a task.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Scheduled)]
+pub(crate) struct ScheduledView {
+    job_id: JobId,
+}
+
+/// Schedules a task.
+///
+/// With JSON everything about the job can be said; with plain text the body is the task.
+#[utoipa::path(
+    post,
+    path = "/schedule",
+    tag = "jobs",
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "The same request with the same key is scheduled once.", min_length = 1, max_length = 255, pattern = "^[!-~]+$"),
+    ),
+    request_body(content((JobRequest = "application/json"), (String = "text/plain"))),
+    responses(
+        (status = OK, description = "It is kept, and will be done.", body = ScheduledView),
+        (status = TOO_MANY_REQUESTS, description = "The queue is full, or requests come too fast.", body = ProblemDocument, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds."))),
+    ),
+)]
+pub(crate) async fn schedule(
+    State(http): State<Http>,
+    caller: Asking,
+    request: Request,
+) -> Result<Json<ScheduledView>, Problem> {
+    let order = Order::read(request).await?;
+    let accepted = order.place(&http, &caller).await?;
+    Ok(Json(ScheduledView {
+        job_id: accepted.id,
+    }))
+}
+
+/// The status of a job in few words.
+#[utoipa::path(
+    get,
+    path = "/status/{id}",
+    tag = "jobs",
+    params(("id" = JobId, Path)),
+    responses(
+        (status = OK, body = StatusView, description = "The status."),
+        (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such job, for this caller."),
+    ),
+)]
+pub(crate) async fn status(
+    State(app): State<App>,
+    caller: Asking,
+    JobPath(id): JobPath,
+) -> Result<Json<StatusView>, Problem> {
+    Ok(Json(app.job(&caller, id).await?.into()))
+}

@@ -1,0 +1,68 @@
+//! Jobs found by what was said in them.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::app::App;
+use crate::http::asked::{Asking, Parameters};
+use crate::http::problem::Problem;
+use crate::http::view::JobView;
+
+/// Jobs of an answer where the request does not say.
+const USUAL: usize = 20;
+const MOST: usize = 100;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct SearchParameters {
+    /// Words of prompts, replies and titles, found by how they begin.
+    q: String,
+    #[param(minimum = 1, maximum = 100, default = 20)]
+    limit: Option<usize>,
+}
+
+/// Jobs that were found, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FoundList {
+    found: Vec<FoundView>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FoundJob)]
+pub(crate) struct FoundView {
+    job: JobView,
+    /// The words among their neighbours.
+    excerpt: String,
+}
+
+/// Finds jobs by words that were said in them, by people or the model.
+#[utoipa::path(
+    get,
+    path = "/v1/search",
+    tag = "jobs",
+    params(SearchParameters),
+    responses((status = OK, body = FoundList, description = "What was found.")),
+)]
+pub(crate) async fn search(
+    State(app): State<App>,
+    caller: Asking,
+    Parameters(SearchParameters { q, limit }): Parameters<SearchParameters>,
+) -> Result<Json<FoundList>, Problem> {
+    let limit = limit.unwrap_or(USUAL);
+    if !(1..=MOST).contains(&limit) {
+        return Err(Problem::bad(format!(
+            "limit: {limit} is not from 1 to {MOST}"
+        )));
+    }
+    let found = app.search(&caller, &q, limit).await?;
+    let found = found.into_iter().map(|found| FoundView {
+        job: JobView::abridged(found.job),
+        excerpt: found.excerpt,
+    });
+    Ok(Json(FoundList {
+        found: found.collect(),
+    }))
+}

@@ -1,0 +1,83 @@
+//! A file that comes with a request, streamed to the uploads folder as it arrives.
+//!
+//! Its name is made here; what the client calls it is not looked at. Removed unless somebody takes
+//! it over.
+
+use std::path::{Path, PathBuf};
+
+use axum::extract::multipart::Field;
+use sha2::{Digest, Sha256};
+use tokio::fs::{self, OpenOptions};
+use tokio::io::AsyncWriteExt;
+
+use crate::http::problem::{Kind, Problem};
+
+/// A file in the uploads folder. Dropped, it is removed if it is still there.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    path: PathBuf,
+    pub(crate) bytes: u64,
+    pub(crate) hash: [u8; 32],
+}
+
+impl Upload {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) async fn receive(
+        path: PathBuf,
+        mut field: Field<'_>,
+        limit: u64,
+    ) -> Result<Self, Problem> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).await.map_err(failed)?;
+        }
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .await
+            .map_err(failed)?;
+        let mut upload = Self {
+            path,
+            bytes: 0,
+            hash: [0; 32],
+        };
+        let mut hash = Sha256::new();
+        while let Some(piece) = field
+            .chunk()
+            .await
+            .map_err(|error| Problem::of_body(&error))?
+        {
+            upload.bytes += piece.len() as u64;
+            if upload.bytes > limit {
+                return Err(Problem::new(
+                    Kind::TooLarge,
+                    format!("the zip is larger than {limit} bytes"),
+                ));
+            }
+            hash.update(&piece);
+            file.write_all(&piece).await.map_err(failed)?;
+        }
+        file.sync_all().await.map_err(failed)?;
+        upload.hash = hash.finalize().into();
+        Ok(upload)
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        // Where it was taken over, nothing of that name is left.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn failed(error: std::io::Error) -> Problem {
+    Problem::failed(Kind::Server, &UploadError(error))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot keep the upload")]
+struct UploadError(#[source] std::io::Error);

@@ -1,0 +1,251 @@
+//! Jobs as clients see them. Never has the secret of a webhook.
+
+use jiff::Timestamp;
+use protocol::Spending;
+use protocol::job::{
+    Cause, Failure, Job, JobBackend, JobBudget, JobId, JobInput, JobLimits, LeftOut, State, Status,
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Characters of a task or a result in a list.
+const ABRIDGED: usize = 1_000;
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = Job)]
+pub(crate) struct JobView {
+    id: JobId,
+    /// The user that it belongs to.
+    owner: String,
+    status: Status,
+    state: StateName,
+    /// Why its task was not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<Failure>,
+    task: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backend: Option<JobBackend>,
+    limits: JobLimits,
+    network: Vec<String>,
+    budget: JobBudget,
+    /// Seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<JobInput>,
+    has_webhook: bool,
+    interactive: bool,
+    #[schema(value_type = String, format = DateTime)]
+    created: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    started: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    ended: Option<Timestamp>,
+    /// For how long it ran, over all attempts.
+    ran_seconds: f64,
+    /// The agent's session, from the first attempt on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    session: Option<protocol::SessionId>,
+    /// How many messages it has, the task among them.
+    messages: u32,
+    /// How often it was taken up.
+    attempts: u32,
+    /// How often the server died under it.
+    crashes: u32,
+    /// The model's last words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<String>,
+    /// Task and result are cut, as they are in lists when they are long.
+    is_abridged: bool,
+    spending: Spending,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artifact: Option<ArtifactView>,
+    links: Links,
+}
+
+/// Where a job is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = JobState)]
+pub(crate) enum StateName {
+    Queued,
+    Running,
+    /// For the next message.
+    Waiting,
+    Complete,
+    Failed,
+}
+
+/// The zip of a job's workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Artifact)]
+pub(crate) struct ArtifactView {
+    bytes: u64,
+    files: u64,
+    /// In hexadecimal.
+    sha256: String,
+    /// What is not in it, with the reason; at most a hundred.
+    left_out: Vec<LeftOut>,
+    url: String,
+}
+
+/// Where more of a job is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct Links {
+    #[serde(rename = "self")]
+    itself: String,
+    events: String,
+    files: String,
+    diff: String,
+    logs: String,
+    artifacts: String,
+}
+
+impl From<Job> for JobView {
+    fn from(job: Job) -> Self {
+        let id = job.id;
+        let status = job.state.status();
+        let (state, failure) = match job.state {
+            State::Queued => (StateName::Queued, None),
+            State::Running => (StateName::Running, None),
+            State::Waiting => (StateName::Waiting, None),
+            State::Complete => (StateName::Complete, None),
+            State::Failed { failure } => (StateName::Failed, Some(failure)),
+        };
+        let request = job.request;
+        Self {
+            id,
+            owner: job.owner,
+            status,
+            state,
+            failure,
+            task: request.task,
+            model: request.model,
+            backend: request.backend,
+            limits: request.limits,
+            network: request.network,
+            budget: request.budget,
+            timeout: request.timeout,
+            input: request.input,
+            has_webhook: request.webhook.is_some(),
+            interactive: request.interactive,
+            created: job.created,
+            started: job.started,
+            ended: job.ended,
+            ran_seconds: job.ran_millis as f64 / 1_000.0,
+            session: job.session,
+            messages: job.messages,
+            attempts: job.epoch,
+            crashes: job.crashes,
+            result: job.result,
+            is_abridged: false,
+            spending: job.spending,
+            artifact: job.artifact.map(|artifact| ArtifactView {
+                bytes: artifact.bytes,
+                files: artifact.files,
+                sha256: artifact.sha256,
+                left_out: artifact.left_out,
+                url: artifact_url(id),
+            }),
+            links: Links {
+                itself: format!("/v1/jobs/{id}"),
+                events: format!("/v1/jobs/{id}/events"),
+                files: format!("/v1/jobs/{id}/files"),
+                diff: format!("/v1/jobs/{id}/diff"),
+                logs: format!("/v1/jobs/{id}/logs"),
+                artifacts: artifact_url(id),
+            },
+        }
+    }
+}
+
+impl JobView {
+    /// As one of many.
+    pub(crate) fn abridged(job: Job) -> Self {
+        let mut view = Self::from(job);
+        let result = view.result.as_mut().is_some_and(abridge);
+        view.is_abridged = abridge(&mut view.task) || result;
+        view
+    }
+
+    pub(crate) fn location(&self) -> &str {
+        &self.links.itself
+    }
+}
+
+fn abridge(text: &mut String) -> bool {
+    let Some((end, _)) = text.char_indices().nth(ABRIDGED) else {
+        return false;
+    };
+    text.truncate(end);
+    text.push('…');
+    true
+}
+
+fn artifact_url(id: JobId) -> String {
+    format!("/v1/jobs/{id}/artifacts")
+}
+
+/// A job in few words.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = JobStatus)]
+pub(crate) struct StatusView {
+    job_id: JobId,
+    status: Status,
+    /// The model's last words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<String>,
+    /// Why the task was not done, in one line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// The same in one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<Cause>,
+    /// The zip of the project folder, once there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artifact_url: Option<String>,
+    /// How many files are in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<u64>,
+    #[schema(value_type = String, format = DateTime)]
+    created: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    started: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    ended: Option<Timestamp>,
+}
+
+impl From<Job> for StatusView {
+    fn from(job: Job) -> Self {
+        let status = job.state.status();
+        let failure = match job.state {
+            State::Failed { failure } => Some(failure),
+            _ => None,
+        };
+        let (error, cause) = failure
+            .map(|failure| (failure.message, failure.cause))
+            .unzip();
+        // A job that was woken up still has the zip of its last end.
+        let artifact = job.artifact.filter(|_| job.ended.is_some());
+        Self {
+            job_id: job.id,
+            status,
+            result: job.result,
+            error,
+            cause,
+            artifact_url: artifact.as_ref().map(|_| artifact_url(job.id)),
+            files: artifact.map(|artifact| artifact.files),
+            created: job.created,
+            started: job.started,
+            ended: job.ended,
+        }
+    }
+}

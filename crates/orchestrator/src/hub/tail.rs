@@ -1,0 +1,195 @@
+//! The pieces that came since the last lasting event, so that who joins late sees them too. Pure.
+//!
+//! Pieces of one thing are joined. The whole is bounded: when it is too long, the oldest go.
+
+use std::collections::VecDeque;
+
+use protocol::{Event, EventKind};
+
+/// Bytes of text.
+const LONGEST: usize = 256 << 10;
+/// What an event counts for beside its text.
+const WEIGHT: usize = 128;
+
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    events: VecDeque<Event>,
+    weight: usize,
+}
+
+impl Tail {
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter()
+    }
+
+    pub(crate) fn push(&mut self, event: &Event) {
+        let joined = self
+            .events
+            .back_mut()
+            .is_some_and(|last| join(&mut last.kind, &event.kind));
+        self.weight += text_of(&event.kind).map_or(WEIGHT, str::len);
+        if !joined {
+            self.weight += WEIGHT;
+            self.events.push_back(event.clone());
+        }
+        while self.weight > LONGEST {
+            self.shorten();
+        }
+    }
+
+    /// Takes away the oldest event, or the first half of the only one.
+    fn shorten(&mut self) {
+        let is_only = self.events.len() == 1;
+        let Some(oldest) = self.events.front_mut() else {
+            self.weight = 0;
+            return;
+        };
+        match text_of_mut(&mut oldest.kind).filter(|text| is_only && text.len() > 1) {
+            Some(text) => {
+                let cut = text.ceil_char_boundary(text.len() / 2);
+                text.drain(..cut);
+                self.weight -= cut;
+            }
+            None => {
+                let gone = text_of(&oldest.kind).map_or(WEIGHT, str::len) + WEIGHT;
+                self.weight = self.weight.saturating_sub(gone);
+                self.events.pop_front();
+            }
+        }
+    }
+}
+
+/// Adds a piece to the one before it, if both are of one thing.
+fn join(last: &mut EventKind, next: &EventKind) -> bool {
+    let is_same = match (&*last, next) {
+        (EventKind::TextDelta { .. }, EventKind::TextDelta { .. })
+        | (EventKind::ThinkingDelta { .. }, EventKind::ThinkingDelta { .. }) => true,
+        (EventKind::InputDelta { call, .. }, EventKind::InputDelta { call: next, .. }) => {
+            call == next
+        }
+        (
+            EventKind::ToolOutput { call, is_error, .. },
+            EventKind::ToolOutput {
+                call: next,
+                is_error: next_is_error,
+                ..
+            },
+        ) => call == next && is_error == next_is_error,
+        _ => false,
+    };
+    match (is_same, text_of_mut(last), text_of(next)) {
+        (true, Some(text), Some(more)) => {
+            text.push_str(more);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// What a piece is a piece of.
+fn text_of(kind: &EventKind) -> Option<&str> {
+    match kind {
+        EventKind::TextDelta { text }
+        | EventKind::ThinkingDelta { text }
+        | EventKind::ToolOutput { text, .. }
+        | EventKind::InputDelta { json: text, .. } => Some(text),
+        _ => None,
+    }
+}
+
+fn text_of_mut(kind: &mut EventKind) -> Option<&mut String> {
+    match kind {
+        EventKind::TextDelta { text }
+        | EventKind::ThinkingDelta { text }
+        | EventKind::ToolOutput { text, .. }
+        | EventKind::InputDelta { json: text, .. } => Some(text),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use jiff::Timestamp;
+    use protocol::VERSION;
+
+    use super::*;
+
+    fn event(kind: EventKind) -> Event {
+        Event {
+            v: VERSION,
+            session: "20260131-174502-k3fd".parse().unwrap(),
+            seq: None,
+            time: Timestamp::UNIX_EPOCH,
+            kind,
+        }
+    }
+
+    fn text(text: &str) -> EventKind {
+        EventKind::TextDelta {
+            text: text.to_owned(),
+        }
+    }
+
+    fn output(call: &str, text: &str) -> EventKind {
+        EventKind::ToolOutput {
+            call: call.into(),
+            text: text.to_owned(),
+            is_error: false,
+        }
+    }
+
+    #[test]
+    fn pieces_of_one_thing_are_one_event() {
+        let check = |pieces: &[EventKind], expect: &[EventKind]| {
+            let mut tail = Tail::default();
+            for piece in pieces {
+                tail.push(&event(piece.clone()));
+            }
+            let found: Vec<_> = tail.events().map(|event| event.kind.clone()).collect();
+            assert_eq!(found, expect);
+        };
+        check(&[], &[]);
+        check(&[text("a "), text("b "), text("c")], &[text("a b c")]);
+        check(
+            &[output("1", "a"), output("2", "b"), output("2", "c")],
+            &[output("1", "a"), output("2", "bc")],
+        );
+        let request = EventKind::RequestStarted {
+            turn: 1,
+            request: 1,
+        };
+        check(
+            &[request.clone(), text("a"), request.clone(), text("b")],
+            &[request.clone(), text("a"), request, text("b")],
+        );
+    }
+
+    #[test]
+    fn a_tail_has_bounds_and_keeps_the_end() {
+        let mut tail = Tail::default();
+        let line = "é".repeat(1000);
+        for _ in 0..1000 {
+            tail.push(&event(output("1", &line)));
+        }
+        tail.push(&event(output("1", "the end")));
+        let total: usize = tail
+            .events()
+            .map(|event| text_of(&event.kind).unwrap().len())
+            .sum();
+        assert!((LONGEST / 4..=LONGEST).contains(&total), "{total}");
+        let last = tail.events().last().unwrap();
+        assert!(text_of(&last.kind).unwrap().ends_with("the end"));
+
+        for number in 0..10_000 {
+            tail.push(&event(output(&number.to_string(), "x")));
+        }
+        assert!(tail.events().count() <= LONGEST / WEIGHT);
+        assert!(tail.events().count() > 1000);
+    }
+}

@@ -1,0 +1,116 @@
+//! Puts a job's input into its workspace: an uploaded zip, or a repository that is cloned inside
+//! a sandbox. Never runs git on the host.
+//!
+//! A workspace appears whole: it is filled under another name, and its rename says that it is done.
+
+mod git;
+#[cfg(test)]
+mod tests;
+mod unzip;
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use protocol::job::{Job, JobInput};
+use sandbox::SandboxSpec;
+use tokio::task::spawn_blocking;
+
+use crate::folder::JobFolder;
+use crate::tree::remove_tree;
+
+/// Why there is no input; one line for a person.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct InputError(pub(crate) String);
+
+impl InputError {
+    /// Something of the server's own.
+    fn server(what: &str) -> impl Fn(io::Error) -> Self {
+        move |error| Self(format!("cannot {what}: {error}"))
+    }
+}
+
+/// Makes the job's folder as it is at the start of the first claim. Does nothing that is already
+/// done; what was half done when the server died is done anew. `spec` is the job's own sandbox.
+pub(crate) async fn prepare(
+    job: &Job,
+    folder: &JobFolder,
+    spec: &SandboxSpec,
+) -> Result<(), InputError> {
+    let (task, own) = (job.request.task.clone(), folder.clone());
+    let partial = blocking(move || lay_out(&own, &task)).await?;
+    let Some(partial) = partial else {
+        return Ok(());
+    };
+    match &job.request.input {
+        None => {}
+        Some(JobInput::Upload { .. }) => {
+            let (zip, into) = (folder.upload(), partial.clone());
+            let most = spec.limits.disk;
+            blocking(move || unzip::unpack(&zip, &into, most)).await?;
+        }
+        Some(JobInput::Git { url, branch }) => {
+            let source = git::Source::check(url, branch.as_deref())?;
+            git::clone(&source, &partial, spec).await?;
+        }
+    }
+    let workspace = folder.workspace();
+    let publish = InputError::server("make the workspace");
+    blocking(move || fs::rename(&partial, &workspace).map_err(publish)).await
+}
+
+/// What can be said of a repository before a job is accepted. An error is one line for a person.
+pub(crate) fn check_git(url: &str, branch: Option<&str>) -> Result<(), InputError> {
+    git::Source::check(url, branch).map(drop)
+}
+
+/// The job's folder with all but the workspace; and where that is to be filled, unless it is there.
+fn lay_out(folder: &JobFolder, task: &str) -> Result<Option<PathBuf>, InputError> {
+    let failed = InputError::server("make the job's folder");
+    make_private(folder.path()).map_err(&failed)?;
+    make_private(&folder.logs()).map_err(&failed)?;
+    if !folder.input().exists() {
+        write_whole(&folder.input(), task).map_err(&failed)?;
+    }
+    // Nobody but the server writes here, so it is what it was made as.
+    if folder.workspace().exists() {
+        return Ok(None);
+    }
+    let partial = folder.path().join("workspace.partial");
+    remove_tree(&partial).map_err(&failed)?;
+    DirBuilder::new()
+        .mode(0o755)
+        .create(&partial)
+        .and_then(|()| fs::set_permissions(&partial, Permissions::from_mode(0o755)))
+        .map_err(&failed)?;
+    Ok(Some(partial))
+}
+
+/// A folder for its owner alone.
+fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder)?;
+    // It may have been made by whoever took the upload.
+    fs::set_permissions(folder, Permissions::from_mode(0o700))
+}
+
+/// Writes a file that is whole when it appears.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let partial = path.with_extension("partial");
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file: File = options.open(&partial)?;
+    file.write_all(text.as_bytes())?;
+    fs::rename(&partial, path)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, InputError> + Send + 'static,
+) -> Result<T, InputError> {
+    match spawn_blocking(work).await {
+        Ok(outcome) => outcome,
+        Err(error) => Err(InputError(format!("cannot make the job's folder: {error}"))),
+    }
+}

@@ -1,0 +1,241 @@
+//! Unpacks an uploaded zip into a folder that nobody else uses yet. Refuses all of it at the first
+//! thing that no honest zip has.
+//!
+//! Folders are entered by descriptor, never through a link; files are made, never opened or
+//! overwritten. What the zip says of its sizes is only a first look: what counts is what comes out.
+
+mod list;
+
+use std::cell::Cell;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::rc::Rc;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::{Mode, fchmod, mkdirat};
+use zip::ZipArchive;
+use zip::read::ZipFile;
+use zip::result::ZipError;
+
+use super::InputError;
+
+const MOST_ENTRIES: usize = 100_000;
+
+/// Bytes of the zip's own list of entries, which is held in memory.
+const LONGEST_LIST: u64 = 16 << 20;
+
+/// From this size on, the contents may not be [`HIGHEST_RATIO`] times as large as the zip.
+const RATIO_FROM: u64 = 10 << 20;
+const HIGHEST_RATIO: u64 = 200;
+
+const LONGEST_PATH: usize = 4095;
+
+/// Unpacks a zip, to at most so many bytes. Blocks.
+pub(super) fn unpack(zip: &Path, into: &Path, most: u64) -> Result<(), InputError> {
+    let file = File::open(zip).map_err(|_| InputError("the uploaded zip is gone".to_owned()))?;
+    let length = file
+        .metadata()
+        .map_err(InputError::server("read the uploaded zip"))?
+        .len();
+    let by_ratio = length.saturating_mul(HIGHEST_RATIO).max(RATIO_FROM);
+    let mut file = BufReader::new(file);
+    list::check(&mut file, length)?;
+    let left = Rc::new(Cell::new(LONGEST_LIST));
+    let reader = Budgeted {
+        inner: file,
+        left: Rc::clone(&left),
+    };
+    let mut archive = ZipArchive::new(reader).map_err(unreadable)?;
+    left.set(u64::MAX);
+    if archive.len() > MOST_ENTRIES {
+        return refuse(format!("it has more than {MOST_ENTRIES} entries"));
+    }
+    if archive.has_duplicate_names() {
+        return refuse("it has two entries of the same name");
+    }
+    if archive.has_overlapping_entries().map_err(unreadable)? {
+        return refuse("its entries overlap");
+    }
+    let mut target = Target::open(into)?;
+    let mut allowance = Allowance { most, by_ratio };
+    for index in 0..archive.len() {
+        let entry = archive.by_index(index).map_err(unreadable)?;
+        add(&mut target, entry, &mut allowance)?;
+    }
+    Ok(())
+}
+
+/// Bytes that may still come out.
+struct Allowance {
+    most: u64,
+    by_ratio: u64,
+}
+
+impl Allowance {
+    fn take(&mut self, bytes: u64) -> Result<(), InputError> {
+        match self.most.checked_sub(bytes) {
+            Some(left) => self.most = left,
+            None => return refuse("its contents are larger than the job's disk limit"),
+        }
+        match self.by_ratio.checked_sub(bytes) {
+            Some(left) => self.by_ratio = left,
+            None => {
+                return refuse(format!(
+                    "its contents are more than {HIGHEST_RATIO} times as large as it is"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn add<R: Read + Seek>(
+    target: &mut Target,
+    mut entry: ZipFile<'_, R>,
+    allowance: &mut Allowance,
+) -> Result<(), InputError> {
+    let name = entry.name().map_err(unreadable)?.into_owned();
+    let shown = || name.chars().take(200).flat_map(char::escape_debug).collect::<String>();
+    let refuse_entry = |why: &str| refuse(format!("`{}` {why}", shown()));
+    if entry.encrypted() {
+        return refuse_entry("is encrypted");
+    }
+    const TYPE: u32 = 0o170_000;
+    match entry.unix_mode().unwrap_or(0) & TYPE {
+        0 | 0o100_000 | 0o040_000 => {}
+        0o120_000 => return refuse_entry("is a link"),
+        _ => return refuse_entry("is neither a file nor a folder"),
+    }
+    if entry.is_symlink() {
+        return refuse_entry("is a link");
+    }
+    if name.starts_with('/') {
+        return refuse_entry("does not begin in the workspace");
+    }
+    if name.contains(['\\', '\0']) {
+        return refuse_entry("has a character that names must not have");
+    }
+    if name.len() > LONGEST_PATH {
+        return refuse_entry("has too long a name");
+    }
+    let parts: Vec<&str> = name
+        .split('/')
+        .filter(|part| !matches!(*part, "" | "."))
+        .collect();
+    if parts.contains(&"..") {
+        return refuse_entry("leads out of the workspace");
+    }
+    let failed = |error: io::Error| match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EEXIST | Errno::ENOTDIR | Errno::ELOOP | Errno::EISDIR) => {
+            InputError(format!("{CANNOT}: `{}` is in it twice", shown()))
+        }
+        _ => InputError(format!("{CANNOT}: cannot write `{}`: {error}", shown())),
+    };
+    if entry.is_dir() {
+        return target.enter(&parts).map(drop).map_err(failed);
+    }
+    let Some((file_name, folders)) = parts.split_last() else {
+        return refuse_entry("is no name");
+    };
+    let is_program = entry.unix_mode().is_some_and(|mode| mode & 0o100 != 0);
+    let mut file = target.create(folders, file_name, is_program).map_err(failed)?;
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let length = match entry.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => length,
+            Err(error) => return refuse_entry(&format!("cannot be read: {error}")),
+        };
+        allowance.take(length as u64)?;
+        file.write_all(&buffer[..length]).map_err(failed)?;
+    }
+}
+
+/// The folder that is filled.
+struct Target {
+    root: OwnedFd,
+    /// The folder of the last file: the next one is mostly in the same.
+    last: Option<(String, OwnedFd)>,
+}
+
+impl Target {
+    fn open(folder: &Path) -> Result<Self, InputError> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let root = open(folder, flags, Mode::empty()).map_err(io::Error::from);
+        let root = root.map_err(InputError::server("make the workspace"))?;
+        Ok(Self { root, last: None })
+    }
+
+    /// Opens a folder, and makes what is missing of it.
+    fn enter(&mut self, parts: &[&str]) -> io::Result<BorrowedFd<'_>> {
+        let path = parts.join("/");
+        if self.last.as_ref().is_none_or(|(last, _)| *last != path) {
+            let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+            let mut folder = self.root.try_clone()?;
+            for part in parts {
+                let part = CString::new(*part)?;
+                match mkdirat(&folder, part.as_c_str(), Mode::from_bits_truncate(0o755)) {
+                    Ok(()) | Err(Errno::EEXIST) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                folder = openat(&folder, part.as_c_str(), flags, Mode::empty())?;
+            }
+            self.last = Some((path, folder));
+        }
+        let (_, folder) = self.last.as_ref().expect("it was just set");
+        Ok(folder.as_fd())
+    }
+
+    fn create(&mut self, folders: &[&str], name: &str, is_program: bool) -> io::Result<File> {
+        let folder = self.enter(folders)?;
+        let flags = OFlag::O_WRONLY
+            | OFlag::O_CREAT
+            | OFlag::O_EXCL
+            | OFlag::O_NOFOLLOW
+            | OFlag::O_CLOEXEC;
+        let mode = Mode::from_bits_truncate(if is_program { 0o755 } else { 0o644 });
+        let name = CString::new(name)?;
+        let file = openat(folder, name.as_c_str(), flags, mode)?;
+        fchmod(&file, mode)?;
+        Ok(File::from(file))
+    }
+}
+
+/// A reader that gives out no more than so many bytes.
+#[derive(Debug)]
+struct Budgeted<R> {
+    inner: R,
+    left: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Budgeted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.inner.read(buffer)?;
+        let left = self.left.get().checked_sub(length as u64);
+        self.left
+            .set(left.ok_or_else(|| io::Error::other("its list of entries is too long"))?);
+        Ok(length)
+    }
+}
+
+impl<R: Seek> Seek for Budgeted<R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.inner.seek(to)
+    }
+}
+
+const CANNOT: &str = "cannot unpack the uploaded zip";
+
+fn refuse<T>(why: impl AsRef<str>) -> Result<T, InputError> {
+    Err(InputError(format!("{CANNOT}: {}", why.as_ref())))
+}
+
+fn unreadable(error: ZipError) -> InputError {
+    let why = error.to_string();
+    let why: String = why.chars().filter(|c| !c.is_control()).take(300).collect();
+    InputError(format!("{CANNOT}: {why}"))
+}

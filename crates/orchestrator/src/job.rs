@@ -1,0 +1,185 @@
+//! A job's life, as a pure function: what a job becomes when something happens to it.
+//!
+//! Knows no clock, no store and no sandbox. Whoever performs a [`Change`] reads the job, calls
+//! [`transition`], and writes the result by compare and swap.
+
+use jiff::Timestamp;
+use protocol::job::{Artifact, Cause, Failure, Job, State};
+use protocol::{SessionId, Spending};
+
+/// Something that happens to a job.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Change {
+    /// A worker takes it. `session` is for a job that has none yet.
+    Claim { session: SessionId },
+    /// The server that had it died.
+    Crash,
+    /// Its worker leaves it to a later one: the server ends in order, or something was said at the
+    /// very end.
+    Park { epoch: u32, ran_millis: u64 },
+    /// A turn is over and nothing more was said.
+    Wait { epoch: u32, ran_millis: u64 },
+    /// There is something to do again.
+    GoOn { epoch: u32 },
+    /// It has ended, with its artifact published.
+    Finish {
+        epoch: u32,
+        ran_millis: u64,
+        end: End,
+        result: Option<String>,
+        artifact: Option<Artifact>,
+        spending: Spending,
+    },
+    /// A person wants it to end, and no worker has it. What a worker has must be stopped there.
+    Cancel,
+    /// A person says something; wakes up a job that has ended.
+    Say,
+}
+
+/// How a job ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    Complete,
+    Failed(Failure),
+}
+
+impl End {
+    pub(crate) fn failed(cause: Cause, message: impl Into<String>) -> Self {
+        Self::Failed(Failure {
+            cause,
+            message: message.into(),
+        })
+    }
+}
+
+impl From<End> for State {
+    fn from(end: End) -> Self {
+        match end {
+            End::Complete => Self::Complete,
+            End::Failed(failure) => Self::Failed { failure },
+        }
+    }
+}
+
+/// Why a change is not possible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("the job has ended")]
+    Ended,
+    #[error("another claim of the job has begun")]
+    Fenced,
+    #[error("nobody works on the job")]
+    NotClaimed,
+    #[error("somebody works on the job")]
+    Claimed,
+}
+
+/// Deaths of the server under a job, after which it is not taken up again.
+pub(crate) const MOST_CRASHES: u32 = 100;
+
+pub(crate) fn transition(job: &Job, change: Change, now: Timestamp) -> Result<Job, Refused> {
+    let mut next = job.clone();
+    match change {
+        Change::Claim { session } => {
+            require_queued(job)?;
+            next.epoch += 1;
+            next.started.get_or_insert(now);
+            next.session.get_or_insert(session);
+            next.state = State::Running;
+        }
+        Change::Crash => {
+            require_claimed(job)?;
+            next.crashes += 1;
+            match next.crashes {
+                MOST_CRASHES.. => {
+                    let message = format!("the server died {} times under it", next.crashes);
+                    end(&mut next, End::failed(Cause::Crashes, message), now);
+                }
+                _ => next.state = State::Queued,
+            }
+        }
+        Change::Park { epoch, ran_millis } => {
+            require_claim(job, epoch)?;
+            count(&mut next, ran_millis);
+            next.state = State::Queued;
+        }
+        Change::Wait { epoch, ran_millis } => {
+            require_claim(job, epoch)?;
+            count(&mut next, ran_millis);
+            next.state = State::Waiting;
+        }
+        Change::GoOn { epoch } => {
+            require_claim(job, epoch)?;
+            next.state = State::Running;
+        }
+        Change::Finish {
+            epoch,
+            ran_millis,
+            end: how,
+            result,
+            artifact,
+            spending,
+        } => {
+            require_claim(job, epoch)?;
+            count(&mut next, ran_millis);
+            next.result = result;
+            next.artifact = artifact;
+            next.spending = spending;
+            end(&mut next, how, now);
+        }
+        Change::Cancel => {
+            require_queued(job)?;
+            end(&mut next, cancelled(), now);
+        }
+        Change::Say => {
+            next.messages += 1;
+            if job.state.has_ended() {
+                next.state = State::Queued;
+                next.ended = None;
+                next.crashes = 0;
+            }
+        }
+    }
+    Ok(next)
+}
+
+/// The end of a job that somebody cancelled.
+pub(crate) fn cancelled() -> End {
+    End::failed(Cause::Cancelled, "somebody cancelled it")
+}
+
+fn end(job: &mut Job, how: End, now: Timestamp) {
+    job.state = how.into();
+    job.ended = Some(now);
+}
+
+/// Time that was counted is never taken back.
+fn count(job: &mut Job, ran_millis: u64) {
+    job.ran_millis = job.ran_millis.max(ran_millis);
+}
+
+fn require_queued(job: &Job) -> Result<(), Refused> {
+    match job.state {
+        State::Queued => Ok(()),
+        State::Running | State::Waiting => Err(Refused::Claimed),
+        State::Complete | State::Failed { .. } => Err(Refused::Ended),
+    }
+}
+
+fn require_claimed(job: &Job) -> Result<(), Refused> {
+    match job.state {
+        State::Running | State::Waiting => Ok(()),
+        State::Queued => Err(Refused::NotClaimed),
+        State::Complete | State::Failed { .. } => Err(Refused::Ended),
+    }
+}
+
+fn require_claim(job: &Job, epoch: u32) -> Result<(), Refused> {
+    match job.epoch == epoch {
+        true => require_claimed(job),
+        false => Err(Refused::Fenced),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+#![allow(clippy::unwrap_used)]
+
+use jiff::Timestamp;
+use proptest::prelude::*;
+use protocol::job::{JobId, JobRequest};
+use uuid::Uuid;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn new_job() -> Job {
+    Job {
+        id: JobId(Uuid::nil()),
+        owner: "ada".to_owned(),
+        request: JobRequest::default(),
+        state: State::Queued,
+        epoch: 0,
+        revision: 0,
+        created: NOW,
+        started: None,
+        ended: None,
+        ran_millis: 0,
+        session: None,
+        messages: 1,
+        crashes: 0,
+        result: None,
+        artifact: None,
+        spending: Spending::none(),
+    }
+}
+
+fn session(number: u32) -> SessionId {
+    SessionId::new(&jiff::civil::datetime(2026, 1, 31, 17, 45, 2, 0), number)
+}
+
+fn finish(epoch: u32, end: End) -> Change {
+    Change::Finish {
+        epoch,
+        ran_millis: 0,
+        end,
+        result: Some("said".to_owned()),
+        artifact: None,
+        spending: Spending::none(),
+    }
+}
+
+fn claim() -> Change {
+    Change::Claim {
+        session: session(1),
+    }
+}
+
+/// The states that a job goes through, or the refusal that it meets first.
+fn follow(changes: impl IntoIterator<Item = Change>) -> Result<Job, (usize, Refused)> {
+    let mut job = new_job();
+    for (place, change) in changes.into_iter().enumerate() {
+        job = transition(&job, change, NOW).map_err(|refused| (place, refused))?;
+    }
+    Ok(job)
+}
+
+#[test]
+fn a_change_is_possible_or_refused_by_the_state() {
+    let running = || vec![claim()];
+    let waiting = || {
+        vec![
+            claim(),
+            Change::Wait {
+                epoch: 1,
+                ran_millis: 5,
+            },
+        ]
+    };
+    let ended = || vec![claim(), finish(1, End::Complete)];
+    let park = |epoch| Change::Park {
+        epoch,
+        ran_millis: 9,
+    };
+    let check = |before: Vec<Change>, change: Change, expect: Result<State, Refused>| {
+        let place = before.len();
+        let found = follow(before.into_iter().chain([change.clone()]));
+        let found = found.map(|job| job.state).map_err(|(at, refused)| {
+            assert_eq!(at, place, "{change:?}");
+            refused
+        });
+        assert_eq!(found, expect, "{change:?}");
+    };
+    let failed = |end: End| Ok(State::from(end));
+
+    check(vec![], claim(), Ok(State::Running));
+    check(running(), claim(), Err(Refused::Claimed));
+    check(ended(), claim(), Err(Refused::Ended));
+
+    check(vec![], Change::Crash, Err(Refused::NotClaimed));
+    check(running(), Change::Crash, Ok(State::Queued));
+    check(waiting(), Change::Crash, Ok(State::Queued));
+    check(ended(), Change::Crash, Err(Refused::Ended));
+
+    check(vec![], park(0), Err(Refused::NotClaimed));
+    check(running(), park(1), Ok(State::Queued));
+    check(running(), park(0), Err(Refused::Fenced));
+    check(ended(), park(1), Err(Refused::Ended));
+
+    check(waiting(), Change::GoOn { epoch: 1 }, Ok(State::Running));
+    check(waiting(), Change::GoOn { epoch: 2 }, Err(Refused::Fenced));
+    check(vec![], Change::GoOn { epoch: 0 }, Err(Refused::NotClaimed));
+
+    check(running(), finish(1, End::Complete), Ok(State::Complete));
+    check(waiting(), finish(1, End::Complete), Ok(State::Complete));
+    check(ended(), finish(1, End::Complete), Err(Refused::Ended));
+    check(running(), finish(0, End::Complete), Err(Refused::Fenced));
+
+    check(vec![], Change::Cancel, failed(cancelled()));
+    check(running(), Change::Cancel, Err(Refused::Claimed));
+    check(waiting(), Change::Cancel, Err(Refused::Claimed));
+    check(ended(), Change::Cancel, Err(Refused::Ended));
+
+    check(vec![], Change::Say, Ok(State::Queued));
+    check(running(), Change::Say, Ok(State::Running));
+    check(waiting(), Change::Say, Ok(State::Waiting));
+    check(ended(), Change::Say, Ok(State::Queued));
+}
+
+#[test]
+fn a_job_under_which_the_server_always_dies_is_given_up() {
+    let mut job = new_job();
+    for _ in 1..MOST_CRASHES {
+        job = transition(&job, claim(), NOW).unwrap();
+        job = transition(&job, Change::Crash, NOW).unwrap();
+        assert_eq!(job.state, State::Queued);
+    }
+    job = transition(&job, claim(), NOW).unwrap();
+    job = transition(&job, Change::Crash, NOW).unwrap();
+    let State::Failed { failure } = &job.state else {
+        panic!("{:?}", job.state);
+    };
+    assert_eq!(failure.cause, Cause::Crashes);
+    assert!(job.ended.is_some());
+    // Who talks to it gives it a new chance.
+    job = transition(&job, Change::Say, NOW).unwrap();
+    job = transition(&job, claim(), NOW).unwrap();
+    job = transition(&job, Change::Crash, NOW).unwrap();
+    assert_eq!(job.state, State::Queued);
+}
+
+fn any_change() -> impl Strategy<Value = Change> {
+    let epoch = 0..6u32;
+    let end = prop_oneof![
+        Just(End::Complete),
+        Just(End::failed(Cause::Agent, "broke"))
+    ];
+    prop_oneof![
+        4 => (0..9u32).prop_map(|number| Change::Claim { session: session(number) }),
+        1 => Just(Change::Crash),
+        1 => (epoch.clone(), 0..99u64)
+            .prop_map(|(epoch, ran_millis)| Change::Park { epoch, ran_millis }),
+        2 => (epoch.clone(), 0..99u64)
+            .prop_map(|(epoch, ran_millis)| Change::Wait { epoch, ran_millis }),
+        2 => epoch.clone().prop_map(|epoch| Change::GoOn { epoch }),
+        4 => (epoch, end).prop_map(|(epoch, end)| finish(epoch, end)),
+        1 => Just(Change::Cancel),
+        2 => Just(Change::Say),
+    ]
+}
+
+fn epoch_of(change: &Change) -> Option<u32> {
+    match change {
+        Change::Park { epoch, .. }
+        | Change::Wait { epoch, .. }
+        | Change::GoOn { epoch }
+        | Change::Finish { epoch, .. } => Some(*epoch),
+        Change::Claim { .. } | Change::Crash | Change::Cancel | Change::Say => None,
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_a_life_stays_a_life(
+        changes in proptest::collection::vec(any_change(), 0..60)
+    ) {
+        let mut job = new_job();
+        // Claims that were finished.
+        let mut finished = Vec::new();
+        for change in changes {
+            let next = match transition(&job, change.clone(), NOW) {
+                Ok(next) => next,
+                Err(_) => continue,
+            };
+            prop_assert!(next.epoch >= job.epoch);
+            prop_assert_eq!(next.epoch > job.epoch, matches!(change, Change::Claim { .. }));
+            prop_assert!(next.ran_millis >= job.ran_millis);
+            prop_assert!(next.messages >= job.messages);
+            prop_assert_eq!(next.messages > job.messages, change == Change::Say);
+            prop_assert_eq!(next.ended.is_some(), next.state.has_ended());
+            if job.session.is_some() {
+                prop_assert_eq!(&next.session, &job.session);
+                prop_assert_eq!(next.started, job.started);
+            }
+            if next.state == State::Running || next.state == State::Waiting {
+                prop_assert!(next.session.is_some() && next.started.is_some());
+            }
+            if job.state.has_ended() {
+                prop_assert_eq!(&change, &Change::Say, "only words change what has ended");
+                prop_assert_eq!(&next.state, &State::Queued);
+            }
+            if let Some(epoch) = epoch_of(&change) {
+                prop_assert_eq!(epoch, job.epoch, "a fenced change is refused");
+            }
+            if let Change::Finish { epoch, .. } = &change {
+                prop_assert!(!finished.contains(epoch), "a claim is finished once");
+                finished.push(*epoch);
+            }
+            job = next;
+        }
+    }
+}

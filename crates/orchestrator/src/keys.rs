@@ -1,0 +1,88 @@
+//! Keys of the API: random tokens, kept as hashes, shown once.
+//!
+//! A token has 256 random bits, so that its hash needs neither salt nor slowness.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use protocol::job::{ApiKey, UserRole};
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+use store::{Jobs, StoreError};
+use uuid::Uuid;
+
+const MARK: &str = "hc_";
+/// Characters of a token that are shown, to tell it from others.
+const SHOWN: usize = MARK.len() + 6;
+
+/// Characters of a user's name or a key's label.
+const LONGEST_NAME: usize = 100;
+
+/// Whether a text can be a key's user or label; an error is one line for a person.
+pub fn check_name(field: &str, text: &str) -> Result<(), String> {
+    let reason = match () {
+        () if text.trim().is_empty() => "it is empty".to_owned(),
+        () if text.chars().count() > LONGEST_NAME => {
+            format!("it is longer than {LONGEST_NAME} characters")
+        }
+        () if text.chars().any(char::is_control) => "it has control characters".to_owned(),
+        () => return Ok(()),
+    };
+    Err(format!("{field}: {reason}"))
+}
+
+/// Makes a key; the token is not kept anywhere.
+pub async fn create_key(
+    jobs: &Jobs,
+    user: String,
+    role: UserRole,
+    label: String,
+    now: Timestamp,
+) -> Result<(ApiKey, SecretString), StoreError> {
+    let (token, hash) = new_token();
+    let key = ApiKey {
+        id: Uuid::now_v7(),
+        user,
+        role,
+        label,
+        prefix: token.expose_secret()[..SHOWN].to_owned(),
+        created: now,
+        revoked: None,
+    };
+    jobs.add_key(key.clone(), hash).await?;
+    Ok((key, token))
+}
+
+/// A token that nobody can guess, and its hash.
+pub(crate) fn new_token() -> (SecretString, [u8; 32]) {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).expect("the operating system has random bytes");
+    let token = format!("{MARK}{}", URL_SAFE_NO_PAD.encode(bytes));
+    let hash = hash(&token);
+    (token.into(), hash)
+}
+
+/// What is kept of a token.
+pub(crate) fn hash(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn tokens_differ_and_show_little_of_themselves() {
+        let tokens: Vec<_> = (0..100).map(|_| new_token()).collect();
+        let hashes: HashSet<_> = tokens.iter().map(|(_, hash)| *hash).collect();
+        assert_eq!(hashes.len(), 100);
+        for (token, kept) in tokens {
+            let text = token.expose_secret();
+            assert_eq!(text.len(), MARK.len() + 43);
+            assert!(text.starts_with(MARK) && text.is_ascii());
+            assert_eq!(hash(text), kept);
+        }
+    }
+}

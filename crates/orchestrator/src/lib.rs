@@ -1,0 +1,34 @@
+//! The orchestrator: schedules jobs, has agents do them in sandboxes, and tells of it over HTTP.
+//!
+//! A request becomes a record in the store and is answered; a worker takes it from there. HTTP and
+//! workers meet only in the store and in [`hub`], which carries what need not last, so that a crash
+//! of either loses nothing. [`job`] decides and does nothing; [`worker`] performs. Prints nothing,
+//! reads no settings: [`Config`] and [`Models`] say it all. Entry point: [`Server`].
+
+mod app;
+mod artifact;
+mod changes;
+mod config;
+mod dispatcher;
+mod error;
+mod folder;
+mod http;
+mod hub;
+mod input;
+mod job;
+mod keys;
+mod notice;
+mod parts;
+mod ports;
+mod retention;
+mod server;
+mod tree;
+mod watch;
+mod webhook;
+mod worker;
+
+pub use config::{Config, Policy, Retention};
+pub use error::ServeError;
+pub use keys::{check_name, create_key};
+pub use ports::{Chosen, Models};
+pub use server::Server;

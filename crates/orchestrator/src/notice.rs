@@ -1,0 +1,31 @@
+//! What a webhook is told of a job's end. Pure.
+
+use protocol::job::{Job, State};
+use serde_json::json;
+
+/// The JSON for a job's webhook; nothing if it has none, or has not ended.
+pub(crate) fn notice(job: &Job) -> Option<String> {
+    job.request.webhook.as_ref()?;
+    let failure = match &job.state {
+        State::Complete => None,
+        State::Failed { failure } => Some(failure),
+        State::Queued | State::Running | State::Waiting => return None,
+    };
+    let notice = json!({
+        "event": "job.ended",
+        "job_id": job.id,
+        "status": job.state.status(),
+        "cause": failure.map(|failure| failure.cause),
+        "error": failure.map(|failure| &failure.message),
+        "result": job.result,
+        "created": job.created,
+        "ended": job.ended,
+        "artifact": job.artifact.as_ref().map(|artifact| json!({
+            "bytes": artifact.bytes,
+            "files": artifact.files,
+            "sha256": artifact.sha256,
+            "url": format!("/v1/jobs/{}/artifacts", job.id),
+        })),
+    });
+    Some(notice.to_string())
+}

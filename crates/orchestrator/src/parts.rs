@@ -1,0 +1,162 @@
+//! What the application, the dispatcher and the workers of one server share, and the one way to
+//! change a job's record.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use audit::AuditLog;
+use jiff::Timestamp;
+use protocol::job::Job;
+use store::jobs::{Along, Changed};
+use store::{Jobs, Store, StoreError};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+use crate::config::Config;
+use crate::dispatcher::{Loads, Roster};
+use crate::hub::Hub;
+use crate::job::{Change, Refused, transition};
+use crate::notice::notice;
+use crate::ports::Models;
+
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) config: Config,
+    pub(crate) address: SocketAddr,
+    pub(crate) jobs: Jobs,
+    pub(crate) store: Store,
+    pub(crate) models: Arc<dyn Models>,
+    pub(crate) audit: Arc<AuditLog>,
+    pub(crate) hub: Hub,
+    pub(crate) loads: Arc<Loads>,
+    pub(crate) roster: Roster,
+    /// Wakes whoever tells webhooks.
+    pub(crate) deliveries: Arc<Notify>,
+    /// The server was told to end: nothing new is begun.
+    pub(crate) ending: CancellationToken,
+    /// Nothing runs any more: followers leave.
+    pub(crate) closing: CancellationToken,
+}
+
+/// Why a job's record was not changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChangeError {
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error("the job is gone")]
+    Gone,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Between two tries of a write that must not be given up.
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+impl Parts {
+    /// Changes a job's record. `job` is what the caller knows of it, and is what is kept in the
+    /// end; somebody else's change in between only means another look.
+    pub(crate) async fn change(
+        &self,
+        job: &mut Job,
+        change: Change,
+        message: Option<&str>,
+    ) -> Result<(), ChangeError> {
+        loop {
+            match self.try_change(job, change.clone(), message).await? {
+                true => return Ok(()),
+                false => *job = self.jobs.job(job.id).await?.ok_or(ChangeError::Gone)?,
+            }
+        }
+    }
+
+    /// The same, if the record is still what the caller knows; false if not.
+    pub(crate) async fn try_change(
+        &self,
+        job: &mut Job,
+        change: Change,
+        message: Option<&str>,
+    ) -> Result<bool, ChangeError> {
+        let next = transition(job, change, Timestamp::now())?;
+        let has_ended = next.state.has_ended();
+        let delivery = has_ended.then(|| notice(&next)).flatten();
+        let is_due = delivery.is_some();
+        let along = Along {
+            message: message.map(str::to_owned),
+            delivery,
+        };
+        match self.jobs.change(next, along).await? {
+            Changed::Stale => Ok(false),
+            Changed::Saved(saved) => {
+                *job = *saved;
+                self.hub.tell_job(job);
+                if is_due {
+                    self.deliveries.notify_one();
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Changes a job's record, also if the store fails for a while: again and again, until it
+    /// works, is refused, or `give_up` says so.
+    pub(crate) async fn insist(
+        &self,
+        job: &mut Job,
+        change: Change,
+        give_up: &CancellationToken,
+    ) -> Result<(), ChangeError> {
+        let mut patience = Patience::new(give_up.clone());
+        loop {
+            match self.change(job, change.clone(), None).await {
+                Err(ChangeError::Store(error)) => patience.wait(error).await?,
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+/// For writes that must not be given up because the store fails for a while.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    wait: Duration,
+    give_up: CancellationToken,
+}
+
+impl Patience {
+    pub(crate) fn new(give_up: CancellationToken) -> Self {
+        Self {
+            wait: SHORTEST_WAIT,
+            give_up,
+        }
+    }
+
+    /// Waits a little longer each time; the failure itself when it is to be given up.
+    pub(crate) async fn wait(&mut self, error: StoreError) -> Result<(), ChangeError> {
+        error!(error = %chain(&error), "store failed, trying again");
+        tokio::select! {
+            () = self.give_up.cancelled() => return Err(error.into()),
+            () = tokio::time::sleep(self.wait) => {}
+        }
+        self.wait = (self.wait * 2).min(LONGEST_WAIT);
+        Ok(())
+    }
+}
+
+/// An error with what it came from, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let more = cause.to_string();
+        // Some libraries repeat their source.
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        source = cause.source();
+    }
+    text
+}

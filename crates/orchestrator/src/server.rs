@@ -1,0 +1,191 @@
+//! A server: everything put together, from start to end.
+//!
+//! One server has a data folder at a time. What the last one left is taken up before anything is
+//! answered. Entry type: [`Server`].
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use audit::AuditLog;
+use store::{Jobs, Store};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+
+use crate::app::App;
+use crate::config::Config;
+use crate::dispatcher::{Bounds, Dispatcher, Loads, Roster, recover};
+use crate::error::ServeError;
+use crate::hub::Hub;
+use crate::parts::Parts;
+use crate::ports::Models;
+use crate::retention::{self, Keeper};
+use crate::{http, watch, webhook};
+
+#[derive(Debug)]
+pub struct Server {
+    parts: Arc<Parts>,
+    listener: TcpListener,
+    // Held for as long as the server lives; ends with the process, however that dies.
+    _lock: File,
+}
+
+impl Server {
+    /// Opens the store, takes the data folder for itself, takes up what the last server left, and
+    /// listens. Port 0 is any.
+    pub async fn start(
+        mut config: Config,
+        models: Arc<dyn Models>,
+        address: SocketAddr,
+    ) -> Result<Self, ServeError> {
+        let data = config.data.clone();
+        for folder in [&data, &data.join("jobs"), &data.join("uploads")] {
+            make_folder(folder)?;
+        }
+        let lock = take(&data)?;
+        let store = Store::open(&data).await?;
+        let jobs = Jobs::open(&data).await?;
+        if !address.ip().to_canonical().is_loopback() {
+            let keys = jobs.keys().await?;
+            if keys.iter().all(|key| key.revoked.is_some()) {
+                let address = address.to_string();
+                return Err(ServeError::NoKeys { address });
+            }
+            config.require_keys = true;
+        }
+        let audit =
+            AuditLog::open(data.join("server-audit.jsonl")).map_err(ServeError::Audit)?;
+        let listen = |source| ServeError::Listen {
+            address: address.to_string(),
+            source,
+        };
+        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        let parts = Arc::new(Parts {
+            address: listener.local_addr().map_err(listen)?,
+            loads: Arc::new(Loads::new(Bounds {
+                queue: config.queue,
+                queue_per_user: config.queue_per_user,
+                running_per_user: config.running_per_user,
+            })),
+            config,
+            jobs,
+            store,
+            models,
+            audit: Arc::new(audit),
+            hub: Hub::default(),
+            roster: Roster::default(),
+            deliveries: Arc::new(Notify::new()),
+            ending: CancellationToken::new(),
+            closing: CancellationToken::new(),
+        });
+        let recovered = recover(&parts).await?;
+        parts.loads.restore(parts.jobs.loads().await?);
+        info!(address = %parts.address, recovered, "server ready");
+        Ok(Self {
+            parts,
+            listener,
+            _lock: lock,
+        })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.parts.address
+    }
+
+    /// Serves until told to end; then finishes or parks what runs.
+    pub async fn run(self, end: impl Future<Output = ()>) -> Result<(), ServeError> {
+        let parts = self.parts;
+        let config = &parts.config;
+        let closing = &parts.closing;
+        // The first job need not wait for it.
+        tokio::task::spawn_blocking(sandbox::prepare);
+
+        let mut helpers = JoinSet::new();
+        helpers.spawn(watch::beat(parts.clone(), closing.clone()));
+        helpers.spawn(webhook::run(
+            parts.jobs.clone(),
+            parts.deliveries.clone(),
+            config.policy.private_webhooks,
+            closing.clone(),
+        ));
+        let keeper = Keeper {
+            jobs: parts.jobs.clone(),
+            store: parts.store.clone(),
+            data: config.data.clone(),
+            retention: config.retention,
+        };
+        helpers.spawn(retention::run(keeper, closing.clone()));
+        let mut dispatcher = tokio::spawn(Dispatcher::new(parts.clone()).run());
+        let router = http::router(App::new(parts.clone()));
+        let mut serving = tokio::spawn(http::serve(self.listener, router, closing.clone()));
+
+        // Whatever ends first, all of it ends, in the same order.
+        let mut served = None;
+        let mut dispatched = None;
+        tokio::select! {
+            () = end => info!("server is ending"),
+            outcome = &mut serving => served = Some(outcome),
+            outcome = &mut dispatcher => dispatched = Some(outcome),
+        }
+        parts.ending.cancel();
+        let dispatched = match dispatched {
+            Some(outcome) => outcome,
+            None => dispatcher.await,
+        };
+        closing.cancel();
+        let served = match served {
+            Some(outcome) => outcome,
+            None => serving.await,
+        };
+        while let Some(ended) = helpers.join_next().await {
+            if let Err(error) = ended {
+                error!(%error, "helper broke");
+            }
+        }
+        let outcome = dispatched.and(served.map(drop));
+        outcome.map_err(|error| ServeError::Broke(io::Error::other(error)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn parts(&self) -> &Arc<Parts> {
+        &self.parts
+    }
+}
+
+fn make_folder(path: &Path) -> Result<(), ServeError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|source| ServeError::Folder {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Takes a data folder, as an operating system's lock on a file.
+fn take(data: &Path) -> Result<File, ServeError> {
+    let failed = |source| ServeError::Folder {
+        path: data.to_owned(),
+        source,
+    };
+    let locks = data.join("locks");
+    make_folder(&locks)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(locks.join("server"))
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(ServeError::InUse {
+            path: data.to_owned(),
+        }),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}

@@ -1,0 +1,73 @@
+//! The two ways to open something below a folder: in one call where the kernel can, or step by step.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, open, openat, openat2};
+use nix::sys::stat::{FileStat, Mode, fstat};
+
+use super::{Kind, kind};
+
+/// Of every open: no waiting for a writer, no terminal taken over, nothing for children.
+const CAREFULLY: OFlag = OFlag::O_CLOEXEC
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_NONBLOCK)
+    .union(OFlag::O_NOCTTY);
+
+pub(super) fn root(folder: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    Ok(open(folder, flags, Mode::empty())?)
+}
+
+/// Opens a folder below another one. The empty path is that one, opened anew.
+pub(super) fn folder(root: impl AsFd, path: &[u8]) -> io::Result<OwnedFd> {
+    below(root.as_fd(), path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)
+}
+
+/// Opens a regular file below a folder, and looks at what was opened, not at what has the name.
+pub(super) fn file(root: impl AsFd, path: &[u8]) -> io::Result<(File, FileStat)> {
+    let opened = below(root.as_fd(), path, OFlag::O_RDONLY)?;
+    let stat = fstat(&opened)?;
+    if kind(&stat) != Kind::File {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
+    }
+    Ok((File::from(opened), stat))
+}
+
+fn below(root: BorrowedFd<'_>, path: &[u8], flags: OFlag) -> io::Result<OwnedFd> {
+    match at_once(root, path, flags) {
+        // An old kernel, or a filter that does not know the call.
+        Err(Errno::ENOSYS | Errno::EPERM) => Ok(step_by_step(root, path, flags)?),
+        opened => Ok(opened?),
+    }
+}
+
+pub(super) fn at_once(root: BorrowedFd<'_>, path: &[u8], flags: OFlag) -> nix::Result<OwnedFd> {
+    let resolve = ResolveFlag::RESOLVE_BENEATH
+        | ResolveFlag::RESOLVE_NO_SYMLINKS
+        | ResolveFlag::RESOLVE_NO_MAGICLINKS
+        | ResolveFlag::RESOLVE_NO_XDEV;
+    let how = OpenHow::new().flags(flags | CAREFULLY).resolve(resolve);
+    let path = if path.is_empty() { b"." } else { path };
+    openat2(root, path, how)
+}
+
+pub(super) fn step_by_step(
+    root: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlag,
+) -> nix::Result<OwnedFd> {
+    let step = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let mut held: Option<OwnedFd> = None;
+    let mut rest = if path.is_empty() { b"." } else { path };
+    while let Some(end) = rest.iter().position(|byte| *byte == b'/') {
+        let from = held.as_ref().map_or(root, AsFd::as_fd);
+        held = Some(openat(from, &rest[..end], step, Mode::empty())?);
+        rest = &rest[end + 1..];
+    }
+    let from = held.as_ref().map_or(root, AsFd::as_fd);
+    openat(from, rest, flags | CAREFULLY, Mode::empty())
+}

@@ -1,0 +1,182 @@
+//! Everything below a folder, one after the other, in an order that depends on names alone.
+//!
+//! A loop, not a recursion, and one open folder at a time: depth costs neither stack nor
+//! descriptors. Each folder is opened anew from the top, so that a folder that was swapped for a
+//! link meanwhile is refused and not entered.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
+use std::ops::ControlFlow;
+
+use nix::sys::stat::FileStat;
+
+use super::folder::Folder;
+use super::name::LONGEST_PATH;
+use super::{Kind, Tree, kind};
+
+/// What is met on the way.
+#[derive(Debug)]
+pub(crate) enum Visit<'a> {
+    /// A folder, before what is in it.
+    Folder {
+        path: &'a [u8],
+        stat: &'a FileStat,
+        is_empty: bool,
+    },
+    /// Anything else.
+    Leaf(Leaf<'a>),
+    /// A folder that cannot be entered.
+    Closed { path: &'a [u8], error: io::Error },
+}
+
+/// A file, link or other thing that is no folder.
+#[derive(Debug)]
+pub(crate) struct Leaf<'a> {
+    pub(crate) path: &'a [u8],
+    pub(crate) stat: &'a FileStat,
+    folder: &'a Folder,
+    name: &'a CStr,
+}
+
+impl Leaf<'_> {
+    pub(crate) fn kind(&self) -> Kind {
+        kind(self.stat)
+    }
+
+    /// Opens it if it is a regular file now; what was opened is looked at anew.
+    pub(crate) fn open(&self) -> io::Result<(File, FileStat)> {
+        self.folder.open_file(self.name)
+    }
+
+    pub(crate) fn target(&self) -> io::Result<Vec<u8>> {
+        self.folder.target(self.name)
+    }
+}
+
+/// How a walk ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Walked {
+    /// Whether there was more than may be visited.
+    pub(crate) is_cut: bool,
+}
+
+/// The folders of one level that are still to be entered, the next one last.
+struct Level {
+    /// Length of the path above.
+    above: usize,
+    folders: Vec<(CString, FileStat)>,
+}
+
+impl Tree {
+    /// Visits at most so many names: the files of a folder by name, then its folders by name.
+    pub(crate) fn walk(
+        &self,
+        most: u64,
+        mut visit: impl FnMut(Visit<'_>) -> ControlFlow<()>,
+    ) -> io::Result<Walked> {
+        let mut left = usize::try_from(most).unwrap_or(usize::MAX);
+        let mut path = Vec::new();
+        let mut is_cut = false;
+        let mut levels: Vec<Level> = Vec::new();
+        let top = Folder::open(&self.root, b"")?;
+        match enter(&top, &mut path, None, &mut left, &mut visit)? {
+            ControlFlow::Break(()) => return Ok(Walked { is_cut }),
+            ControlFlow::Continue(entered) => {
+                is_cut |= entered.is_cut;
+                levels.push(entered.level);
+            }
+        }
+        drop(top);
+        while let Some(level) = levels.last_mut() {
+            path.truncate(level.above);
+            let Some((name, stat)) = level.folders.pop() else {
+                levels.pop();
+                continue;
+            };
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name.to_bytes());
+            let entered = if path.len() > LONGEST_PATH {
+                Err(io::Error::other("its path is too long"))
+            } else {
+                Folder::open(&self.root, &path).and_then(|folder| {
+                    enter(&folder, &mut path, Some(&stat), &mut left, &mut visit)
+                })
+            };
+            match entered {
+                Ok(ControlFlow::Break(())) => return Ok(Walked { is_cut }),
+                Ok(ControlFlow::Continue(entered)) => {
+                    is_cut |= entered.is_cut;
+                    levels.push(entered.level);
+                }
+                Err(error) => {
+                    let closed = Visit::Closed { path: &path, error };
+                    if visit(closed).is_break() {
+                        return Ok(Walked { is_cut });
+                    }
+                }
+            }
+        }
+        Ok(Walked { is_cut })
+    }
+}
+
+struct Entered {
+    level: Level,
+    is_cut: bool,
+}
+
+/// Visits a folder and what is in it but for folders, which are for later.
+fn enter(
+    folder: &Folder,
+    path: &mut Vec<u8>,
+    stat: Option<&FileStat>,
+    left: &mut usize,
+    visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
+) -> io::Result<ControlFlow<(), Entered>> {
+    let (names, is_cut) = folder.names(*left)?;
+    *left -= names.len();
+    let above = path.len();
+    if let Some(stat) = stat {
+        let is_empty = names.is_empty() && !is_cut;
+        let visited = Visit::Folder {
+            path,
+            stat,
+            is_empty,
+        };
+        if visit(visited).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    let mut folders = Vec::new();
+    for name in names {
+        // What vanished meanwhile is not there.
+        let Ok(stat) = folder.stat(&name) else {
+            continue;
+        };
+        if kind(&stat) == Kind::Folder {
+            folders.push((name, stat));
+            continue;
+        }
+        if above > 0 {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name.to_bytes());
+        let leaf = Leaf {
+            path,
+            stat: &stat,
+            folder,
+            name: &name,
+        };
+        let flow = visit(Visit::Leaf(leaf));
+        path.truncate(above);
+        if flow.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    folders.reverse();
+    let level = Level { above, folders };
+    Ok(ControlFlow::Continue(Entered { level, is_cut }))
+}

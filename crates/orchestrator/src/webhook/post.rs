@@ -1,0 +1,170 @@
+//! One request to a webhook: to whom it may go, what it says, and how it is signed.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use egress::address::{Class, class};
+use egress::{Host, Reason, Resolver, SystemResolver, Target, public_addresses};
+use hmac::{Hmac, KeyInit, Mac};
+use protocol::job::Webhook;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::redirect::Policy;
+use reqwest::{Client, Url};
+use sha2::Sha256;
+use store::jobs::Delivery;
+use tokio::sync::OnceCell;
+
+use crate::parts::chain;
+
+/// For all of a request.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a webhook was not told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failed {
+    pub(super) reason: String,
+    /// Another try would fail as well.
+    pub(super) is_final: bool,
+}
+
+impl Failed {
+    pub(super) fn for_now(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            is_final: false,
+        }
+    }
+
+    pub(super) fn for_ever(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            is_final: true,
+        }
+    }
+}
+
+/// Sends requests. The client is made at the first one: certificates take time and memory.
+#[derive(Debug)]
+pub(super) struct Poster {
+    allows_private: bool,
+    client: OnceCell<Client>,
+}
+
+impl Poster {
+    pub(super) fn new(allows_private: bool) -> Self {
+        Self {
+            allows_private,
+            client: OnceCell::new(),
+        }
+    }
+
+    pub(super) async fn post(&self, webhook: &Webhook, delivery: &Delivery) -> Result<(), Failed> {
+        let url = self.check(&webhook.url)?;
+        let mut request = self
+            .client()
+            .await?
+            .post(url)
+            .header(CONTENT_TYPE, "application/json")
+            .header("Hotcell-Delivery", delivery.number)
+            .header("Hotcell-Event", "job.ended");
+        if let Some(secret) = &webhook.secret {
+            let signature = sign(secret.as_bytes(), delivery.body.as_bytes());
+            request = request.header("Hotcell-Signature", format!("sha256={signature}"));
+        }
+        match request.body(delivery.body.clone()).send().await {
+            Ok(answer) if answer.status().is_success() => Ok(()),
+            Ok(answer) => Err(Failed::for_now(format!("it answers {}", answer.status()))),
+            Err(error) => Err(Failed {
+                is_final: is_refused(&error),
+                // With the address it would show what may be a secret.
+                reason: chain(&error.without_url()),
+            }),
+        }
+    }
+
+    /// Names are looked up by the client, through [`Public`]; an address in the URL is not.
+    fn check(&self, url: &str) -> Result<Url, Failed> {
+        let url = Url::parse(url).map_err(|_| Failed::for_ever("its address is no URL"))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(Failed::for_ever("its address is not one of the web"));
+        }
+        let host = Host::parse(url.host_str().unwrap_or_default());
+        let host = host.map_err(|error| Failed::for_ever(error.to_string()))?;
+        match host {
+            Host::Address(address) if !self.allows_private && class(address) != Class::Public => {
+                Err(Failed::for_ever(format!("{address} is not a public address")))
+            }
+            _ => Ok(url),
+        }
+    }
+
+    async fn client(&self) -> Result<&Client, Failed> {
+        let allows_private = self.allows_private;
+        let make = || async move {
+            let built = tokio::task::spawn_blocking(move || build(allows_private)).await;
+            let built = built.map_err(|error| Failed::for_now(error.to_string()))?;
+            built.map_err(|error| Failed::for_now(chain(&error)))
+        };
+        self.client.get_or_try_init(make).await
+    }
+}
+
+fn build(allows_private: bool) -> Result<Client, reqwest::Error> {
+    // Reqwest panics where a process has chosen none; this is the one that programs of ours choose.
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Somebody else may have been faster, with the same result.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    let builder = Client::builder()
+        .no_proxy()
+        .redirect(Policy::none())
+        .timeout(PATIENCE)
+        // Every request looks up its host anew.
+        .pool_max_idle_per_host(0)
+        .user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION")));
+    match allows_private {
+        true => builder.build(),
+        false => builder.dns_resolver(Public).build(),
+    }
+}
+
+/// Finds public addresses only. What it finds is what the client connects to.
+#[derive(Debug, Clone, Copy)]
+struct Public;
+
+impl Resolve for Public {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found = lookup(&SystemResolver, name.as_str()).await?;
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}
+
+async fn lookup(resolver: &dyn Resolver, name: &str) -> Result<Vec<SocketAddr>, Box<dyn Error + Send + Sync>> {
+    let host = Host::parse(name)?;
+    // The client puts in the port of the URL.
+    Ok(public_addresses(resolver, &Target { host, port: 0 }).await?)
+}
+
+/// Whether it was refused because of where it would have gone.
+fn is_refused(error: &reqwest::Error) -> bool {
+    let mut source = error.source();
+    while let Some(cause) = source {
+        if let Some(reason) = cause.downcast_ref::<Reason>() {
+            return matches!(reason, Reason::NotPublic { .. });
+        }
+        source = cause.source();
+    }
+    false
+}
+
+/// HMAC-SHA256 in hexadecimal.
+pub(super) fn sign(secret: &[u8], body: &[u8]) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("a key can have any length");
+    mac.update(body);
+    let code = mac.finalize().into_bytes();
+    code.iter().map(|byte| format!("{byte:02x}")).collect()
+}

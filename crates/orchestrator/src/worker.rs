@@ -1,0 +1,234 @@
+//! Does one job under one claim: folder, sandbox, agent, turns, artifact, end.
+//!
+//! A worker knows what was done from the session's events alone, so that it goes on where another
+//! was cut off. It writes to the job's record only under its own epoch. Entry point: [`work`].
+
+mod finish;
+mod log;
+pub(crate) mod plan;
+mod progress;
+mod talk;
+mod turns;
+mod verdict;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::Setup;
+use audit::AuditLog;
+use protocol::job::{Cause, Job};
+use protocol::{Event, Spending};
+use store::{Journal, StoreError};
+use tokio::sync::watch;
+use tools::ToolSet;
+
+use crate::dispatcher::Claimed;
+use crate::folder::JobFolder;
+use crate::hub::Room;
+use crate::input;
+use crate::job::End;
+use crate::parts::{Parts, chain};
+use log::JobLog;
+use progress::Progress;
+use talk::Talk;
+use verdict::{Stop, end_of};
+
+/// For an agent that was told to stop its turn.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A session may still be held by the last write of an agent that was ended at once.
+const LOCK_TRIES: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
+
+/// How a worker left its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    Ended,
+    /// Somebody else goes on with it.
+    Queued,
+    /// The store could not be written, or another claim has begun.
+    Unknown,
+}
+
+/// How the work on a job ended.
+#[derive(Debug)]
+enum Ending {
+    Ended {
+        end: End,
+        /// Whether that holds also if somebody has said something meanwhile.
+        is_last: bool,
+    },
+    /// A later worker goes on.
+    Parked,
+    /// Another claim has begun.
+    Lost,
+}
+
+impl Ending {
+    fn last(end: End) -> Self {
+        Self::Ended { end, is_last: true }
+    }
+
+    fn unless_spoken(end: End) -> Self {
+        Self::Ended {
+            end,
+            is_last: false,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Worker {
+    parts: Arc<Parts>,
+    job: Job,
+    claimed: Arc<Claimed>,
+    /// Those that were not passed on yet.
+    interrupts: watch::Receiver<u64>,
+    room: Arc<Room>,
+    folder: JobFolder,
+    log: JobLog,
+    progress: Progress,
+    /// How long the job may run.
+    timeout: Duration,
+    /// How long it may still wait for messages.
+    patience: Duration,
+}
+
+/// Works on a job that was claimed, until it has ended or somebody else is to go on.
+pub(crate) async fn work(parts: Arc<Parts>, job: Job, claimed: Arc<Claimed>) -> Left {
+    let config = &parts.config;
+    let mut interrupts = claimed.interrupts.subscribe();
+    if *interrupts.borrow() > 0 {
+        interrupts.mark_changed();
+    }
+    let mut worker = Worker {
+        interrupts,
+        room: parts.hub.room(job.id),
+        folder: JobFolder::new(&config.data, job.id),
+        log: JobLog::none(),
+        progress: Progress::of(&[]),
+        timeout: plan::timeout(&job.request, &config.policy),
+        patience: plan::patience(&job.request, config),
+        claimed,
+        job,
+        parts,
+    };
+    let ending = worker.run().await;
+    worker.leave(ending).await
+}
+
+impl Worker {
+    async fn run(&mut self) -> Ending {
+        let (journal, history) = match self.open_session().await {
+            Ok(opened) => opened,
+            Err(error) => return failed(Cause::Server, chain(&error)),
+        };
+        self.progress = Progress::of(&history);
+        self.room.begin(self.progress.seq);
+        let command = match self.first_command().await {
+            Ok(Some(command)) => command,
+            // Everything was done before the last claim was cut off, but for the end.
+            Ok(None) => {
+                let outcome = self.progress.outcome.as_ref();
+                return Ending::unless_spoken(outcome.map_or(End::Complete, end_of));
+            }
+            Err(error) => return failed(Cause::Server, chain(&error)),
+        };
+        let mut talk = match self.begin(journal, history).await {
+            Ok(talk) => talk,
+            Err(ending) => return ending,
+        };
+        let ending = self.converse(&mut talk, command).await;
+        match &ending {
+            Ending::Ended { .. } if !self.progress.is_in_turn() => {
+                talk.end(|event| self.hear(event)).await;
+            }
+            _ => talk.abort().await,
+        }
+        ending
+    }
+
+    /// The session with its events so far. One whose first event was never written is new.
+    async fn open_session(&self) -> Result<(Journal, Vec<Event>), StoreError> {
+        let session = self
+            .job
+            .session
+            .as_ref()
+            .expect("a claimed job has a session");
+        let store = &self.parts.store;
+        let mut tries = 0;
+        loop {
+            let opened = match store.claim(session).await {
+                Err(StoreError::Unknown(_)) => {
+                    let begun = store.begin(session.clone()).await;
+                    begun.map(|journal| (journal, Vec::new()))
+                }
+                opened => opened,
+            };
+            match opened {
+                Err(StoreError::InUse(_)) if tries < LOCK_TRIES => {
+                    tries += 1;
+                    tokio::time::sleep(LOCK_PAUSE).await;
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    /// Prepares the workspace and starts the agent.
+    async fn begin(&mut self, journal: Journal, history: Vec<Event>) -> Result<Talk, Ending> {
+        let ran = self.claimed.stopwatch.elapsed();
+        let audit = AuditLog::open(self.folder.audit())
+            .map_err(|error| failed(Cause::Server, chain(&error)))?;
+        let config = &self.parts.config;
+        let spec = plan::spec(&self.job, &self.folder, config, ran, Arc::new(audit))
+            .map_err(|error| failed(Cause::Sandbox, chain(&error)))?;
+        let prepared = tokio::select! {
+            biased;
+            () = self.claimed.parked.cancelled() => return Err(Ending::Parked),
+            () = self.claimed.cancelled.cancelled() => return Err(self.stopped(Stop::Cancelled)),
+            () = tokio::time::sleep_until(self.deadline()) => {
+                return Err(self.stopped(Stop::Deadline));
+            }
+            prepared = input::prepare(&self.job, &self.folder, &spec) => prepared,
+        };
+        prepared.map_err(|error| failed(Cause::Input, chain(&error)))?;
+        self.log = JobLog::open(&self.folder.log());
+        let epoch = self.job.epoch;
+        self.note("job", format_args!("claim {epoch} begins"));
+
+        let request = &self.job.request;
+        let chosen = self
+            .parts
+            .models
+            .choose(request.model.as_deref(), self.progress.replies)
+            .map_err(|reason| failed(Cause::Provider, reason))?;
+        let policy = &self.parts.config.policy;
+        Ok(Talk::begin(Setup {
+            store: self.parts.store.clone(),
+            journal,
+            model: chosen.model,
+            price: chosen.price,
+            sandbox: spec,
+            tools: ToolSet::standard(),
+            budget: plan::budget(request, policy),
+            spent: Spending {
+                seconds: ran.as_secs_f64(),
+                ..agent::spent(&history)
+            },
+            history,
+            max_tokens: policy.max_tokens,
+        }))
+    }
+
+    /// Passes on what the agent tells.
+    fn hear(&mut self, event: &Event) {
+        self.progress.apply(event);
+        self.log.note(event);
+        self.room.tell(event);
+    }
+}
+
+fn failed(cause: Cause, message: impl Into<String>) -> Ending {
+    Ending::last(End::failed(cause, message))
+}

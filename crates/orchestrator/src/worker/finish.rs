@@ -1,0 +1,113 @@
+//! Leaves a job: packs what is there and writes down the end, or gives the job back.
+
+use protocol::Spending;
+use protocol::job::{Artifact, Cause};
+use tracing::error;
+
+use super::{Ending, Left, Worker};
+use crate::artifact::{self, Bounds};
+use crate::job::{Change, End};
+use crate::parts::{ChangeError, Patience, chain};
+
+impl Worker {
+    pub(super) async fn leave(mut self, ending: Ending) -> Left {
+        self.claimed.stopwatch.pause();
+        match ending {
+            Ending::Ended { end, is_last } => self.finish(end, is_last).await,
+            Ending::Parked => self.park().await,
+            Ending::Lost => Left::Unknown,
+        }
+    }
+
+    async fn finish(&mut self, end: End, is_last: bool) -> Left {
+        let (artifact, end) = match (self.pack().await, end) {
+            (Ok(artifact), end) => (artifact, end),
+            (Err(reason), End::Complete) => (None, End::failed(Cause::Artifact, reason)),
+            (Err(reason), end) => {
+                self.note("artifact", reason);
+                (None, end)
+            }
+        };
+        match &end {
+            End::Complete => self.note("job", "complete"),
+            End::Failed(failure) => self.note("job", format_args!("failed: {}", failure.message)),
+        }
+        let ran_millis = self.claimed.stopwatch.millis();
+        let change = Change::Finish {
+            epoch: self.claimed.epoch,
+            ran_millis,
+            end,
+            result: self.progress.result.clone(),
+            artifact,
+            spending: Spending {
+                seconds: ran_millis as f64 / 1000.0,
+                ..self.progress.spending.clone()
+            },
+        };
+        match self.write_end(change, is_last).await {
+            Ok(true) => Left::Ended,
+            Ok(false) => self.park().await,
+            Err(error) => self.lost(&error),
+        }
+    }
+
+    /// Writes down the end; false if somebody has spoken and is to be heard first.
+    async fn write_end(&mut self, change: Change, is_last: bool) -> Result<bool, ChangeError> {
+        let mut patience = Patience::new(self.claimed.parked.clone());
+        loop {
+            match self.try_end(&change, is_last).await {
+                Err(ChangeError::Store(error)) => patience.wait(error).await?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn try_end(&mut self, change: &Change, is_last: bool) -> Result<bool, ChangeError> {
+        let Self { parts, job, .. } = self;
+        loop {
+            if !is_last && job.messages > self.progress.turns {
+                return Ok(false);
+            }
+            if parts.try_change(job, change.clone(), None).await? {
+                return Ok(true);
+            }
+            *job = parts.jobs.job(job.id).await?.ok_or(ChangeError::Gone)?;
+        }
+    }
+
+    async fn park(&mut self) -> Left {
+        self.note("job", "left to a later claim");
+        let change = Change::Park {
+            epoch: self.claimed.epoch,
+            ran_millis: self.claimed.stopwatch.millis(),
+        };
+        let give_up = self.claimed.parked.clone();
+        match self.parts.insist(&mut self.job, change, &give_up).await {
+            Ok(()) => Left::Queued,
+            Err(error) => self.lost(&error),
+        }
+    }
+
+    /// The next server finds the job as it is, and goes on with it.
+    fn lost(&self, error: &ChangeError) -> Left {
+        error!(job = %self.job.id, error = %chain(error), "cannot write down how a job was left");
+        Left::Unknown
+    }
+
+    /// Packs the workspace, if there is one.
+    async fn pack(&self) -> Result<Option<Artifact>, String> {
+        let workspace = self.folder.workspace();
+        let output = self.folder.output();
+        let bounds = Bounds::of(self.parts.config.largest_zip);
+        let pack = move || match workspace.symlink_metadata() {
+            Ok(_) => artifact::pack(&workspace, &output, bounds).map(Some),
+            // The job ended before it was made.
+            Err(_) => Ok(None),
+        };
+        match tokio::task::spawn_blocking(pack).await {
+            Ok(Ok(artifact)) => Ok(artifact),
+            Ok(Err(error)) => Err(chain(&error)),
+            Err(_) => Err("the packing broke: this is a bug in hotcell".to_owned()),
+        }
+    }
+}

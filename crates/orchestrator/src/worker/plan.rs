@@ -1,0 +1,116 @@
+//! What a job's request means under the server's policy. Pure but for the audit log it is handed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::Budget;
+use audit::AuditLog;
+use egress::{Allow, RuleError};
+use protocol::job::{Job, JobBackend, JobRequest};
+use sandbox::{Backend, Limits, Network, SandboxSpec};
+
+use crate::config::{Config, Policy};
+use crate::folder::JobFolder;
+
+/// The sandbox outlives the job's own deadline by this, so that the worker ends the job in order.
+const SLACK: Duration = Duration::from_secs(60);
+
+/// How often an interactive job may wait to the full under one claim. Then it ends; who says
+/// something after that wakes it up.
+const WAITS: u32 = 12;
+
+/// How long a job may run, over all claims.
+pub(crate) fn timeout(request: &JobRequest, policy: &Policy) -> Duration {
+    let wanted = request.timeout.map(Duration::from_secs);
+    wanted.map_or(policy.timeout, |wanted| wanted.min(policy.timeout))
+}
+
+/// How long a job may wait for messages under one claim.
+pub(crate) fn patience(request: &JobRequest, config: &Config) -> Duration {
+    match request.interactive {
+        true => config.linger.saturating_mul(WAITS),
+        false => config.linger,
+    }
+}
+
+/// Time is left to the worker, which does not count what the job waits.
+pub(crate) fn budget(request: &JobRequest, policy: &Policy) -> Budget {
+    let wanted = &request.budget;
+    let ceiling = &policy.budget;
+    Budget {
+        cost: least(wanted.cost, ceiling.cost),
+        tokens: least(wanted.tokens, ceiling.tokens),
+        turns: least(wanted.turns, ceiling.turns),
+        time: None,
+    }
+}
+
+fn least<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if one < other { one } else { other }),
+        (one, other) => one.or(other),
+    }
+}
+
+fn limits(request: &JobRequest, ceiling: &Limits) -> Limits {
+    let wanted = &request.limits;
+    Limits {
+        memory: wanted.memory.unwrap_or(ceiling.memory).min(ceiling.memory),
+        cpus: wanted.cpus.unwrap_or(ceiling.cpus).min(ceiling.cpus),
+        pids: wanted.pids.unwrap_or(ceiling.pids).min(ceiling.pids),
+        disk: wanted.disk.unwrap_or(ceiling.disk).min(ceiling.disk),
+        open_files: wanted
+            .open_files
+            .unwrap_or(ceiling.open_files)
+            .min(ceiling.open_files),
+        ..*ceiling
+    }
+}
+
+/// What every job may reach, and what this one may beside it.
+pub(crate) fn network(request: &JobRequest, policy: &Policy) -> Result<Network, RuleError> {
+    let mut rules = match &policy.sandbox.network {
+        Network::Off => Vec::new(),
+        Network::Allow(allow) => allow.rules().to_vec(),
+    };
+    for rule in Allow::parse(&request.network)?.rules() {
+        if !rules.contains(rule) {
+            rules.push(rule.clone());
+        }
+    }
+    Ok(match rules.is_empty() {
+        true => Network::Off,
+        false => Network::Allow(Allow::new(rules)),
+    })
+}
+
+/// The sandbox of a job under its claim, which has run for so long already.
+pub(crate) fn spec(
+    job: &Job,
+    folder: &JobFolder,
+    config: &Config,
+    ran: Duration,
+    audit: Arc<AuditLog>,
+) -> Result<SandboxSpec, RuleError> {
+    let policy = &config.policy;
+    let request = &job.request;
+    let wall = timeout(request, policy)
+        .saturating_sub(ran)
+        .saturating_add(patience(request, config))
+        .saturating_add(SLACK);
+    let mut limits = limits(request, &policy.sandbox.limits);
+    limits.wall = Some(limits.wall.map_or(wall, |ceiling| ceiling.min(wall)));
+    Ok(SandboxSpec {
+        name: Some(format!("{}-e{}", job.id, job.epoch)),
+        backend: match request.backend {
+            None => policy.sandbox.backend,
+            Some(JobBackend::Auto) => Backend::Auto,
+            Some(JobBackend::Native) => Backend::Native,
+        },
+        workspace: folder.workspace(),
+        limits,
+        network: network(request, policy)?,
+        audit: Some(audit),
+        ..policy.sandbox.clone()
+    })
+}

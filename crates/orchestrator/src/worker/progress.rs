@@ -1,0 +1,86 @@
+//! What a session's events say about its job. A pure fold: the same over stored and live ones.
+
+use protocol::{Block, Event, EventKind, Outcome, Spending};
+
+/// Bytes of a job's result; a reply can be longer.
+const LONGEST_RESULT: usize = 256 << 10;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Progress {
+    /// Turns that were begun: as many messages have been heard.
+    pub(crate) turns: u32,
+    /// How the last turn ended; nothing if none was begun or it is under way.
+    pub(crate) outcome: Option<Outcome>,
+    /// Replies of the model.
+    pub(crate) replies: usize,
+    /// The text of the last reply that had any.
+    pub(crate) result: Option<String>,
+    pub(crate) spending: Spending,
+    /// The last lasting event.
+    pub(crate) seq: u64,
+}
+
+impl Progress {
+    pub(crate) fn of(history: &[Event]) -> Self {
+        let mut progress = Self {
+            turns: 0,
+            outcome: None,
+            replies: 0,
+            result: None,
+            spending: Spending::none(),
+            seq: 0,
+        };
+        for event in history {
+            progress.apply(event);
+        }
+        // Of all claims together; an event says so only for the claim that it was made under.
+        progress.spending = agent::spent(history);
+        progress
+    }
+
+    pub(crate) fn apply(&mut self, event: &Event) {
+        if let Some(seq) = event.seq {
+            self.seq = seq;
+        }
+        match &event.kind {
+            EventKind::TurnStarted { turn, .. } => {
+                self.turns = *turn;
+                self.outcome = None;
+            }
+            EventKind::TurnContinued { .. } => self.outcome = None,
+            EventKind::Replied { content, .. } => {
+                self.replies += 1;
+                if let Some(text) = text_of(content) {
+                    self.result = Some(text);
+                }
+            }
+            EventKind::Spent { spending } => self.spending = spending.clone(),
+            EventKind::TurnEnded {
+                outcome, spending, ..
+            } => {
+                self.outcome = Some(outcome.clone());
+                self.spending = spending.clone();
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a turn was begun and is not over.
+    pub(crate) fn is_in_turn(&self) -> bool {
+        self.turns > 0 && self.outcome.is_none()
+    }
+}
+
+fn text_of(content: &[Block]) -> Option<String> {
+    let texts: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
+    let text = texts.join("\n");
+    let text = text.trim();
+    match text.len() {
+        0 => None,
+        ..=LONGEST_RESULT => Some(text.to_owned()),
+        _ => {
+            let end = text.floor_char_boundary(LONGEST_RESULT);
+            Some(format!("{}…", &text[..end]))
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Talks with the agent: one message a turn, until there is nothing more to say.
+
+use std::future::pending;
+
+use jiff::Timestamp;
+use protocol::{Command, EventKind, Outcome};
+use protocol::job::Cause;
+use store::StoreError;
+use tokio::time::{Instant, sleep_until};
+
+use super::talk::Talk;
+use super::verdict::{Next, Stop, end_of_stop, next};
+use super::{Ending, GRACE, Worker};
+use crate::job::{Change, End};
+use crate::parts::ChangeError;
+
+/// How a turn came to its end.
+enum Turn {
+    /// The agent said so.
+    Over,
+    /// It was stopped, and the agent did not say so in time.
+    Stopped(Stop),
+    /// It was never begun, for this reason.
+    Refused(String),
+    /// The agent is gone.
+    Broken,
+}
+
+impl Worker {
+    /// What there is to do for the agent: the turn that was cut off, or else the next message.
+    pub(super) async fn first_command(&self) -> Result<Option<Command>, StoreError> {
+        match self.progress.is_in_turn() {
+            true => Ok(Some(Command::Continue)),
+            false => self.next_message().await,
+        }
+    }
+
+    /// The first message that the agent has not heard. The turns that were begun say which.
+    async fn next_message(&self) -> Result<Option<Command>, StoreError> {
+        let number = self.progress.turns + 1;
+        let messages = self.parts.jobs.messages(self.job.id, number).await?;
+        let next = messages
+            .into_iter()
+            .find(|message| message.number == number);
+        Ok(next.map(|message| Command::prompt(message.text)))
+    }
+
+    /// Has the agent do everything that there is to do.
+    pub(super) async fn converse(&mut self, talk: &mut Talk, first: Command) -> Ending {
+        let mut command = first;
+        loop {
+            if let Err(ending) = self.perform(talk, command).await {
+                return ending;
+            }
+            command = match self.what_next(talk).await {
+                Ok(command) => command,
+                Err(ending) => return ending,
+            };
+        }
+    }
+
+    /// Performs one turn to its end. An error is the job's.
+    async fn perform(&mut self, talk: &mut Talk, command: Command) -> Result<(), Ending> {
+        talk.say(command).await;
+        let (turn, stop) = self.hear_turn(talk).await;
+        // Whoever wanted this turn to stop did not mean the next one.
+        self.interrupts.mark_unchanged();
+        match (turn, stop) {
+            (Turn::Refused(reason), _) => Err(Ending::last(End::failed(Cause::Agent, reason))),
+            (Turn::Stopped(stop), _) => Err(self.stopped(stop)),
+            (Turn::Broken, None) => Err(Ending::last(talk.failure().await)),
+            (Turn::Broken, Some(stop)) => Err(self.stopped(stop)),
+            (Turn::Over, None) => Ok(()),
+            // What came to its end just in time counts, unless nobody wants it.
+            (Turn::Over, Some(Stop::Deadline | Stop::Stuck))
+                if self.progress.outcome == Some(Outcome::Done) =>
+            {
+                Ok(())
+            }
+            (Turn::Over, Some(stop)) => Err(self.stopped(stop)),
+        }
+    }
+
+    /// Listens until the turn is over, and stops it when it has to be; says why, if it had to.
+    async fn hear_turn(&mut self, talk: &mut Talk) -> (Turn, Option<Stop>) {
+        let claimed = self.claimed.clone();
+        let mut last_sign = Instant::now();
+        let mut stop = None;
+        let mut give_up: Option<Instant> = None;
+        loop {
+            let deadline = self.deadline();
+            let asked = tokio::select! {
+                biased;
+                () = claimed.parked.cancelled() => {
+                    return (Turn::Stopped(Stop::Parked), stop);
+                }
+                event = talk.hear() => {
+                    let Some(event) = event else {
+                        return (Turn::Broken, stop);
+                    };
+                    last_sign = Instant::now();
+                    self.hear(&event);
+                    match event.kind {
+                        EventKind::TurnEnded { .. } => return (Turn::Over, stop),
+                        // Nothing was begun, and nothing will end.
+                        EventKind::CommandRefused { reason } => {
+                            return (Turn::Refused(reason), stop);
+                        }
+                        _ => continue,
+                    }
+                }
+                Ok(()) = self.interrupts.changed() => {
+                    talk.say(Command::Interrupt).await;
+                    continue;
+                }
+                () = until(give_up) => return (Turn::Stopped(stop.unwrap_or(Stop::Stuck)), stop),
+                () = claimed.cancelled.cancelled(), if stop.is_none() => Stop::Cancelled,
+                () = sleep_until(deadline), if stop.is_none() => Stop::Deadline,
+                () = sleep_until(last_sign + self.parts.config.stuck_after), if stop.is_none() => {
+                    Stop::Stuck
+                }
+            };
+            stop = Some(asked);
+            give_up = Some(Instant::now() + GRACE);
+            talk.say(Command::Interrupt).await;
+        }
+    }
+
+    /// After a turn: the next message, also if it has to be waited for. An error is the job's end.
+    async fn what_next(&mut self, talk: &mut Talk) -> Result<Command, Ending> {
+        if let Some(command) = self.next_message().await.map_err(Ending::store)? {
+            return Ok(command);
+        }
+        let outcome = self.progress.outcome.clone().unwrap_or(Outcome::Done);
+        match next(&outcome, self.job.request.interactive) {
+            Next::End(end) => Err(Ending::unless_spoken(end)),
+            Next::Wait(end) => self.wait(talk, end).await,
+        }
+    }
+
+    /// Waits for a message, for as long as the job may.
+    async fn wait(&mut self, talk: &mut Talk, end: End) -> Result<Command, Ending> {
+        let claimed = self.claimed.clone();
+        claimed.stopwatch.pause();
+        let (epoch, ran_millis) = (claimed.epoch, claimed.stopwatch.millis());
+        self.change(Change::Wait { epoch, ran_millis }).await?;
+        let begun = Instant::now();
+        let until = begun + self.parts.config.linger.min(self.patience);
+        let ending = self.parts.ending.clone();
+        let command = loop {
+            tokio::select! {
+                biased;
+                () = claimed.parked.cancelled() => return Err(Ending::Parked),
+                () = claimed.cancelled.cancelled() => return Err(self.stopped(Stop::Cancelled)),
+                () = claimed.spoken.notified() => {
+                    if let Some(command) = self.next_message().await.map_err(Ending::store)? {
+                        break command;
+                    }
+                }
+                event = talk.hear() => match event {
+                    Some(event) => self.hear(&event),
+                    None => return Err(Ending::last(talk.failure().await)),
+                },
+                () = sleep_until(until) => return Err(Ending::unless_spoken(end)),
+                () = ending.cancelled() => return Err(Ending::unless_spoken(end)),
+            }
+        };
+        self.patience = self.patience.saturating_sub(begun.elapsed());
+        claimed.stopwatch.go_on();
+        self.change(Change::GoOn { epoch }).await?;
+        Ok(command)
+    }
+
+    /// Changes the job's record under this claim.
+    async fn change(&mut self, change: Change) -> Result<(), Ending> {
+        let give_up = self.claimed.parked.clone();
+        let changed = self.parts.insist(&mut self.job, change, &give_up);
+        match changed.await {
+            Ok(()) => Ok(()),
+            Err(ChangeError::Store(_)) => Err(Ending::Parked),
+            Err(ChangeError::Refused(_) | ChangeError::Gone) => Err(Ending::Lost),
+        }
+    }
+
+    /// The end of a job that is stopped.
+    pub(super) fn stopped(&self, stop: Stop) -> Ending {
+        match end_of_stop(stop, self.timeout) {
+            Some(end) => Ending::last(end),
+            None => Ending::Parked,
+        }
+    }
+
+    /// When the job has run for as long as it may.
+    pub(super) fn deadline(&self) -> Instant {
+        let left = self.timeout.saturating_sub(self.claimed.stopwatch.elapsed());
+        // Nobody waits for longer than a century.
+        let now = Instant::now();
+        now.checked_add(left).unwrap_or(now)
+    }
+
+    pub(super) fn note(&mut self, what: &str, text: impl std::fmt::Display) {
+        self.log.line(Timestamp::now(), what, text);
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => pending().await,
+    }
+}
+
+impl Ending {
+    fn store(error: StoreError) -> Self {
+        Self::last(End::failed(Cause::Server, crate::parts::chain(&error)))
+    }
+}

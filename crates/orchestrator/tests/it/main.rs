@@ -1,0 +1,17 @@
+//! A server as a whole: real HTTP, a real store, real sandboxes, and models that say what a test
+//! tells them to. Each module is a feature.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+mod http_chat;
+mod http_documents;
+mod http_events;
+mod http_files;
+mod http_guards;
+mod http_idempotency;
+mod http_isolation;
+mod http_jobs;
+mod http_keys;
+mod http_limits;
+mod http_problems;
+mod scene;

@@ -1,0 +1,164 @@
+//! What a server remembers: jobs, their messages, keys of the API, logins and webhooks.
+//!
+//! In a database of its own, `jobs.db`, so that scheduling and the events of agents do not wait
+//! for each other. Writes that come at the same time are committed together. A job's record is
+//! changed by compare and swap on its revision: who decided on an old one decides again. Decides
+//! nothing itself about a job's life. Entry type: [`Jobs`].
+
+mod change;
+mod commit;
+mod deliveries;
+mod keys;
+mod line;
+mod list;
+mod read;
+mod record;
+mod schedule;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use protocol::job::{Job, JobId, Status};
+use sqlx::SqliteConnection;
+
+use self::commit::{Waiting, Write};
+use self::line::Line;
+use self::read::Asking;
+use crate::database::{Database, execute};
+use crate::error::StoreError;
+use crate::migration::JOBS;
+use crate::store::make_folders;
+
+const CHECK: &str = "
+    INSERT INTO checks (only, count) VALUES (1, 1) ON CONFLICT DO UPDATE SET count = count + 1";
+
+/// The jobs of a store. Cheap to clone; clones share its connections.
+#[derive(Debug, Clone)]
+pub struct Jobs {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    database: Database,
+    writes: Line<Waiting>,
+    reads: Line<Asking>,
+}
+
+/// A key by which a request that is made twice is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    /// Chosen by the caller; counts among the owner's own.
+    pub key: String,
+    /// Of the request: the same key with another request is a mistake.
+    pub fingerprint: [u8; 32],
+}
+
+/// What became of a new job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheduled {
+    New,
+    /// It was scheduled before, under the same key.
+    Before(JobId),
+    /// The key belongs to another request.
+    KeyTaken(JobId),
+}
+
+/// What goes along with a change of a job, in the same transaction.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Along {
+    /// A message from a person; [`Job::messages`] must count it.
+    pub message: Option<String>,
+    /// Something to be told to the job's webhook.
+    pub delivery: Option<String>,
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Changed {
+    /// The job as it is kept now, with its new revision.
+    Saved(Box<Job>),
+    /// Somebody changed or removed it since it was read.
+    Stale,
+}
+
+/// Which jobs, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct JobQuery {
+    pub owner: Option<String>,
+    pub status: Option<Status>,
+    /// Words of the task, in any order; found by how they begin.
+    pub words: Option<String>,
+    /// Jobs that are older than this one.
+    pub before: Option<JobId>,
+    /// 0 is all.
+    pub limit: u32,
+}
+
+/// How much of a user's work there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Load {
+    pub owner: String,
+    pub queued: u64,
+    /// Those that wait for a message too.
+    pub running: u64,
+}
+
+/// A message to a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// From 1 on; 1 is the task.
+    pub number: u32,
+    pub text: String,
+    pub time: Timestamp,
+}
+
+/// What a worker says of a job that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beat {
+    pub job: JobId,
+    pub epoch: u32,
+    pub ran_millis: u64,
+}
+
+/// Something that a webhook is still to be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    pub number: i64,
+    pub job: JobId,
+    pub body: String,
+    pub tries: u32,
+}
+
+/// A new job's record has revision 0 and one message, its task.
+impl Jobs {
+    /// Opens `jobs.db` in a store's folder, and makes both if they are not there.
+    pub async fn open(folder: &Path) -> Result<Self, StoreError> {
+        let folder = make_folders(folder)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                database: Database::open(&folder, JOBS).await?,
+                writes: Line::new(),
+                reads: Line::new(),
+            }),
+        })
+    }
+
+    /// Whether it can be written to; for a check of the server's health.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        self.write(Check).await
+    }
+}
+
+struct Check;
+
+impl Write for Check {
+    type Outcome = ();
+
+    const WHAT: &'static str = "write";
+
+    async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        execute(connection, CHECK).await
+    }
+}

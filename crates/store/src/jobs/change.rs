@@ -1,0 +1,197 @@
+//! Changes of jobs' records: by compare and swap, by beats, and at last by being forgotten.
+
+use jiff::Timestamp;
+use protocol::job::{Job, JobId};
+use sqlx::{Row, SqliteConnection};
+
+use super::commit::Write;
+use super::record::{Written, bytes, rounded, time};
+use super::{Along, Beat, Changed, Jobs};
+use crate::error::StoreError;
+use crate::rows::{nanoseconds, signed, unsigned};
+
+// A job that has not ended keeps its place; one that is queued again comes last. A beat may have
+// come since the record was read, and then counts.
+const UPDATE: &str = "
+    UPDATE jobs SET
+        status = ?4,
+        place = CASE
+            WHEN ?5 THEN NULL
+            WHEN place IS NOT NULL THEN place
+            ELSE (SELECT coalesce(max(place), 0) + 1 FROM jobs AS other
+                WHERE other.owner = jobs.owner AND other.place IS NOT NULL)
+        END,
+        epoch = ?6, revision = revision + 1, started = ?7, ended = ?8,
+        ran_millis = iif(status = 'running', max(ran_millis, ?9), ?9),
+        session = ?10, messages = ?11, crashes = ?12, artifact_bytes = ?13, state = ?14,
+        spending = ?15, artifact = ?16, result = ?17
+    WHERE id = ?1 AND revision = ?2 AND messages = ?3
+    RETURNING number, revision, ran_millis";
+
+const HAS_REVISION: &str = "SELECT 1 FROM jobs WHERE id = ?1 AND revision = ?2";
+
+const ADD_MESSAGE: &str = "INSERT INTO messages (job, number, time, text) VALUES (?1, ?2, ?3, ?4)";
+
+const ADD_DELIVERY: &str = "
+    INSERT INTO deliveries (job, due, tries, body) VALUES (?1, ?2, 0, ?3)";
+
+const BEAT: &str = "
+    UPDATE jobs SET ran_millis = max(ran_millis, ?3)
+    WHERE id = ?1 AND epoch = ?2 AND status = 'running'";
+
+const FORGET: &str = "DELETE FROM jobs WHERE id = ?1 AND revision = ?2 AND place IS NULL";
+
+impl Jobs {
+    /// Keeps a changed record, if the kept one still has its revision. What was asked, by whom
+    /// and when stays as it was.
+    pub async fn change(&self, job: Job, along: Along) -> Result<Changed, StoreError> {
+        let id = job.id;
+        let change = Change {
+            written: Written::of(&job)?,
+            job,
+            along,
+            now: nanoseconds(Timestamp::now()),
+        };
+        let changed = self.write(change).await?;
+        changed.ok_or(StoreError::MessageCount(id))
+    }
+
+    /// Writes down how long jobs ran. A beat of an older epoch, or of a job that nobody has,
+    /// changes nothing. Changes no revision.
+    pub async fn beat(&self, beats: Vec<Beat>) -> Result<(), StoreError> {
+        match beats.is_empty() {
+            true => Ok(()),
+            false => self.write(Beats(beats)).await,
+        }
+    }
+
+    /// Forgets a job that has ended, if it still has this revision: with its messages, what its
+    /// webhook was to be told, and its key.
+    pub async fn forget(&self, id: JobId, revision: u64) -> Result<bool, StoreError> {
+        self.write(Forget { id, revision }).await
+    }
+}
+
+struct Change {
+    job: Job,
+    along: Along,
+    written: Written,
+    now: i64,
+}
+
+impl Write for Change {
+    /// `None` when the record has the right revision and a wrong count of messages.
+    type Outcome = Option<Changed>;
+
+    const WHAT: &'static str = "change a job";
+
+    async fn apply(
+        &mut self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Option<Changed>, sqlx::Error> {
+        let Some((number, saved)) = self.update(connection).await? else {
+            let has_revision = sqlx::query(HAS_REVISION)
+                .bind(bytes(&self.job.id.0))
+                .bind(signed(self.job.revision))
+                .fetch_optional(connection)
+                .await?;
+            return Ok(has_revision.is_none().then_some(Changed::Stale));
+        };
+        if let Some(text) = &self.along.message {
+            sqlx::query(ADD_MESSAGE)
+                .bind(number)
+                .bind(self.job.messages)
+                .bind(self.now)
+                .bind(text)
+                .execute(&mut *connection)
+                .await?;
+        }
+        if let Some(body) = &self.along.delivery {
+            sqlx::query(ADD_DELIVERY)
+                .bind(number)
+                .bind(self.now)
+                .bind(body)
+                .execute(connection)
+                .await?;
+        }
+        Ok(Some(Changed::Saved(Box::new(saved))))
+    }
+}
+
+impl Change {
+    /// The job's number and its record, if it was the one to be changed.
+    async fn update(
+        &self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Option<(i64, Job)>, sqlx::Error> {
+        let job = &self.job;
+        let said = u32::from(self.along.message.is_some());
+        let row = sqlx::query(UPDATE)
+            .bind(bytes(&job.id.0))
+            .bind(signed(job.revision))
+            .bind(i64::from(job.messages) - i64::from(said))
+            .bind(self.written.status)
+            .bind(job.state.has_ended())
+            .bind(job.epoch)
+            .bind(time(job.started))
+            .bind(time(job.ended))
+            .bind(signed(job.ran_millis))
+            .bind(job.session.as_ref().map(|session| session.as_str()))
+            .bind(job.messages)
+            .bind(job.crashes)
+            .bind(job.artifact.as_ref().map(|artifact| signed(artifact.bytes)))
+            .bind(&self.written.state)
+            .bind(&self.written.spending)
+            .bind(&self.written.artifact)
+            .bind(&job.result)
+            .fetch_optional(connection)
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let saved = Job {
+            revision: unsigned(row.try_get(1)?),
+            ran_millis: unsigned(row.try_get(2)?),
+            ..rounded(job.clone())
+        };
+        Ok(Some((row.try_get(0)?, saved)))
+    }
+}
+
+struct Beats(Vec<Beat>);
+
+impl Write for Beats {
+    type Outcome = ();
+
+    const WHAT: &'static str = "write how long jobs ran";
+
+    async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        for beat in &self.0 {
+            sqlx::query(BEAT)
+                .bind(bytes(&beat.job.0))
+                .bind(beat.epoch)
+                .bind(signed(beat.ran_millis))
+                .execute(&mut *connection)
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+struct Forget {
+    id: JobId,
+    revision: u64,
+}
+
+impl Write for Forget {
+    type Outcome = bool;
+
+    const WHAT: &'static str = "forget a job";
+
+    async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+        let done = sqlx::query(FORGET)
+            .bind(bytes(&self.id.0))
+            .bind(signed(self.revision))
+            .execute(connection)
+            .await?;
+        Ok(done.rows_affected() == 1)
+    }
+}

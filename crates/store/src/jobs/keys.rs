@@ -1,0 +1,233 @@
+//! Keys of the API and browsers' logins. Knows hashes only, never what they are hashes of.
+
+use jiff::Timestamp;
+use protocol::job::{ApiKey, UserRole};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+use uuid::Uuid;
+
+use super::Jobs;
+use super::commit::Write;
+use super::record::{bytes, time, uuid};
+use crate::error::StoreError;
+use crate::rows::{nanoseconds, time_of};
+
+/// The columns of a key, in the order that [`key`] takes them.
+macro_rules! key_columns {
+    () => {
+        "id, user, role, label, prefix, created, revoked"
+    };
+}
+
+const ADD: &str = "
+    INSERT INTO keys (id, hash, user, role, label, prefix, created, revoked)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+
+const BY_HASH: &str = concat!("SELECT ", key_columns!(), " FROM keys WHERE hash = ?1");
+
+const ALL: &str = concat!("SELECT ", key_columns!(), " FROM keys ORDER BY created, id");
+
+const REVOKE: &str = "UPDATE keys SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL";
+
+const END_LOGINS: &str = "DELETE FROM logins WHERE key = ?1";
+
+// A key that was revoked meanwhile has no logins.
+const ADD_LOGIN: &str = "
+    INSERT OR REPLACE INTO logins (hash, key, until)
+    SELECT ?1, id, ?3 FROM keys WHERE id = ?2 AND revoked IS NULL";
+
+const LOGIN: &str = concat!(
+    "SELECT ",
+    key_columns!(),
+    " FROM logins JOIN keys ON keys.id = logins.key
+    WHERE logins.hash = ?1 AND until > ?2 AND revoked IS NULL"
+);
+
+const REMOVE_LOGIN: &str = "DELETE FROM logins WHERE hash = ?1";
+
+const REMOVE_OLD_LOGINS: &str = "DELETE FROM logins WHERE until <= ?1";
+
+impl Jobs {
+    /// Keeps a key by the hash of its token.
+    pub async fn add_key(&self, key: ApiKey, hash: [u8; 32]) -> Result<(), StoreError> {
+        self.write(AddKey { key, hash }).await
+    }
+
+    /// The key with that hash, also if it is revoked.
+    pub async fn key(&self, hash: [u8; 32]) -> Result<Option<ApiKey>, StoreError> {
+        const WHAT: &str = "look up a key";
+        let rows = self
+            .rows(WHAT, sqlx::query(BY_HASH).bind(&hash[..]))
+            .await?;
+        let found = rows.first().map(key).transpose();
+        found.map_err(StoreError::database(WHAT))
+    }
+
+    /// All keys, the oldest first.
+    pub async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
+        const WHAT: &str = "list keys";
+        let rows = self.rows(WHAT, sqlx::query(ALL)).await?;
+        let keys = rows.iter().map(key).collect::<Result<_, _>>();
+        keys.map_err(StoreError::database(WHAT))
+    }
+
+    /// Ends a key and the logins made with it. Whether there was such a key that still worked.
+    pub async fn revoke_key(&self, id: Uuid, now: Timestamp) -> Result<bool, StoreError> {
+        self.write(RevokeKey { id, now }).await
+    }
+
+    /// Keeps a browser's login, made with a key, by the hash of its token.
+    pub async fn add_login(
+        &self,
+        hash: [u8; 32],
+        key: Uuid,
+        until: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.write(AddLogin { hash, key, until }).await
+    }
+
+    /// The key with which a login was made, if both still hold.
+    pub async fn login(
+        &self,
+        hash: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<ApiKey>, StoreError> {
+        const WHAT: &str = "look up a login";
+        let statement = sqlx::query(LOGIN).bind(&hash[..]).bind(nanoseconds(now));
+        let rows = self.rows(WHAT, statement).await?;
+        let found = rows.first().map(key).transpose();
+        found.map_err(StoreError::database(WHAT))
+    }
+
+    pub async fn remove_login(&self, hash: [u8; 32]) -> Result<(), StoreError> {
+        self.write(RemoveLogin(hash)).await
+    }
+
+    /// Removes the logins that no longer hold.
+    pub async fn remove_old_logins(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.write(RemoveOldLogins(now)).await
+    }
+}
+
+fn key(row: &SqliteRow) -> Result<ApiKey, sqlx::Error> {
+    let role = match row.try_get(2)? {
+        "admin" => UserRole::Admin,
+        "user" => UserRole::User,
+        other => {
+            let text = format!("`{other}` is no role");
+            return Err(sqlx::Error::Decode(text.into()));
+        }
+    };
+    Ok(ApiKey {
+        id: uuid(row, 0)?,
+        user: row.try_get(1)?,
+        role,
+        label: row.try_get(3)?,
+        prefix: row.try_get(4)?,
+        created: time_of(row.try_get(5)?),
+        revoked: row.try_get::<Option<i64>, _>(6)?.map(time_of),
+    })
+}
+
+struct AddKey {
+    key: ApiKey,
+    hash: [u8; 32],
+}
+
+impl Write for AddKey {
+    type Outcome = ();
+
+    const WHAT: &'static str = "add a key";
+
+    async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        let key = &self.key;
+        let role = match key.role {
+            UserRole::Admin => "admin",
+            UserRole::User => "user",
+        };
+        sqlx::query(ADD)
+            .bind(bytes(&key.id))
+            .bind(&self.hash[..])
+            .bind(&key.user)
+            .bind(role)
+            .bind(&key.label)
+            .bind(&key.prefix)
+            .bind(nanoseconds(key.created))
+            .bind(time(key.revoked))
+            .execute(connection)
+            .await
+            .map(drop)
+    }
+}
+
+struct RevokeKey {
+    id: Uuid,
+    now: Timestamp,
+}
+
+impl Write for RevokeKey {
+    type Outcome = bool;
+
+    const WHAT: &'static str = "revoke a key";
+
+    async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+        let done = sqlx::query(REVOKE)
+            .bind(bytes(&self.id))
+            .bind(nanoseconds(self.now))
+            .execute(&mut *connection)
+            .await?;
+        sqlx::query(END_LOGINS)
+            .bind(bytes(&self.id))
+            .execute(connection)
+            .await?;
+        Ok(done.rows_affected() == 1)
+    }
+}
+
+struct AddLogin {
+    hash: [u8; 32],
+    key: Uuid,
+    until: Timestamp,
+}
+
+impl Write for AddLogin {
+    type Outcome = ();
+
+    const WHAT: &'static str = "add a login";
+
+    async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        sqlx::query(ADD_LOGIN)
+            .bind(&self.hash[..])
+            .bind(bytes(&self.key))
+            .bind(nanoseconds(self.until))
+            .execute(connection)
+            .await
+            .map(drop)
+    }
+}
+
+struct RemoveLogin([u8; 32]);
+
+impl Write for RemoveLogin {
+    type Outcome = ();
+
+    const WHAT: &'static str = "remove a login";
+
+    async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        let statement = sqlx::query(REMOVE_LOGIN).bind(&self.0[..]);
+        statement.execute(connection).await.map(drop)
+    }
+}
+
+struct RemoveOldLogins(Timestamp);
+
+impl Write for RemoveOldLogins {
+    type Outcome = ();
+
+    const WHAT: &'static str = "remove old logins";
+
+    async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        let statement = sqlx::query(REMOVE_OLD_LOGINS).bind(nanoseconds(self.0));
+        statement.execute(connection).await.map(drop)
+    }
+}

@@ -1,0 +1,203 @@
+//! Jobs as lists: found by owner, status, words and age; the next in line; how many.
+//!
+//! Each question is answered off an index, so that the ended jobs of a year make none slower.
+
+use protocol::SessionId;
+use protocol::job::{Job, JobId};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use sqlx::{QueryBuilder, Row, Sqlite};
+
+use super::record::{bytes, job, job_columns, status};
+use super::{JobQuery, Jobs, Load, Message};
+use crate::error::StoreError;
+use crate::rows::{time_of, unsigned};
+use crate::search::quote;
+use crate::sessions::limit;
+
+const OF_SESSION: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE session = ?1");
+
+const LIST: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE TRUE");
+
+// From the words to the jobs, and not by looking at all jobs.
+const LIST_WITH_WORDS: &str = concat!(
+    "SELECT ",
+    job_columns!(),
+    " FROM (SELECT rowid AS found FROM words WHERE words MATCH "
+);
+
+const OLDEST_QUEUED: &str = concat!(
+    "SELECT ",
+    job_columns!(),
+    " FROM jobs WHERE owner = ?1 AND place IS NOT NULL AND status = 'pending'
+    ORDER BY place, id LIMIT 1"
+);
+
+const LOADS: &str = "
+    SELECT owner, count(*) FILTER (WHERE status = 'pending'),
+        count(*) FILTER (WHERE status = 'running')
+    FROM jobs WHERE place IS NOT NULL GROUP BY owner";
+
+const CLAIMED: &str = concat!(
+    "SELECT ",
+    job_columns!(),
+    " FROM jobs WHERE status = 'running' ORDER BY id"
+);
+
+const LONGEST_ENDED: &str = concat!(
+    "SELECT ",
+    job_columns!(),
+    " FROM jobs WHERE place IS NULL ORDER BY ended, id LIMIT ?1"
+);
+
+const ARTIFACT_BYTES: &str = "
+    SELECT coalesce(sum(artifact_bytes), 0) FROM jobs WHERE artifact_bytes IS NOT NULL";
+
+const MESSAGES: &str = "
+    SELECT 1, task, created FROM jobs WHERE id = ?1 AND ?2 <= 1
+    UNION ALL
+    SELECT * FROM (
+        SELECT m.number, m.text, m.time FROM jobs j JOIN messages m ON m.job = j.number
+        WHERE j.id = ?1 AND m.number >= ?2 ORDER BY m.number)";
+
+const LIST_JOBS: &str = "list jobs";
+
+type Statement<'q> = Query<'q, Sqlite, SqliteArguments>;
+
+impl Jobs {
+    /// The job that a session belongs to.
+    pub async fn of_session(&self, session: &SessionId) -> Result<Option<Job>, StoreError> {
+        const WHAT: &str = "read a job";
+        let statement = sqlx::query(OF_SESSION).bind(session.as_str());
+        self.one(WHAT, statement).await
+    }
+
+    pub async fn list(&self, query: &JobQuery) -> Result<Vec<Job>, StoreError> {
+        match list(query) {
+            Some(mut builder) => self.all(LIST_JOBS, builder.build()).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The queued job of this user that has waited longest. One that was taken up before and
+    /// given back has kept its place.
+    pub async fn oldest_queued(&self, owner: &str) -> Result<Option<Job>, StoreError> {
+        const WHAT: &str = "find the next job";
+        self.one(WHAT, sqlx::query(OLDEST_QUEUED).bind(owner)).await
+    }
+
+    /// All users with work that has not ended.
+    pub async fn loads(&self) -> Result<Vec<Load>, StoreError> {
+        const WHAT: &str = "count jobs";
+        let rows = self.rows(WHAT, sqlx::query(LOADS)).await?;
+        let load = |row: &SqliteRow| {
+            Ok(Load {
+                owner: row.try_get(0)?,
+                queued: unsigned(row.try_get(1)?),
+                running: unsigned(row.try_get(2)?),
+            })
+        };
+        let loads = rows.iter().map(load).collect::<Result<_, _>>();
+        loads.map_err(StoreError::database(WHAT))
+    }
+
+    /// All jobs that a worker has, or had when the server died.
+    pub async fn claimed(&self) -> Result<Vec<Job>, StoreError> {
+        self.all(LIST_JOBS, sqlx::query(CLAIMED)).await
+    }
+
+    /// Ended jobs, the longest ended first.
+    pub async fn longest_ended(&self, limit: u32) -> Result<Vec<Job>, StoreError> {
+        let statement = sqlx::query(LONGEST_ENDED).bind(limit);
+        self.all(LIST_JOBS, statement).await
+    }
+
+    /// Bytes of all published artifacts.
+    pub async fn artifact_bytes(&self) -> Result<u64, StoreError> {
+        const WHAT: &str = "count artifacts";
+        let rows = self.rows(WHAT, sqlx::query(ARTIFACT_BYTES)).await?;
+        let sum = rows.first().map_or(Ok(0), |row| row.try_get(0));
+        sum.map(unsigned).map_err(StoreError::database(WHAT))
+    }
+
+    /// Messages with this number and later ones, in order.
+    pub async fn messages(&self, job: JobId, from: u32) -> Result<Vec<Message>, StoreError> {
+        const WHAT: &str = "read messages";
+        let statement = sqlx::query(MESSAGES).bind(bytes(&job.0)).bind(from);
+        let rows = self.rows(WHAT, statement).await?;
+        let message = |row: &SqliteRow| {
+            Ok(Message {
+                number: row.try_get(0)?,
+                text: row.try_get(1)?,
+                time: time_of(row.try_get(2)?),
+            })
+        };
+        let messages = rows.iter().map(message).collect::<Result<_, _>>();
+        messages.map_err(StoreError::database(WHAT))
+    }
+
+    pub(super) async fn one(
+        &self,
+        what: &'static str,
+        statement: Statement<'_>,
+    ) -> Result<Option<Job>, StoreError> {
+        let row = {
+            let mut reader = self.inner.database.reader().await?;
+            statement.fetch_optional(&mut *reader).await
+        };
+        let row = row.map_err(StoreError::database(what))?;
+        row.map(|row| job(what, &row)).transpose()
+    }
+
+    async fn all(
+        &self,
+        what: &'static str,
+        statement: Statement<'_>,
+    ) -> Result<Vec<Job>, StoreError> {
+        let rows = self.rows(what, statement).await?;
+        rows.iter().map(|row| job(what, row)).collect()
+    }
+
+    pub(super) async fn rows(
+        &self,
+        what: &'static str,
+        statement: Statement<'_>,
+    ) -> Result<Vec<SqliteRow>, StoreError> {
+        let mut reader = self.inner.database.reader().await?;
+        let rows = statement.fetch_all(&mut *reader).await;
+        rows.map_err(StoreError::database(what))
+    }
+}
+
+/// The statement for a list; `None` when there can be nothing in it.
+fn list(query: &JobQuery) -> Option<QueryBuilder<Sqlite>> {
+    let words = query.words.as_deref().map(str::trim);
+    let mut builder = match words.filter(|words| !words.is_empty()) {
+        None => QueryBuilder::new(LIST),
+        Some(words) => {
+            let words = quote(words);
+            if words.is_empty() {
+                return None;
+            }
+            let mut builder = QueryBuilder::new(LIST_WITH_WORDS);
+            builder.push_bind(words.join(" AND "));
+            builder.push(") CROSS JOIN jobs ON jobs.number = found WHERE TRUE");
+            builder
+        }
+    };
+    if let Some(owner) = &query.owner {
+        builder.push(" AND owner = ").push_bind(owner.clone());
+    }
+    if let Some(wanted) = query.status {
+        builder.push(" AND status = ").push_bind(status(wanted));
+    }
+    if let Some(before) = query.before {
+        builder
+            .push(" AND id < ")
+            .push_bind(before.0.as_bytes().to_vec());
+    }
+    builder
+        .push(" ORDER BY id DESC LIMIT ")
+        .push_bind(limit(query.limit.into()));
+    Some(builder)
+}

@@ -1,0 +1,85 @@
+//! Single jobs, which are read most: those that are asked for at the same time are looked up by
+//! one statement. Each message to a connection costs two changes of thread, far more than a row.
+//!
+//! What is answered was true at some moment after the question. Entry point: [`Jobs::job`].
+
+use std::sync::{Arc, LazyLock};
+
+use protocol::job::{Job, JobId};
+use sqlx::AssertSqlSafe;
+use sqlx::sqlite::SqliteRow;
+use tokio::sync::oneshot;
+
+use super::line::Shift;
+use super::record::{bytes, job, job_columns, uuid};
+use super::{Inner, Jobs};
+use crate::error::StoreError;
+
+/// For one job, for a few, and for as many as one statement takes.
+static SELECTS: LazyLock<[(usize, String); 3]> =
+    LazyLock::new(|| [1, 8, 64].map(|count| (count, select(count))));
+
+const ONE: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE id = ?1");
+
+const WHAT: &str = "read a job";
+
+/// Who asks for a job.
+pub(super) struct Asking {
+    id: JobId,
+    caller: oneshot::Sender<Result<Option<Job>, StoreError>>,
+}
+
+impl Jobs {
+    pub async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
+        let (caller, told) = oneshot::channel();
+        if self.inner.reads.join(Asking { id, caller }) {
+            tokio::spawn(serve(self.inner.clone()));
+        }
+        match told.await {
+            Ok(found) => found,
+            // Looking them up together failed: who asks alone hears why.
+            Err(_) => self.one(WHAT, sqlx::query(ONE).bind(bytes(&id.0))).await,
+        }
+    }
+}
+
+async fn serve(inner: Arc<Inner>) {
+    let (most, _) = &SELECTS[SELECTS.len() - 1];
+    let mut shift = Shift::begin(&inner.reads);
+    while let Some(mut batch) = shift.next(*most) {
+        batch.retain(|asking| !asking.caller.is_closed());
+        let Ok(rows) = look_up(&inner, &batch).await else {
+            continue;
+        };
+        for asking in batch {
+            let found = rows.iter().find(|(id, _)| *id == asking.id);
+            let found = found.map(|(_, row)| job(WHAT, row)).transpose();
+            // The caller may have gone.
+            let _ = asking.caller.send(found);
+        }
+    }
+}
+
+async fn look_up(inner: &Inner, batch: &[Asking]) -> Result<Vec<(JobId, SqliteRow)>, StoreError> {
+    let mut reader = inner.database.reader().await?;
+    let fits = |(count, _): &&(usize, String)| batch.len() <= *count;
+    let (_, sql) = SELECTS.iter().find(fits).expect("no batch is larger");
+    // What is not bound is NULL, which no id is.
+    let query = batch
+        .iter()
+        .fold(sqlx::query(AssertSqlSafe(sql.as_str())), |query, asking| {
+            query.bind(bytes(&asking.id.0))
+        });
+    let rows = query
+        .fetch_all(&mut *reader)
+        .await
+        .map_err(StoreError::database(WHAT))?;
+    let named = rows.into_iter().map(|row| Ok((JobId(uuid(&row, 0)?), row)));
+    let named = named.collect::<Result<_, _>>();
+    named.map_err(StoreError::database(WHAT))
+}
+
+fn select(count: usize) -> String {
+    let ids = vec!["?"; count].join(", ");
+    format!("SELECT {} FROM jobs WHERE id IN ({ids})", job_columns!())
+}

@@ -1,0 +1,164 @@
+//! A job's record as a row, and back.
+//!
+//! A row that this release does not understand is an error that names the job; it is never passed
+//! over.
+
+use jiff::Timestamp;
+use protocol::job::{Job, JobId, JobRequest, State, Status};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sqlx::Row;
+use sqlx::sqlite::SqliteRow;
+use uuid::Uuid;
+
+use crate::error::StoreError;
+use crate::rows::{nanoseconds, session_id, signed, time_of, unsigned};
+
+/// The columns of a job, in the order that [`job`] takes them.
+macro_rules! job_columns {
+    () => {
+        "id, owner, epoch, revision, created, started, ended, ran_millis, session, messages, \
+         crashes, state, spending, artifact, request, task, result"
+    };
+}
+pub(super) use job_columns;
+
+/// What of a job is written as JSON, and what follows from its state.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) status: &'static str,
+    pub(super) state: String,
+    pub(super) spending: String,
+    pub(super) artifact: Option<String>,
+}
+
+impl Written {
+    pub(super) fn of(job: &Job) -> Result<Self, StoreError> {
+        Ok(Self {
+            status: status(job.state.status()),
+            state: encode(job.id, &job.state)?,
+            spending: encode(job.id, &job.spending)?,
+            artifact: match &job.artifact {
+                Some(artifact) => Some(encode(job.id, artifact)?),
+                None => None,
+            },
+        })
+    }
+}
+
+/// The request without its task, which has a column of its own.
+pub(super) fn request(id: JobId, request: &JobRequest) -> Result<String, StoreError> {
+    let request = JobRequest {
+        task: String::new(),
+        ..request.clone()
+    };
+    encode(id, &request)
+}
+
+fn encode(job: JobId, value: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|source| StoreError::EncodeJob { job, source })
+}
+
+pub(super) fn status(status: Status) -> &'static str {
+    match status {
+        Status::Pending => "pending",
+        Status::Running => "running",
+        Status::Complete => "complete",
+        Status::Error => "error",
+    }
+}
+
+/// As it is bound: its sixteen bytes.
+pub(super) fn bytes(id: &Uuid) -> &[u8] {
+    id.as_bytes()
+}
+
+pub(super) fn uuid(row: &SqliteRow, column: usize) -> Result<Uuid, sqlx::Error> {
+    let bytes: &[u8] = row.try_get(column)?;
+    Uuid::from_slice(bytes).map_err(|error| sqlx::Error::Decode(Box::new(error)))
+}
+
+pub(super) fn time(time: Option<Timestamp>) -> Option<i64> {
+    time.map(nanoseconds)
+}
+
+pub(super) fn job(what: &'static str, row: &SqliteRow) -> Result<Job, StoreError> {
+    let id = JobId(uuid(row, 0).map_err(StoreError::database(what))?);
+    let state: State = decode(id, row, 11)?;
+    let request: JobRequest = decode(id, row, 14)?;
+    let artifact = match column::<Option<&[u8]>>(id, row, 13)? {
+        Some(_) => Some(decode(id, row, 13)?),
+        None => None,
+    };
+    let session = match column(id, row, 8)? {
+        Some(name) => Some(session_id(name).map_err(damaged(id))?),
+        None => None,
+    };
+    let optional_time = |place| Ok(column::<Option<i64>>(id, row, place)?.map(time_of));
+    Ok(Job {
+        id,
+        owner: column(id, row, 1)?,
+        request: JobRequest {
+            task: column(id, row, 15)?,
+            ..request
+        },
+        state,
+        epoch: column(id, row, 2)?,
+        revision: unsigned(column(id, row, 3)?),
+        created: time_of(column(id, row, 4)?),
+        started: optional_time(5)?,
+        ended: optional_time(6)?,
+        ran_millis: unsigned(column(id, row, 7)?),
+        session,
+        messages: column(id, row, 9)?,
+        crashes: column(id, row, 10)?,
+        result: column(id, row, 16)?,
+        artifact,
+        spending: decode(id, row, 12)?,
+    })
+}
+
+fn column<'r, T>(job: JobId, row: &'r SqliteRow, place: usize) -> Result<T, StoreError>
+where
+    T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
+{
+    row.try_get(place).map_err(damaged(job))
+}
+
+fn decode<T: DeserializeOwned>(job: JobId, row: &SqliteRow, place: usize) -> Result<T, StoreError> {
+    // Bytes, because damaged JSON need not be text.
+    let json: &[u8] = column(job, row, place)?;
+    serde_json::from_slice(json).map_err(|source| match is_newer(&source) {
+        true => StoreError::NewerJob { job, source },
+        false => damaged(job)(source),
+    })
+}
+
+/// Whether well-formed JSON has something that this release does not know.
+fn is_newer(error: &serde_json::Error) -> bool {
+    let text = error.to_string();
+    error.is_data() && (text.starts_with("unknown variant") || text.starts_with("unknown field"))
+}
+
+fn damaged<E>(job: JobId) -> impl FnOnce(E) -> StoreError
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    move |source| StoreError::DamagedJob {
+        job,
+        source: Box::new(source),
+    }
+}
+
+/// What SQLite can count and keep of a record, as it will be read back.
+pub(super) fn rounded(job: Job) -> Job {
+    let keep = |time| time_of(nanoseconds(time));
+    Job {
+        created: keep(job.created),
+        started: job.started.map(keep),
+        ended: job.ended.map(keep),
+        revision: unsigned(signed(job.revision)),
+        ran_millis: unsigned(signed(job.ran_millis)),
+        ..job
+    }
+}

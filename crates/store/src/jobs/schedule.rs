@@ -1,0 +1,172 @@
+//! New jobs, each of them once: a request that is made twice under one key is one job.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use protocol::job::{Job, JobId};
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{AssertSqlSafe, Row, Sqlite, SqliteConnection};
+
+use super::record::{Written, bytes, request, time, uuid};
+use super::{Idempotency, Jobs, Scheduled};
+use crate::error::StoreError;
+use crate::rows::{nanoseconds, signed};
+
+const INTO: &str = "
+    INSERT INTO jobs (id, owner, status, epoch, revision, created, started, ended, ran_millis,
+        session, messages, crashes, artifact_bytes, idempotency_key, fingerprint, state, spending,
+        artifact, request, task, result, place)";
+
+const COLUMNS: usize = 21;
+
+// Behind all of the owner's jobs that have not ended. Those that are written by one statement get
+// the same place, and are told apart by their ids.
+const SELECT: &str = "
+    SELECT column1, column2, column3, column4, column5, column6, column7, column8, column9,
+        column10, column11, column12, column13, column14, column15, column16, column17, column18,
+        column19, column20, column21,
+        iif(column3 IN ('pending', 'running'), (SELECT coalesce(max(place), 0) + 1 FROM jobs
+            WHERE owner = column2 AND place IS NOT NULL), NULL)";
+
+/// For one job, for a few, and for as many as one statement takes; rows that are not needed are
+/// left empty.
+static INSERTS: LazyLock<[(usize, String); 3]> =
+    LazyLock::new(|| [1, 8, 64].map(|count| (count, insert_of(count))));
+
+const BY_KEY: &str = "
+    SELECT id, fingerprint FROM jobs WHERE owner = ?1 AND idempotency_key = ?2";
+
+impl Jobs {
+    /// Keeps a new job. When this returns, it is on disk.
+    pub async fn schedule(
+        &self,
+        job: Job,
+        key: Option<Idempotency>,
+    ) -> Result<Scheduled, StoreError> {
+        let id = job.id;
+        let new = NewJob {
+            written: Written::of(&job)?,
+            request: request(id, &job.request)?,
+            job,
+            key,
+        };
+        match self.insert(new).await? {
+            Inserted::Scheduled(scheduled) => Ok(scheduled),
+            Inserted::Exists => Err(StoreError::JobExists(id)),
+        }
+    }
+}
+
+pub(super) struct NewJob {
+    job: Job,
+    key: Option<Idempotency>,
+    written: Written,
+    /// As JSON, without the task.
+    request: String,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Inserted {
+    Scheduled(Scheduled),
+    /// There is a job of that id already.
+    Exists,
+}
+
+/// Writes new jobs; what became of each is in the same order.
+pub(super) async fn insert(
+    connection: &mut SqliteConnection,
+    jobs: &[&NewJob],
+) -> Result<Vec<Inserted>, sqlx::Error> {
+    let (most, _) = &INSERTS[INSERTS.len() - 1];
+    let mut outcomes = Vec::with_capacity(jobs.len());
+    for jobs in jobs.chunks(*most) {
+        // How often an id went in: of two jobs with one id, the first did.
+        let mut new: HashMap<JobId, usize> = HashMap::new();
+        for row in statement(jobs).fetch_all(&mut *connection).await? {
+            *new.entry(JobId(uuid(&row, 0)?)).or_default() += 1;
+        }
+        for job in jobs {
+            outcomes.push(match new.get_mut(&job.job.id) {
+                Some(count) if *count > 0 => {
+                    *count -= 1;
+                    Inserted::Scheduled(Scheduled::New)
+                }
+                _ => find(connection, job).await?,
+            });
+        }
+    }
+    Ok(outcomes)
+}
+
+fn insert_of(count: usize) -> String {
+    let row = format!("({})", vec!["?"; COLUMNS].join(", "));
+    let rows = vec![row; count].join(", ");
+    format!(
+        "{INTO} {SELECT} FROM (VALUES {rows}) WHERE column1 IS NOT NULL
+         ON CONFLICT DO NOTHING RETURNING id"
+    )
+}
+
+/// What is not bound is NULL.
+fn statement<'q>(jobs: &[&'q NewJob]) -> Query<'q, Sqlite, SqliteArguments> {
+    let fits = |(count, _): &&(usize, String)| jobs.len() <= *count;
+    let (_, sql) = INSERTS.iter().find(fits).expect("no chunk is larger");
+    let query = sqlx::query(AssertSqlSafe(sql.as_str()));
+    jobs.iter().fold(query, |query, job| job.bind(query))
+}
+
+impl NewJob {
+    /// In the order of [`INTO`].
+    fn bind<'q>(
+        &'q self,
+        query: Query<'q, Sqlite, SqliteArguments>,
+    ) -> Query<'q, Sqlite, SqliteArguments> {
+        let Self {
+            job, key, written, ..
+        } = self;
+        query
+            .bind(bytes(&job.id.0))
+            .bind(&job.owner)
+            .bind(written.status)
+            .bind(job.epoch)
+            .bind(signed(job.revision))
+            .bind(nanoseconds(job.created))
+            .bind(time(job.started))
+            .bind(time(job.ended))
+            .bind(signed(job.ran_millis))
+            .bind(job.session.as_ref().map(|session| session.as_str()))
+            .bind(job.messages)
+            .bind(job.crashes)
+            .bind(job.artifact.as_ref().map(|artifact| signed(artifact.bytes)))
+            .bind(key.as_ref().map(|key| &key.key))
+            .bind(key.as_ref().map(|key| &key.fingerprint[..]))
+            .bind(&written.state)
+            .bind(&written.spending)
+            .bind(&written.artifact)
+            .bind(&self.request)
+            .bind(&job.request.task)
+            .bind(&job.result)
+    }
+}
+
+/// The job that has the key of one that did not go in.
+async fn find(connection: &mut SqliteConnection, new: &NewJob) -> Result<Inserted, sqlx::Error> {
+    let Some(key) = &new.key else {
+        return Ok(Inserted::Exists);
+    };
+    let row = sqlx::query(BY_KEY)
+        .bind(&new.job.owner)
+        .bind(&key.key)
+        .fetch_optional(connection)
+        .await?;
+    let Some(row) = row else {
+        return Ok(Inserted::Exists);
+    };
+    let job = JobId(uuid(&row, 0)?);
+    let fingerprint: &[u8] = row.try_get(1)?;
+    Ok(Inserted::Scheduled(match fingerprint == key.fingerprint {
+        true => Scheduled::Before(job),
+        false => Scheduled::KeyTaken(job),
+    }))
+}

@@ -1,0 +1,145 @@
+//! The jobs of a server as its parts see them: scheduled, changed, listed, forgotten.
+
+mod change;
+mod commit;
+mod deliveries;
+mod failures;
+mod keys;
+mod list;
+mod opening;
+mod processes;
+mod queue;
+mod record;
+mod schedule;
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use protocol::Spending;
+use protocol::job::{Cause, Failure, Job, JobId, JobRequest, State};
+use sqlx::SqliteConnection;
+use store::Jobs;
+use store::jobs::{Along, Changed, Scheduled};
+use uuid::Uuid;
+
+use crate::connect;
+
+/// A folder for jobs, with the jobs open.
+struct World {
+    folder: PathBuf,
+    jobs: Jobs,
+    _parent: tempfile::TempDir,
+}
+
+impl World {
+    async fn new() -> World {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("store");
+        World {
+            jobs: Jobs::open(&folder).await.unwrap(),
+            folder,
+            _parent: parent,
+        }
+    }
+
+    /// Another handle, as another process would have it.
+    async fn again(&self) -> Jobs {
+        Jobs::open(&self.folder).await.unwrap()
+    }
+
+    /// Schedules a job of `somebody`.
+    async fn schedule(&self, number: u128) -> Job {
+        self.schedule_for("somebody", number).await
+    }
+
+    async fn schedule_for(&self, owner: &str, number: u128) -> Job {
+        let mut job = new(number);
+        job.owner = owner.to_owned();
+        let scheduled = self.jobs.schedule(job.clone(), None).await.unwrap();
+        assert_eq!(scheduled, Scheduled::New);
+        job
+    }
+
+    async fn job(&self, number: u128) -> Job {
+        self.jobs.job(id(number)).await.unwrap().unwrap()
+    }
+
+    /// Changes a job's state, whatever it was.
+    async fn become_(&self, number: u128, state: State) -> Job {
+        let mut job = self.job(number).await;
+        job.ended = state.has_ended().then(|| time(900));
+        job.state = state;
+        saved(self.jobs.change(job, Along::default()).await.unwrap())
+    }
+
+    async fn sql(&self) -> SqliteConnection {
+        connect(&self.folder.join("jobs.db")).await
+    }
+
+    /// Past the store's back.
+    async fn run(&self, sql: &'static str) {
+        let mut connection = self.sql().await;
+        sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+    }
+
+    async fn number(&self, sql: &'static str) -> i64 {
+        let mut connection = self.sql().await;
+        let number = sqlx::query_scalar(sql).fetch_one(&mut connection).await;
+        number.unwrap()
+    }
+}
+
+#[track_caller]
+fn saved(changed: Changed) -> Job {
+    match changed {
+        Changed::Saved(job) => *job,
+        Changed::Stale => panic!("somebody else changed it"),
+    }
+}
+
+fn id(number: u128) -> JobId {
+    JobId(Uuid::from_u128(number))
+}
+
+fn numbers(jobs: &[Job]) -> Vec<u128> {
+    jobs.iter().map(|job| job.id.0.as_u128()).collect()
+}
+
+/// So many seconds after some moment.
+fn time(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_790_000_000 + seconds).unwrap()
+}
+
+fn failed(cause: Cause) -> State {
+    State::Failed {
+        failure: Failure {
+            cause,
+            message: "it could not be done".into(),
+        },
+    }
+}
+
+/// A job as it is scheduled.
+fn new(number: u128) -> Job {
+    Job {
+        id: id(number),
+        owner: "somebody".into(),
+        request: JobRequest {
+            task: format!("Build me todo app {number}"),
+            ..JobRequest::default()
+        },
+        state: State::Queued,
+        epoch: 0,
+        revision: 0,
+        created: time(number as i64 % 1000),
+        started: None,
+        ended: None,
+        ran_millis: 0,
+        session: None,
+        messages: 1,
+        crashes: 0,
+        result: None,
+        artifact: None,
+        spending: Spending::none(),
+    }
+}

@@ -1,0 +1,63 @@
+//! `plan`: the steps of a longer task and how far they are, for the person to see. Touches
+//! nothing: what it is told is in the call itself, and the latest call is the plan.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::tool::{Access, Context, ToolError, ToolOutput};
+use crate::typed::Typed;
+
+/// More is no plan.
+const MOST_STEPS: usize = 50;
+
+#[derive(Debug)]
+pub(crate) struct Plan;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Arguments {
+    /// All steps, in order.
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    title: String,
+    status: Status,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Pending,
+    Active,
+    Done,
+}
+
+impl Typed for Plan {
+    const NAME: &'static str = "plan";
+    const DESCRIPTION: &'static str = "Shows the person your plan for a task of several steps. \
+        Call it again, with all steps, when one is done.";
+    const ACCESS: Access = Access::Reads;
+
+    type Arguments = Arguments;
+
+    fn summary(&self, arguments: &Arguments) -> String {
+        let steps = &arguments.steps;
+        let done = steps.iter().filter(|step| step.status == Status::Done);
+        let active = steps.iter().find(|step| step.status == Status::Active);
+        let next = active.map_or(String::new(), |step| format!(": {}", step.title));
+        format!("plan, {} of {} done{next}", done.count(), steps.len())
+    }
+
+    async fn run(&self, arguments: Arguments, _: Context<'_>) -> Result<ToolOutput, ToolError> {
+        match arguments.steps.len() {
+            1..=MOST_STEPS => Ok(ToolOutput::text("The person sees the plan.")),
+            0 => Err(ToolError::Refused("a plan has at least one step".to_owned())),
+            count => Err(ToolError::Refused(format!(
+                "{count} steps are too many: at most {MOST_STEPS}"
+            ))),
+        }
+    }
+}

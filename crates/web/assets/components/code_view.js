@@ -1,0 +1,41 @@
+// Shows code: blocks in a text, and whole files with line numbers. Everything goes in as text.
+
+import { h } from "../dom.js";
+import { highlight, highlightLines } from "../text/highlight.js";
+import { languageOfFile } from "../text/languages.js";
+import { visible } from "../text/visible.js";
+import { copyButton } from "./feedback.js";
+
+/** Lines that are laid out together; those out of sight cost nothing. */
+const LINES_AT_ONCE = 200;
+
+export function tokenSpans(tokens) {
+  return tokens.map(({ kind, text }) => (kind === "" ? visible(text) : h(`span.token-${kind}`, null, visible(text))));
+}
+
+export function codeBlock(text, language) {
+  return h(
+    "figure.code-block",
+    null,
+    h("figcaption", null, h("span", null, visible(language || "text")), copyButton(text, "Copy code")),
+    h("pre", { tabindex: 0, role: "region", "aria-label": language ? `Code in ${visible(language)}` : "Code" }, h("code", null, tokenSpans(highlight(text, language)))),
+  );
+}
+
+/** A file's text with line numbers. */
+export function fileView(text, path) {
+  const lines = highlightLines(text, languageOfFile(path));
+  if (lines.length > 1 && lines.at(-1).length === 0) lines.pop();
+  const view = h("div.file-text", { tabindex: 0, role: "region", "aria-label": "File content" });
+  for (let from = 0; from < lines.length; from += LINES_AT_ONCE) {
+    const part = lines.slice(from, from + LINES_AT_ONCE);
+    const numbers = part.map((_, index) => from + index + 1).join("\n");
+    const code = h("code");
+    part.forEach((tokens, index) => {
+      if (index > 0) code.append("\n");
+      code.append(...tokenSpans(tokens).map((piece) => (piece instanceof Node ? piece : document.createTextNode(piece))));
+    });
+    view.append(h("div.file-part", null, h("pre.line-numbers", { "aria-hidden": "true" }, numbers), h("pre", null, code)));
+  }
+  return view;
+}

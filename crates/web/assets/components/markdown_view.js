@@ -1,0 +1,98 @@
+// Draws parsed markdown. Links open elsewhere and carry nothing along; pictures are named, never
+// loaded. A text that grows is drawn again only from where it changed.
+
+import { h, isSafeLink } from "../dom.js";
+import { parseMarkdown } from "../text/markdown.js";
+import { visible } from "../text/visible.js";
+import { codeBlock } from "./code_view.js";
+
+/** Shows a text in an element, keeping what has not changed since the last time. */
+export function showMarkdown(element, text) {
+  const before = element.shownBlocks ?? [];
+  const after = parseMarkdown(text);
+  let same = 0;
+  while (same < before.length && same < after.length && before[same] === after[same].source) same += 1;
+  while (element.childNodes.length > same) element.lastChild.remove();
+  for (const { block } of after.slice(same)) element.append(drawBlock(block));
+  element.shownBlocks = after.map(({ source }) => source);
+}
+
+export function markdown(text) {
+  const element = h("div.prose");
+  showMarkdown(element, text);
+  return element;
+}
+
+function drawBlock(block) {
+  switch (block.kind) {
+    case "heading":
+      // The page's own headings stand above those of a text.
+      return h(`h${Math.min(6, block.level + 2)}`, { class: `level-${block.level}` }, drawInline(block.inline));
+    case "code":
+      return codeBlock(block.text, block.language);
+    case "rule":
+      return h("hr");
+    case "quote":
+      return h("blockquote", null, block.blocks.map(drawBlock));
+    case "list":
+      return drawList(block);
+    case "table":
+      return drawTable(block);
+    default:
+      return h("p", null, drawInline(block.inline));
+  }
+}
+
+function drawList(block) {
+  const start = block.isOrdered && block.start !== 1 ? block.start : null;
+  return h(
+    block.isOrdered ? "ol" : "ul",
+    { start, class: block.items.some((item) => item.isDone !== null) ? "tasks" : null },
+    block.items.map((item) => h("li", null, item.isDone !== null && taskMark(item.isDone), item.blocks.map((inner) => (inner.kind === "paragraph" && !block.isLoose ? h("div", null, drawInline(inner.inline)) : drawBlock(inner))))),
+  );
+}
+
+function taskMark(isDone) {
+  return h("span.task-mark", { class: isDone ? "done" : null, role: "img", "aria-label": isDone ? "done" : "to do" });
+}
+
+function drawTable({ head, sides, rows }) {
+  const cell = (tag, inline, column) => h(tag, { class: `side-${sides[column]}`, scope: tag === "th" ? "col" : null }, drawInline(inline));
+  return h(
+    "div.table-scroll",
+    { tabindex: 0, role: "region", "aria-label": "Table" },
+    h(
+      "table",
+      null,
+      h("thead", null, h("tr", null, head.map((inline, column) => cell("th", inline, column)))),
+      h("tbody", null, rows.map((row) => h("tr", null, row.map((inline, column) => cell("td", inline, column))))),
+    ),
+  );
+}
+
+function drawInline(nodes) {
+  return nodes.map((node) => {
+    if (typeof node === "string") return visible(node);
+    switch (node.kind) {
+      case "code":
+        return h("code", null, visible(node.text));
+      case "strong":
+        return h("strong", null, drawInline(node.children));
+      case "emphasis":
+        return h("em", null, drawInline(node.children));
+      case "struck":
+        return h("s", null, drawInline(node.children));
+      case "link":
+        return drawLink(node.address, drawInline(node.children));
+      case "image":
+        return drawLink(node.address, ["image: ", visible(node.text || node.address)]);
+      default:
+        return h("br");
+    }
+  });
+}
+
+function drawLink(address, children) {
+  if (!/^(https?:|mailto:)/i.test(address) || !isSafeLink(address)) return h("span", null, children);
+  return h("a", { href: address, rel: "noopener noreferrer nofollow", target: "_blank", title: visible(address) }, children);
+}

@@ -1,0 +1,58 @@
+// Shows what programs printed: colours as classes, long output clamped in the middle until asked
+// for. Gets hostile text and treats it as text.
+
+import { fill, h } from "../dom.js";
+import { parseAnsi } from "../text/ansi.js";
+
+const HEAD = 30;
+const TAIL = 50;
+const LINES_AT_ONCE = 400;
+
+function lineNodes(lines) {
+  const nodes = [];
+  lines.forEach((runs, index) => {
+    if (index > 0) nodes.push("\n");
+    for (const run of runs) nodes.push(run.style === "" ? run.text : h("span", { class: run.style }, run.text));
+  });
+  return nodes;
+}
+
+/** The whole of an output, in parts that cost nothing out of sight. */
+function parts(lines) {
+  const all = [];
+  for (let from = 0; from < lines.length; from += LINES_AT_ONCE) {
+    all.push(h("pre.output-part", null, lineNodes(lines.slice(from, from + LINES_AT_ONCE))));
+  }
+  return all;
+}
+
+/** An output that has ended. */
+export function output(text, label = "Output") {
+  const lines = parseAnsi(text.replace(/\n+$/, ""));
+  const element = h("div.output", { tabindex: 0, role: "region", "aria-label": label });
+  if (lines.length <= HEAD + TAIL + 10) return fill(element, parts(lines));
+  const hidden = lines.length - HEAD - TAIL;
+  const button = h("button.button.quiet.small.show-all", { type: "button" }, `Show ${hidden} hidden lines`);
+  button.addEventListener("click", () => {
+    fill(element, parts(lines));
+    element.focus();
+  });
+  return fill(element, parts(lines.slice(0, HEAD)), button, parts(lines.slice(-TAIL)));
+}
+
+/** The last lines of an output that still comes. */
+export function showLive(element, text, most = 12) {
+  const lines = parseAnsi(lastLines(text.replace(/\n+$/, ""), most));
+  fill(element, lineNodes(lines));
+}
+
+function lastLines(text, most) {
+  let at = text.length;
+  for (let lines = 0; lines < most && at > 0; lines += 1) at = text.lastIndexOf("\n", at - 1);
+  return text.slice(Math.max(at + 1, text.length - 20_000, 0));
+}
+
+/** Text that a job printed into its log: the whole, without a clamp. */
+export function log(element, text) {
+  fill(element, parts(parseAnsi(text.replace(/\n+$/, ""))));
+}

@@ -1,0 +1,109 @@
+// What stands beside a transcript: what the job has used of what it may, the plan, and the walls
+// that protect the machine.
+
+import { fill, h, keyed, setText } from "../dom.js";
+import { clock, count, inputTokens, money, tokens } from "../text/format.js";
+import { visibleName } from "../text/visible.js";
+import { icon } from "./icons.js";
+
+const PLAN_WORDS = { pending: "to do", active: "in progress", done: "done" };
+
+export function makeSide() {
+  const stats = {
+    cost: makeStat("Cost"),
+    tokens: makeStat("Tokens"),
+    requests: makeStat("Requests"),
+    time: makeStat("Time"),
+  };
+  const planList = h("ol.plan-steps");
+  const planCount = h("span.quiet");
+  const plan = h("details.panel.plan", { open: true, hidden: true }, h("summary", null, icon("plan"), h("h2", null, "Plan"), planCount), planList);
+  const walls = h("div");
+  const sandbox = h("details.panel.sandbox", { open: window.innerWidth >= 960, hidden: true }, h("summary", null, icon("shield"), h("h2", null, "Sandbox")), walls);
+  const element = h("aside.side", { "aria-label": "About this job" }, h("dl.stats", null, Object.values(stats).map((stat) => stat.element)), plan, sandbox);
+  let shownSandbox = null;
+  let shownPlan = null;
+
+  return {
+    element,
+    update({ job, state, seconds }) {
+      const spending = newest(state.spending, job.spending);
+      stats.cost.show(money(spending?.cost), spending?.cost, spending?.max_cost ?? job.budget?.cost, money);
+      const usage = spending?.usage ?? {};
+      stats.tokens.show(count(tokens(usage)), tokens(usage), spending?.max_tokens ?? job.budget?.tokens, count);
+      stats.tokens.title(`${inputTokens(usage)} in, of which ${usage.cache_read_input_tokens ?? 0} from the cache; ${usage.output_tokens ?? 0} out`);
+      stats.requests.show(String(spending?.requests ?? 0), spending?.requests, spending?.max_requests ?? job.budget?.turns, String);
+      stats.time.show(clock(seconds), seconds, job.timeout ?? spending?.max_seconds, clock);
+      if (state.plan !== shownPlan) {
+        shownPlan = state.plan;
+        showPlan(plan, planList, planCount, state.plan);
+      }
+      if (state.sandbox !== shownSandbox) {
+        shownSandbox = state.sandbox;
+        sandbox.hidden = !state.sandbox;
+        if (state.sandbox) fill(walls, sandboxFacts(state.sandbox));
+      }
+    },
+  };
+}
+
+/** What was heard last is not less than what was heard before. */
+function newest(live, recorded) {
+  if (!live) return recorded;
+  return (recorded?.requests ?? 0) > live.requests ? recorded : live;
+}
+
+function makeStat(name) {
+  const value = h("span.stat-value");
+  const limit = h("span.stat-limit");
+  const bar = h("span.stat-bar", { hidden: true }, h("span.stat-fill"));
+  const element = h("div.stat", null, h("dt", null, name), h("dd", null, value, limit, bar));
+  return {
+    element,
+    show(text, amount, most, format) {
+      setText(value, text);
+      const hasLimit = typeof most === "number" && most > 0;
+      setText(limit, hasLimit ? ` / ${format(most)}` : "");
+      bar.hidden = !hasLimit;
+      if (!hasLimit) return;
+      const part = Math.min(1, (amount ?? 0) / most);
+      bar.firstElementChild.style.transform = `scaleX(${part.toFixed(3)})`;
+      bar.classList.toggle("nearly", part > 0.85);
+    },
+    title: (text) => element.setAttribute("title", text),
+  };
+}
+
+function showPlan(panel, list, counts, steps) {
+  panel.hidden = !steps || steps.length === 0;
+  if (panel.hidden) return;
+  setText(counts, `${steps.filter((step) => step.status === "done").length} / ${steps.length}`);
+  keyed(list, steps.map((step, index) => ({ ...step, index })), {
+    key: (step) => String(step.index),
+    make: () => h("li", null, h("span.step-mark"), h("span.step-title")),
+    update(element, step) {
+      element.dataset.status = step.status;
+      const mark = element.firstElementChild;
+      if (mark.dataset.status !== step.status) {
+        mark.dataset.status = step.status;
+        fill(mark, step.status === "done" ? icon("check") : null, h("span.visually-hidden", null, PLAN_WORDS[step.status]));
+      }
+      setText(element.lastElementChild, visibleName(step.title));
+    },
+  });
+}
+
+/** What protects the machine, as a list of facts. */
+export function sandboxFacts({ backend, walls, network, limits }) {
+  return h(
+    "dl.facts",
+    null,
+    h("dt", null, "Backend"),
+    h("dd", null, visibleName(backend)),
+    h("dt", null, "Network"),
+    h("dd", null, network.length === 0 ? h("span.good", null, "off: only loopback") : h("ul.tags", null, network.map((host) => h("li", null, visibleName(host))))),
+    h("dt", null, "Walls"),
+    h("dd", null, h("ul.tags", null, walls.map((wall) => h("li", null, visibleName(wall))))),
+    Object.entries(limits ?? {}).map(([name, value]) => [h("dt", null, visibleName(name)), h("dd", null, visibleName(String(value)))]),
+  );
+}

@@ -1,0 +1,99 @@
+// Follows a job's events until its end, whatever the network does. Never misses nor doubles a
+// lasting event: it always asks for what comes after the last one that it handed on. Knows nothing
+// of what events mean.
+
+import { address } from "./api.js";
+
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 15_000;
+/** A page that nobody sees gives its connection back: a browser has few for each server. */
+const HIDDEN_FOR = 20_000;
+
+/**
+ * @param {string} id of the job
+ * @param {object} listener
+ * @param {() => number} listener.lastSeq of the last lasting event that was taken
+ * @param {() => void} listener.opened the stream begins anew: fleeting events will come again
+ * @param {(event: object) => void} listener.event
+ * @param {(job: object) => void} listener.job
+ * @param {(state: "connecting"|"open"|"lost"|"ended", wait?: number) => void} listener.connection
+ * @param {() => void} [listener.refused] the stream cannot be had; the job may be gone
+ */
+export function follow(id, listener) {
+  let source = null;
+  let timer = null;
+  let hideTimer = null;
+  let wait = FIRST_WAIT;
+  let isOver = false;
+  let isStopped = false;
+
+  function open() {
+    close();
+    if (isStopped) return;
+    isOver = false;
+    listener.connection("connecting");
+    source = new EventSource(address.events(id, listener.lastSeq()));
+    source.addEventListener("open", () => {
+      wait = FIRST_WAIT;
+      listener.opened();
+      listener.connection("open");
+    });
+    source.addEventListener("job", (message) => listener.job(JSON.parse(message.data)));
+    source.addEventListener("agent", (message) => listener.event(JSON.parse(message.data)));
+    source.addEventListener("end", () => {
+      isOver = true;
+      close();
+      listener.connection("ended");
+    });
+    source.addEventListener("error", lost);
+  }
+
+  function lost() {
+    if (isOver || !source) return;
+    if (source.readyState === EventSource.CONNECTING) {
+      // The browser tries again by itself, with the last id.
+      listener.connection("lost");
+      return;
+    }
+    close();
+    listener.connection("lost", wait);
+    listener.refused?.();
+    timer = setTimeout(open, wait * (0.75 + Math.random() / 2));
+    wait = Math.min(wait * 2, LONGEST_WAIT);
+  }
+
+  function close() {
+    clearTimeout(timer);
+    timer = null;
+    source?.close();
+    source = null;
+  }
+
+  function seen() {
+    clearTimeout(hideTimer);
+    if (document.hidden) hideTimer = setTimeout(close, HIDDEN_FOR);
+    else if (!source && !isOver && !isStopped) open();
+  }
+
+  const online = () => {
+    if (!isOver && source?.readyState !== EventSource.OPEN) open();
+  };
+
+  document.addEventListener("visibilitychange", seen);
+  window.addEventListener("online", online);
+  open();
+
+  return {
+    /** Follows again after an end, when the job has been woken up. */
+    resume() {
+      if (isOver && !isStopped) open();
+    },
+    stop() {
+      isStopped = true;
+      clearTimeout(hideTimer);
+      document.removeEventListener("visibilitychange", seen);
+      window.removeEventListener("online", online);
+      close();
+    },
+  };
+}

@@ -1,0 +1,37 @@
+// Dark or light. Loaded before anything is drawn, as a plain script, so that the page never
+// flashes; the toggle calls `window.hotcellTheme`. Remembers the choice in this browser alone.
+
+(() => {
+  const NAME = "hotcell-theme";
+  const root = document.documentElement;
+
+  function read() {
+    try {
+      return localStorage.getItem(NAME);
+    } catch {
+      return null;
+    }
+  }
+
+  function isDark() {
+    const chosen = root.dataset.theme;
+    return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  }
+
+  const chosen = read();
+  if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
+
+  window.hotcellTheme = {
+    isDark,
+    toggle() {
+      const next = isDark() ? "light" : "dark";
+      root.dataset.theme = next;
+      try {
+        localStorage.setItem(NAME, next);
+      } catch {
+        // Without storage the choice lasts as long as the page.
+      }
+      return next;
+    },
+  };
+})();

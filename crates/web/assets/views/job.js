@@ -1,0 +1,191 @@
+// The page of a job: what it is, what it does now, and what can be done with it. Feeds the events
+// of the stream to the fold, and draws at most once a frame.
+
+import { address, api } from "../api.js";
+import { fill, h, setText } from "../dom.js";
+import { bind } from "../keyboard.js";
+import { follow } from "../live.js";
+import { newState, reopen, take } from "../state.js";
+import { makeComposer } from "../components/composer.js";
+import { confirm, loading, problemNotice, toastProblem } from "../components/feedback.js";
+import { makeJobHeader } from "../components/job_header.js";
+import { ranSeconds } from "../components/job_table.js";
+import { makeQueue } from "../components/queue.js";
+import { makeSide } from "../components/side.js";
+import { isActive, stateWords } from "../components/status.js";
+import { makeTabs } from "../components/tabs.js";
+import { makeTranscript } from "../components/transcript.js";
+import { oneLine } from "../text/visible.js";
+import { makeDetails } from "./job_details.js";
+import { makeDiff } from "./job_diff.js";
+import { makeFiles } from "./job_files.js";
+import { makeLogs } from "./job_logs.js";
+
+export function job({ parameters: [id], query, go, me }) {
+  const element = h("div.page.job-page", null, loading("Opening the job…"));
+  let stopInner = () => {};
+  let isStopped = false;
+  api.job(id).then(
+    (record) => {
+      if (!isStopped) stopInner = open(element, record, { query, go, me }).stop;
+    },
+    (problem) => {
+      const title = problem.status === 404 ? "No such job" : "The job cannot be shown";
+      fill(element, h("h1", null, title), problemNotice(problem), h("p", null, h("a", { href: "/" }, "All jobs")));
+    },
+  );
+  return {
+    title: "Job",
+    element,
+    stop() {
+      isStopped = true;
+      stopInner();
+    },
+  };
+}
+
+function open(element, first, { query, go, me }) {
+  const { id } = first;
+  const state = newState();
+  const view = { job: first, heardAt: performance.now() };
+  let frame = null;
+  let isFirstState = true;
+  const transcript = makeTranscript({ startAtEnd: isActive(first) });
+  const side = makeSide();
+  const queue = makeQueue();
+  const says = h("p.visually-hidden", { role: "status", "aria-live": "polite" });
+  const connection = h("p.connection", { role: "status", hidden: true });
+  const header = makeJobHeader({ act, showOwner: me.role === "admin" && me.needs_key });
+  const composer = makeComposer({ label: "Message to the agent", placeholder: "", send: say });
+  const talk = h("div.talk", null, transcript.element, h("div.dock", null, queue.element, connection, composer.element));
+  const files = makeFiles(id, () => view.job);
+  const diff = makeDiff(id, () => view.job);
+  const logs = makeLogs(id, () => view.job);
+  const details = makeDetails();
+  const tabs = makeTabs(
+    [
+      { name: "transcript", label: "Transcript", panel: talk, shown: wanted },
+      { name: "files", label: "Files", panel: files.element, shown: files.shown },
+      { name: "diff", label: "Diff", panel: diff.element, shown: diff.shown },
+      { name: "logs", label: "Logs", panel: logs.element, shown: logs.shown, hidden: logs.hidden },
+      { name: "details", label: "Details", panel: details.element, shown: wanted },
+    ],
+    query.get("tab") ?? "transcript",
+    (name) => window.history.replaceState(null, "", name === "transcript" ? address.job(id) : `${address.job(id)}?tab=${name}`),
+  );
+  fill(element, header.element, h("div.job-grid", null, h("div.job-main", null, tabs.element, talk, files.element, diff.element, logs.element, details.element), side.element), says);
+
+  function wanted() {
+    frame ??= requestAnimationFrame(draw);
+  }
+
+  function draw() {
+    frame = null;
+    const { job: record } = view;
+    header.update(record, state);
+    side.update({ job: record, state, seconds: seconds() });
+    queue.update(record, state);
+    transcript.update(state);
+    if (tabs.current() === "details") details.update(record, state);
+    composer.setPlaceholder(placeholder(record));
+    document.title = `${record.state === "running" ? "● " : ""}${oneLine(record.task, 60)} · Hotcell`;
+    element.dataset.state = record.state;
+    element.classList.toggle("is-chat", record.interactive === true);
+  }
+
+  function seconds() {
+    const ran = ranSeconds(view.job);
+    const isTicking = view.job.state === "running" && (view.job.attempts ?? 1) > 1;
+    return isTicking ? ran + (performance.now() - view.heardAt) / 1000 : ran;
+  }
+
+  function heard(record) {
+    const before = view.job;
+    if (record.state !== before.state || isFirstState) setText(says, `The job is ${stateWords(record).toLowerCase()}`);
+    isFirstState = false;
+    view.job = record;
+    view.heardAt = performance.now();
+    if (isActive(before) && !isActive(record)) diff.stale();
+    wanted();
+  }
+
+  const stream = follow(id, {
+    lastSeq: () => state.lastSeq,
+    opened() {
+      reopen(state);
+      wanted();
+    },
+    event(event) {
+      if (take(state, event)) wanted();
+    },
+    job: heard,
+    connection(now) {
+      connection.hidden = now !== "lost";
+      if (now === "lost") fill(connection, h("span.spinner", { "aria-hidden": "true" }), "Connection lost. Reconnecting…");
+      element.dataset.connection = now;
+    },
+    refused() {
+      api.job(id).then(heard, (problem) => {
+        if (problem.status === 404) fill(element, h("h1", null, "No such job"), h("p", null, "It was deleted. ", h("a", { href: "/" }, "All jobs")));
+      });
+    },
+  });
+
+  async function say(text) {
+    const record = await api.say(id, text);
+    queue.said(text, state);
+    if (record?.id) heard(record);
+    stream.resume();
+    transcript.follow();
+    wanted();
+  }
+
+  async function act(action) {
+    const question = QUESTIONS[action];
+    if (question && !(await confirm(question))) return;
+    try {
+      if (action === "retry") go(address.job((await api.retry(id)).id));
+      else if (action === "remove") {
+        await api.remove(id);
+        go("/");
+      } else {
+        const record = await api[action](id);
+        if (record?.id) heard(record);
+      }
+    } catch (problem) {
+      toastProblem(problem);
+    }
+  }
+
+  const ticker = setInterval(wanted, 1000);
+  const unbind = [
+    bind("Escape", "Interrupt", () => view.job.state === "running" && act("interrupt"), "Job"),
+    bind("m", "Write a message", () => (tabs.choose("transcript"), composer.focus()), "Job"),
+    bind("e", "Jump to latest", () => (tabs.choose("transcript"), transcript.follow()), "Job"),
+    ...["transcript", "files", "diff", "logs", "details"].map((name, index) => bind(String(index + 1), `Show ${name}`, () => tabs.choose(name), "Job")),
+  ];
+  wanted();
+
+  return {
+    stop() {
+      stream.stop();
+      transcript.stop();
+      logs.hidden();
+      clearInterval(ticker);
+      if (frame !== null) cancelAnimationFrame(frame);
+      unbind.forEach((undo) => undo());
+    },
+  };
+}
+
+const QUESTIONS = {
+  interrupt: { title: "Interrupt the agent?", text: "It stops what it is doing and waits for your next message.", action: "Interrupt", isDangerous: false },
+  cancel: { title: "Cancel this job?", text: "The agent is stopped. What it has made so far is packed and can be downloaded.", action: "Cancel the job" },
+  remove: { title: "Delete this job?", text: "Its files, transcript and logs are removed. This cannot be taken back.", action: "Delete" },
+};
+
+function placeholder(record) {
+  if (record.state === "waiting") return "Write a message";
+  if (isActive(record)) return "Say something: it is heard after the turn that is under way";
+  return "Write a message to go on with this job";
+}

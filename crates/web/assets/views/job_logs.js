@@ -1,0 +1,102 @@
+// The logs of a job: its own, and the audit log of its sandbox. Follows them while the job runs.
+
+import { address, api } from "../api.js";
+import { fill, h } from "../dom.js";
+import { empty, problemNotice } from "../components/feedback.js";
+import { icon } from "../components/icons.js";
+import { log } from "../components/output_view.js";
+import { isActive } from "../components/status.js";
+import { visible } from "../text/visible.js";
+
+const TAIL = 256 * 1024;
+const PAUSE = 2000;
+const NAMES = { job: "Job log", audit: "Audit log" };
+
+export function makeLogs(id, job) {
+  const view = h("div.log", { tabindex: 0, role: "region", "aria-label": "Log" });
+  const follow = h("input", { type: "checkbox", id: "log-follow", checked: true });
+  const chips = h("div.chips", { role: "group", "aria-label": "Which log" });
+  const download = h("a.button.quiet.small", { download: "" }, icon("download"), "Whole log");
+  const element = h("div.logs-panel", null, h("div.panel-tools", null, chips, h("div.spacer"), h("div.check", null, follow, h("label", { for: "log-follow" }, "Follow")), download), view);
+  let name = "job";
+  let timer = null;
+  let shown = null;
+  let request = null;
+
+  function drawChips() {
+    fill(chips, Object.entries(NAMES).map(([key, label]) => h("button.chip", { type: "button", "aria-pressed": String(key === name), on: { click: () => choose(key) } }, label)));
+    download.setAttribute("href", address.log(id, name));
+  }
+
+  function choose(key) {
+    name = key;
+    shown = null;
+    drawChips();
+    load();
+  }
+
+  async function load() {
+    clearTimeout(timer);
+    request?.abort();
+    request = new AbortController();
+    try {
+      const text = await api.logs(id, name, TAIL, request.signal);
+      if (text !== shown) draw(text);
+    } catch (problem) {
+      if (problem.name === "AbortError") return;
+      shown = null;
+      fill(view, problem.status === 404 ? empty("No log yet", "It begins with the job.") : problemNotice(problem));
+    }
+    if (isActive(job()) && !document.hidden) timer = setTimeout(load, PAUSE);
+  }
+
+  function draw(text) {
+    shown = text;
+    if (text.trim() === "") fill(view, empty("The log is empty", "What happens is written here."));
+    else if (name === "audit") fill(view, auditTable(text));
+    else log(view, text);
+    if (follow.checked) view.scrollTop = view.scrollHeight;
+  }
+
+  follow.addEventListener("change", () => {
+    if (follow.checked) view.scrollTop = view.scrollHeight;
+  });
+  view.addEventListener("wheel", (event) => {
+    if (event.deltaY < 0) follow.checked = false;
+  }, { passive: true });
+  drawChips();
+
+  return {
+    element,
+    shown: load,
+    hidden() {
+      clearTimeout(timer);
+      request?.abort();
+    },
+  };
+}
+
+/** One line for each record of the audit log. A first line that is cut is left out. */
+function auditTable(text) {
+  const rows = text.split("\n").map(readRecord).filter(Boolean);
+  return h(
+    "table.plain-table.audit",
+    null,
+    h("thead", null, h("tr", null, ["Time", "What", "Facts"].map((title) => h("th", { scope: "col" }, title)))),
+    h("tbody", null, rows.map(({ time, kind, rest }) => h("tr", null, h("td", null, time), h("td", null, h("span.tag", null, kind)), h("td", null, h("code", null, rest))))),
+  );
+}
+
+function readRecord(line) {
+  let record;
+  try {
+    record = JSON.parse(line);
+  } catch {
+    return null;
+  }
+  if (typeof record?.event !== "object" || record.event === null) return null;
+  const { kind, ...facts } = record.event;
+  const words = Object.entries(facts).map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+  const time = String(record.time ?? "").replace(/^\d{4}-\d\d-\d\dT/, "").replace(/Z$/, "");
+  return { time: visible(time), kind: visible(String(kind)), rest: visible(words.join("  ")) };
+}
