@@ -4,12 +4,14 @@
 //! and named, and the zip is whole whatever happens. Written in one pass without going back, into
 //! a file ([`pack`]) or to whoever reads it ([`stream`]).
 
+mod entry;
 mod left_out;
 mod packer;
 mod sink;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod trial;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter};
@@ -42,7 +44,7 @@ impl Bounds {
             packed: largest_zip,
             unpacked: largest_zip.saturating_mul(8),
             files: 100_000,
-            ratio: 200,
+            ratio: 100,
         }
     }
 }
@@ -57,11 +59,7 @@ pub(crate) enum PackError {
 const WRITE_BUFFER: usize = 256 << 10;
 
 /// Packs a workspace into a file that is whole when it appears. Blocks.
-pub(crate) fn pack(
-    workspace: &Path,
-    output: &Path,
-    bounds: Bounds,
-) -> Result<Artifact, PackError> {
+pub(crate) fn pack(workspace: &Path, output: &Path, bounds: Bounds) -> Result<Artifact, PackError> {
     let tree = Tree::open(workspace)?;
     remove_leftovers(output)?;
     let partial = Partial::create(output)?;

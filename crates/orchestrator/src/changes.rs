@@ -5,9 +5,10 @@
 //! in bytes of each and in bytes of all. What git keeps for itself in `.git` is no change of files.
 
 mod compare;
-mod text;
+mod describe;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -21,7 +21,7 @@ use tracing::{error, info};
 pub(crate) use loads::{Bounds, Loads, Reservation};
 pub(crate) use roster::{Claimed, Roster};
 
-use crate::job::{Change, End};
+use crate::job::{Change, End, Finish};
 use crate::parts::{ChangeError, Parts, chain};
 use crate::worker::{self, Left};
 
@@ -81,10 +81,15 @@ impl Dispatcher {
     /// Starts workers as long as there is room and work. False if the store failed.
     async fn fill(&mut self) -> bool {
         let parts = self.parts.clone();
-        while self.workers.len() < parts.config.concurrency && !parts.ending.is_cancelled() {
+        while !parts.ending.is_cancelled() {
             let Some(next) = parts.loads.choose() else {
                 return true;
             };
+            if self.workers.len() >= parts.config.concurrency {
+                // Those who only wait hold up those who have something to do.
+                parts.roster.press();
+                return true;
+            }
             let job = match parts.jobs.oldest_queued(&next.owner).await {
                 Ok(Some(job)) => job,
                 Ok(None) => {
@@ -159,14 +164,14 @@ impl Dispatcher {
     async fn bury(&self, job: &Job) -> Left {
         error!(job = %job.id, "worker broke");
         let parts = &self.parts;
-        let change = Change::Finish {
+        let change = Change::Finish(Box::new(Finish {
             epoch: job.epoch,
             ran_millis: job.ran_millis,
             end: End::failed(Cause::Server, "its worker broke: this is a bug in hotcell"),
             result: None,
             artifact: None,
             spending: job.spending.clone(),
-        };
+        }));
         let mut job = job.clone();
         match parts.insist(&mut job, change, &parts.ending).await {
             Ok(()) | Err(ChangeError::Refused(_) | ChangeError::Gone) => Left::Ended,

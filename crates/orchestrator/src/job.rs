@@ -22,18 +22,22 @@ pub(crate) enum Change {
     /// There is something to do again.
     GoOn { epoch: u32 },
     /// It has ended, with its artifact published.
-    Finish {
-        epoch: u32,
-        ran_millis: u64,
-        end: End,
-        result: Option<String>,
-        artifact: Option<Artifact>,
-        spending: Spending,
-    },
+    Finish(Box<Finish>),
     /// A person wants it to end, and no worker has it. What a worker has must be stopped there.
     Cancel,
     /// A person says something; wakes up a job that has ended.
     Say,
+}
+
+/// What a worker says at the end.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Finish {
+    pub(crate) epoch: u32,
+    pub(crate) ran_millis: u64,
+    pub(crate) end: End,
+    pub(crate) result: Option<String>,
+    pub(crate) artifact: Option<Artifact>,
+    pub(crate) spending: Spending,
 }
 
 /// How a job ends.
@@ -112,20 +116,13 @@ pub(crate) fn transition(job: &Job, change: Change, now: Timestamp) -> Result<Jo
             require_claim(job, epoch)?;
             next.state = State::Running;
         }
-        Change::Finish {
-            epoch,
-            ran_millis,
-            end: how,
-            result,
-            artifact,
-            spending,
-        } => {
-            require_claim(job, epoch)?;
-            count(&mut next, ran_millis);
-            next.result = result;
-            next.artifact = artifact;
-            next.spending = spending;
-            end(&mut next, how, now);
+        Change::Finish(finish) => {
+            require_claim(job, finish.epoch)?;
+            count(&mut next, finish.ran_millis);
+            next.result = finish.result;
+            next.artifact = finish.artifact;
+            next.spending = finish.spending;
+            end(&mut next, finish.end, now);
         }
         Change::Cancel => {
             require_queued(job)?;

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use audit::AuditLog;
 use store::{Jobs, Store};
@@ -27,6 +28,9 @@ use crate::parts::Parts;
 use crate::ports::Models;
 use crate::retention::{self, Keeper};
 use crate::{http, watch, webhook};
+
+const LOCK_TRIES: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 pub struct Server {
@@ -48,7 +52,7 @@ impl Server {
         for folder in [&data, &data.join("jobs"), &data.join("uploads")] {
             make_folder(folder)?;
         }
-        let lock = take(&data)?;
+        let lock = take(&data).await?;
         let store = Store::open(&data).await?;
         let jobs = Jobs::open(&data).await?;
         if !address.ip().to_canonical().is_loopback() {
@@ -59,8 +63,7 @@ impl Server {
             }
             config.require_keys = true;
         }
-        let audit =
-            AuditLog::open(data.join("server-audit.jsonl")).map_err(ServeError::Audit)?;
+        let audit = AuditLog::open(data.join("server-audit.jsonl")).map_err(ServeError::Audit)?;
         let listen = |source| ServeError::Listen {
             address: address.to_string(),
             source,
@@ -167,7 +170,9 @@ fn make_folder(path: &Path) -> Result<(), ServeError> {
 }
 
 /// Takes a data folder, as an operating system's lock on a file.
-fn take(data: &Path) -> Result<File, ServeError> {
+///
+/// A process that the last server was about to start may hold it for a moment after its death.
+async fn take(data: &Path) -> Result<File, ServeError> {
     let failed = |source| ServeError::Folder {
         path: data.to_owned(),
         source,
@@ -181,11 +186,19 @@ fn take(data: &Path) -> Result<File, ServeError> {
         .mode(0o600)
         .open(locks.join("server"))
         .map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(ServeError::InUse {
-            path: data.to_owned(),
-        }),
-        Err(TryLockError::Error(source)) => Err(failed(source)),
+    let mut tries = 0;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => {
+                tries += 1;
+                tokio::time::sleep(LOCK_PAUSE).await;
+            }
+            Err(TryLockError::WouldBlock) => {
+                let path = data.to_owned();
+                return Err(ServeError::InUse { path });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
     }
 }

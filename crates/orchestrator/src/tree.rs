@@ -24,7 +24,7 @@ use utoipa::ToSchema;
 
 pub(crate) use self::name::{escape, escape_for_zip, shown};
 pub(crate) use self::remove::remove_tree;
-pub(crate) use self::walk::{Leaf, Visit, Walked};
+pub(crate) use self::walk::{Leaf, Visit};
 
 /// An open folder and what is below it.
 #[derive(Debug)]

@@ -77,9 +77,11 @@ impl Database {
     /// As [`Database::begin`], for who tells several callers of one failure.
     pub(crate) async fn take(&self) -> Result<OwnedMutexGuard<Writer>, sqlx::Error> {
         let mut writer = self.writer().await;
-        execute(&mut writer.connection, "BEGIN IMMEDIATE").await?;
+        // From here on, also if nobody is left to hear that it was begun.
         writer.open = true;
-        Ok(writer)
+        let begun = execute(&mut writer.connection, "BEGIN IMMEDIATE").await;
+        writer.open = begun.is_ok();
+        begun.map(|()| writer)
     }
 
     /// Writes with statements that begin and commit a transaction themselves, all in one message

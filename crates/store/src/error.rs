@@ -8,6 +8,10 @@ use protocol::SessionId;
 use protocol::job::JobId;
 use thiserror::Error;
 
+const SQLITE_BUSY: u32 = 5;
+const SQLITE_LOCKED: u32 = 6;
+const SQLITE_FULL: u32 = 13;
+
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -96,6 +100,25 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether there was no room on the disk. It goes on when there is.
+    pub fn is_full(&self) -> bool {
+        self.code() == Some(SQLITE_FULL)
+    }
+
+    /// Whether another process had the store for too long.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.code(), Some(SQLITE_BUSY | SQLITE_LOCKED))
+    }
+
+    /// What SQLite says, without the details.
+    fn code(&self) -> Option<u32> {
+        let Self::Database { source, .. } = self else {
+            return None;
+        };
+        let code = source.as_database_error()?.code()?;
+        Some(code.parse::<u32>().ok()? & 0xff)
+    }
+
     /// For `map_err`: the database failed while we wanted to do `what`.
     pub(crate) fn database(what: &'static str) -> impl FnOnce(sqlx::Error) -> Self {
         move |source| Self::Database {

@@ -25,7 +25,7 @@ use sqlx::SqliteConnection;
 use self::commit::{Waiting, Write};
 use self::line::Line;
 use self::read::Asking;
-use crate::database::{Database, execute};
+use crate::database::{Database, carry_out, execute};
 use crate::error::StoreError;
 use crate::migration::JOBS;
 use crate::store::make_folders;
@@ -42,8 +42,8 @@ pub struct Jobs {
 #[derive(Debug)]
 struct Inner {
     database: Database,
-    writes: Line<Waiting>,
-    reads: Line<Asking>,
+    writes: Arc<Line<Waiting>>,
+    reads: Arc<Line<Asking>>,
 }
 
 /// A key by which a request that is made twice is known.
@@ -145,6 +145,16 @@ impl Jobs {
         })
     }
 
+    /// Gives the disk space of forgotten jobs back. After it, no file has a trace of them.
+    pub async fn shrink(&self) -> Result<(), StoreError> {
+        let jobs = self.clone();
+        carry_out(
+            "free space",
+            async move { jobs.inner.database.shrink().await },
+        )
+        .await
+    }
+
     /// Whether it can be written to; for a check of the server's health.
     pub async fn check(&self) -> Result<(), StoreError> {
         self.write(Check).await
@@ -161,4 +171,21 @@ impl Write for Check {
     async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         execute(connection, CHECK).await
     }
+}
+
+/// How SQLite goes about a statement.
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+async fn plan(sql: &str) -> String {
+    use sqlx::{AssertSqlSafe, Row};
+
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = Jobs::open(folder.path()).await.unwrap();
+    let mut reader = jobs.inner.database.reader().await.unwrap();
+    let plan = sqlx::raw_sql(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")))
+        .fetch_all(&mut *reader)
+        .await
+        .unwrap();
+    let details: Vec<String> = plan.iter().map(|row| row.get("detail")).collect();
+    details.join("\n")
 }

@@ -1,8 +1,9 @@
-//! What is remembered: sessions as append-only logs of events, output kept for later, and
-//! checkpoints of workspaces. All in one folder, in SQLite.
+//! What is remembered: sessions as append-only logs of events, output kept for later, checkpoints
+//! of workspaces, and a server's jobs. All in one folder, in SQLite.
 //!
 //! Knows the types of `protocol` and nothing of agents, models or sandboxes. Entry points:
-//! [`Store::open`], [`Store::begin`] and [`Store::claim`] for a [`Journal`] to write to.
+//! [`Store::open`], [`Store::begin`] and [`Store::claim`] for a [`Journal`] to write to, and
+//! [`Jobs::open`].
 
 mod checkpoints;
 mod database;

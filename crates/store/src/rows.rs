@@ -80,6 +80,10 @@ pub(crate) async fn load_events_after(
         if row.seq != seq {
             return Err(missing(session, seq));
         }
+        let is_last = rows.len() < limit as usize && events.len() + 1 == rows.len();
+        if is_last && seq < row.count {
+            return Err(missing(session, seq + 1));
+        }
         events.push(row.event(session)?);
     }
     Ok(events)

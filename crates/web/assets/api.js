@@ -8,7 +8,6 @@ export class Problem extends Error {
     this.name = "Problem";
     this.status = status;
     this.hint = document.hint ?? null;
-    this.field = document.field ?? null;
     this.retryAfter = document.retryAfter ?? null;
   }
 }
@@ -23,10 +22,19 @@ export function whenSignedOut(listener) {
 async function ask(method, path, { body, headers = {}, signal, isQuiet = false } = {}) {
   let answer;
   try {
-    answer = await fetch(path, { method, headers: { Accept: "application/json", ...headers }, body, signal, credentials: "same-origin" });
+    answer = await fetch(path, {
+      method,
+      headers: { Accept: "application/json", ...headers },
+      body,
+      signal,
+      credentials: "same-origin",
+    });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(0, { detail: "The server cannot be reached", hint: "Check that it is running; this page tries again by itself." });
+    throw new Problem(0, {
+      detail: "The server cannot be reached",
+      hint: "Check that it is running; this page tries again by itself.",
+    });
   }
   if (answer.ok) return answer;
   const problem = await readProblem(answer);
@@ -46,14 +54,17 @@ async function readProblem(answer) {
 }
 
 async function json(method, path, value, options = {}) {
-  const headers = value === undefined ? options.headers : { "Content-Type": "application/json", ...options.headers };
+  const headers =
+    value === undefined ? options.headers : { "Content-Type": "application/json", ...options.headers };
   const body = value === undefined ? undefined : JSON.stringify(value);
   const answer = await ask(method, path, { ...options, headers, body });
   return answer.status === 204 ? null : answer.json();
 }
 
 function query(values) {
-  const filled = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const filled = Object.entries(values).filter(
+    ([, value]) => value !== null && value !== undefined && value !== "",
+  );
   return filled.length === 0 ? "" : `?${new URLSearchParams(filled)}`;
 }
 
@@ -64,7 +75,8 @@ export const api = {
   login: (key) => json("POST", "/v1/login", { key }, { isQuiet: true }),
   logout: () => json("POST", "/v1/logout"),
 
-  jobs: ({ status, q, cursor, limit } = {}, signal) => json("GET", `/v1/jobs${query({ status, q, cursor, limit })}`, undefined, { signal }),
+  jobs: ({ status, q, cursor, limit } = {}, signal) =>
+    json("GET", `/v1/jobs${query({ status, q, cursor, limit })}`, undefined, { signal }),
   job: (id, signal) => json("GET", job(id), undefined, { signal }),
   /** With an upload if there is one. The key makes a second press of the button harmless. */
   schedule(request, { upload = null, key } = {}) {
@@ -84,7 +96,10 @@ export const api = {
   files: (id, path) => json("GET", job(id, `/files${query({ path })}`)),
   content: (id, path) => json("GET", job(id, `/files/content${query({ path })}`)),
   diff: (id) => json("GET", job(id, "/diff")),
-  logs: (id, name, tail, signal) => ask("GET", job(id, `/logs${query({ name, tail })}`), { headers: { Accept: "text/plain" }, signal }).then((answer) => answer.text()),
+  logs: (id, name, tail, signal) =>
+    ask("GET", job(id, `/logs${query({ name, tail })}`), { headers: { Accept: "text/plain" }, signal }).then(
+      (answer) => answer.text(),
+    ),
   search: (q, limit, signal) => json("GET", `/v1/search${query({ q, limit })}`, undefined, { signal }),
 
   keys: () => json("GET", "/v1/keys"),

@@ -49,7 +49,13 @@ async function enter() {
   const main = document.getElementById("main");
   if (!route) return mount(main, missing(), "");
   if (!route.isOpen && !(await known(main))) return undefined;
-  const context = { parameters: route.pattern.exec(path).slice(1), query: new URLSearchParams(window.location.search), me, go, signIn };
+  const context = {
+    parameters: route.pattern.exec(path).slice(1),
+    query: new URLSearchParams(window.location.search),
+    me,
+    go,
+    signIn,
+  };
   mount(main, route.view(context), route.name);
   return undefined;
 }
@@ -75,7 +81,12 @@ async function known(main) {
   } catch (problem) {
     if (problem.status === 401) signedOut();
     else {
-      const again = h("button.button", { type: "button", on: { click: () => enter() } }, icon("retry"), "Try again");
+      const again = h(
+        "button.button",
+        { type: "button", on: { click: () => enter() } },
+        icon("retry"),
+        "Try again",
+      );
       fill(main, h("div.page", null, h("h1", null, "Not connected"), problemNotice(problem), again));
       drawBar("");
     }
@@ -96,14 +107,25 @@ function signedOut() {
 }
 
 function missing() {
-  const element = h("div.page", null, h("h1", null, "Not found"), h("p", null, "There is no page at this address."), h("p", null, h("a", { href: "/" }, "All jobs")));
+  const element = h(
+    "div.page",
+    null,
+    h("h1", null, "Not found"),
+    h("p", null, "There is no page at this address."),
+    h("p", null, h("a", { href: "/" }, "All jobs")),
+  );
   return { title: "Not found", element };
 }
 
 function drawBar(name) {
   const isIn = me !== null;
   const link = ({ href, name: target, label, icon: shape }) =>
-    h("a.bar-link", { href, "aria-current": target === name ? "page" : null, title: label }, icon(shape), h("span", null, label));
+    h(
+      "a.bar-link",
+      { href, "aria-current": target === name ? "page" : null, title: label },
+      icon(shape),
+      h("span", null, label),
+    );
   fill(
     document.getElementById("bar"),
     h("a.brand", { href: "/", "aria-label": "Hotcell, all jobs" }, mark(), h("span", null, "hotcell")),
@@ -111,10 +133,41 @@ function drawBar(name) {
     h(
       "div.bar-end",
       null,
-      h("button.button.quiet.square", { type: "button", "aria-label": "Switch between dark and light", title: "Dark or light (t)", on: { click: () => window.hotcellTheme.toggle() } }, icon("sun")),
-      h("button.button.quiet.square", { type: "button", "aria-label": "Help and shortcuts", title: "Help (?)", on: { click: help } }, icon("help")),
-      isIn && me.needs_key && h("button.button.quiet.square", { type: "button", "aria-label": `Sign out ${me.user}`, title: `Sign out ${me.user}`, on: { click: logout } }, icon("out")),
-      isIn && name !== "new" && h("a.button.primary.bar-new", { href: "/new", title: "New task (n)" }, icon("plus"), h("span", null, "New task")),
+      h(
+        "button.button.quiet.square",
+        {
+          type: "button",
+          "aria-label": "Switch between dark and light",
+          title: "Dark or light (t)",
+          on: { click: () => window.hotcellTheme.toggle() },
+        },
+        icon("sun"),
+      ),
+      h(
+        "button.button.quiet.square",
+        { type: "button", "aria-label": "Help and shortcuts", title: "Help (?)", on: { click: help } },
+        icon("help"),
+      ),
+      isIn &&
+        me.needs_key &&
+        h(
+          "button.button.quiet.square",
+          {
+            type: "button",
+            "aria-label": `Sign out ${me.user}`,
+            title: `Sign out ${me.user}`,
+            on: { click: logout },
+          },
+          icon("out"),
+        ),
+      isIn &&
+        name !== "new" &&
+        h(
+          "a.button.primary.bar-new",
+          { href: "/new", title: "New task (n)" },
+          icon("plus"),
+          h("span", null, "New task"),
+        ),
     ),
   );
 }
@@ -133,17 +186,47 @@ function help() {
   show(
     "Help",
     [...groups].map(([group, list]) =>
-      h("section", null, h("h3", null, group), h("dl.shortcuts", null, list.map(({ keys: names, help: words }) => [h("dt", null, names.split(" ").map((key) => h("kbd", null, key === " " ? "Space" : key))), h("dd", null, words)]))),
+      h(
+        "section",
+        null,
+        h("h3", null, group),
+        h(
+          "dl.shortcuts",
+          null,
+          list.map(({ keys: names, help: words }) => [
+            h(
+              "dt",
+              null,
+              names.split(" ").map((key) => h("kbd", null, key === " " ? "Space" : key)),
+            ),
+            h("dd", null, words),
+          ]),
+        ),
+      ),
     ),
-    h("p.quiet", null, h("a", { href: "/docs" }, "API reference"), me?.version ? ` · Hotcell ${me.version}` : ""),
+    h(
+      "p.quiet",
+      null,
+      h("a", { href: "/docs" }, "API reference"),
+      me?.version ? ` · Hotcell ${me.version}` : "",
+    ),
   );
 }
 
 function followLinks() {
   document.addEventListener("click", (event) => {
-    if (event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    if (
+      event.defaultPrevented ||
+      event.button !== 0 ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.shiftKey ||
+      event.altKey
+    )
+      return;
     const link = event.target.closest?.("a[href]");
-    if (!link || link.target || link.hasAttribute("download") || link.origin !== window.location.origin) return;
+    if (!link || link.target || link.hasAttribute("download") || link.origin !== window.location.origin)
+      return;
     if (link.hash && link.pathname === window.location.pathname) return;
     if (!ROUTES.some(({ pattern }) => pattern.test(link.pathname))) return;
     event.preventDefault();
@@ -164,4 +247,3 @@ bind("?", "This help", help);
 whenSignedOut(signedOut);
 followLinks();
 enter();
-

@@ -1,7 +1,16 @@
 // Builds and updates elements. The only way in which this UI makes DOM: text goes in as text
 // nodes, never as markup, and an attribute that could run code is refused.
 
-const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "open", "selected", "readOnly", "indeterminate"]);
+const PROPERTIES = new Set([
+  "value",
+  "checked",
+  "disabled",
+  "hidden",
+  "open",
+  "selected",
+  "readOnly",
+  "indeterminate",
+]);
 const REFUSED = /^(on|style$|srcdoc$|formaction$)/i;
 
 /**
@@ -37,7 +46,7 @@ function setAll(element, attributes) {
 export function set(element, name, value) {
   if (REFUSED.test(name)) throw new Error(`attribute ${name} is not allowed`);
   if (PROPERTIES.has(name)) {
-    if (element[name] !== value) element[name] = value ?? "";
+    element[name] = value ?? "";
   } else if (value === null || value === undefined || value === false) {
     element.removeAttribute(name);
   } else if ((name === "href" || name === "src") && !isSafe(name, String(value))) {

@@ -22,13 +22,16 @@ export function makeRequest(form, me) {
   if (form.timeout) {
     const seconds = parseDuration(form.timeout);
     if (!(seconds >= 1)) problems.set("timeout", "A time such as 90, 15m or 2h.");
-    else if (me?.timeout && seconds > me.timeout) problems.set("timeout", `At most ${me.timeout} seconds on this server.`);
+    else if (me?.timeout && seconds > me.timeout)
+      problems.set("timeout", `At most ${me.timeout} seconds on this server.`);
     else request.timeout = Math.round(seconds);
   }
   if (form.source === "git") readGit(form, request, problems);
-  if (form.source === "zip" && !form.upload) problems.set("upload", "Choose a zip, or start with an empty workspace.");
+  if (form.source === "zip" && !form.upload)
+    problems.set("upload", "Choose a zip, or start with an empty workspace.");
   if (form.webhook) {
-    if (!/^https?:\/\/[^\s]+$/i.test(form.webhook)) problems.set("webhook", "An address that begins with http:// or https://.");
+    if (!/^https?:\/\/[^\s]+$/i.test(form.webhook))
+      problems.set("webhook", "An address that begins with http:// or https://.");
     else request.webhook = { url: form.webhook, ...(form.secret ? { secret: form.secret } : {}) };
   } else if (form.secret) problems.set("webhook", "A secret needs an address to sign for.");
   if (form.interactive) request.interactive = true;
@@ -41,7 +44,8 @@ function readLimits(form, ceilings, problems) {
     if (!form[name]) continue;
     const size = parseBytes(form[name]);
     if (!(size > 0)) problems.set(name, "A size such as 512m or 2 GiB.");
-    else if (ceilings[name] && size > ceilings[name]) problems.set(name, `At most ${bytes(ceilings[name])} on this server.`);
+    else if (ceilings[name] && size > ceilings[name])
+      problems.set(name, `At most ${bytes(ceilings[name])} on this server.`);
     else limits[name] = size;
   }
   number(form, "cpus", limits, problems, { ceiling: ceilings.cpus, words: "A number such as 0.5 or 2." });
@@ -52,15 +56,24 @@ function readLimits(form, ceilings, problems) {
 function readBudget(form, ceilings, problems) {
   const budget = {};
   number(form, "cost", budget, problems, { ceiling: ceilings.cost, words: "Dollars, such as 0.50." });
-  number(form, "tokens", budget, problems, { ceiling: ceilings.tokens, isWhole: true, words: "A whole number." });
-  number(form, "turns", budget, problems, { ceiling: ceilings.turns, isWhole: true, words: "A whole number." });
+  number(form, "tokens", budget, problems, {
+    ceiling: ceilings.tokens,
+    isWhole: true,
+    words: "A whole number.",
+  });
+  number(form, "turns", budget, problems, {
+    ceiling: ceilings.turns,
+    isWhole: true,
+    words: "A whole number.",
+  });
   return budget;
 }
 
 function number(form, name, into, problems, { ceiling, isWhole = false, words }) {
   if (!form[name]) return;
   const value = Number(form[name].replace(/^\$/, "").replaceAll("_", ""));
-  if (!(value > 0) || !Number.isFinite(value) || (isWhole && !Number.isInteger(value))) problems.set(name, words);
+  if (!(value > 0) || !Number.isFinite(value) || (isWhole && !Number.isInteger(value)))
+    problems.set(name, words);
   else if (ceiling && value > ceiling) problems.set(name, `At most ${ceiling} on this server.`);
   else into[name] = value;
 }
@@ -74,6 +87,18 @@ function readGit(form, request, problems) {
   request.input = { git: { url: form.git, ...(form.branch ? { branch: form.branch } : {}) } };
 }
 
+const FIELDS = { "webhook.url": "webhook", "webhook.secret": "secret", input: "git" };
+
+/**
+ * The field that a refusal of the server names, as in `limits.memory: at most 2 is possible`.
+ * @returns {{field: string, text: string} | null}
+ */
+export function refusedField(detail) {
+  const match = /^([a-z_]+(?:\.[a-z_]+)?): (.+)$/s.exec(detail);
+  if (!match) return null;
+  return { field: FIELDS[match[1]] ?? match[1].split(".").at(-1), text: match[2] };
+}
+
 /** Seconds of `90`, `90s`, `15m` or `2h`. */
 export function parseDuration(text) {
   const match = /^\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*$/i.exec(text);
@@ -83,5 +108,7 @@ export function parseDuration(text) {
 
 /** What is wrong with a host that shall be reachable; null if nothing is. */
 export function checkHost(host) {
-  return /^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$/i.test(host) ? null : `${host} is no host: write names such as pypi.org or *.example.com:443.`;
+  return /^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$/i.test(host)
+    ? null
+    : `${host} is no host: write names such as pypi.org or *.example.com:443.`;
 }

@@ -72,7 +72,7 @@ fn tasks_and_budgets() {
         hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
 
         $ run --max-time soon Answer
-        hotcell: invalid value 'soon' for '--max-time <TIME>': a time is a whole number with ms, s, m or h, such as `30s`
+        hotcell: invalid value 'soon' for '--max-time <TIME>': a time is a whole number with ms, s, m, h or d, such as `30s`
         hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
 
         $ run --max-time 0s Answer

@@ -157,7 +157,7 @@ fn values() {
         "exec --open-files 3 -- true",
         "exec --timeout 0s -- true",
         "exec --timeout soon -- true",
-        "exec --timeout 1d -- true",
+        "exec --timeout 1y -- true",
         "exec --timeout 99999999999999999999h -- true",
         "exec --env novalue -- true",
         "exec --env =x -- true",
@@ -233,15 +233,15 @@ fn values() {
         hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
 
         $ exec --timeout soon -- true
-        hotcell: invalid value 'soon' for '--timeout <TIME>': a time is a whole number with ms, s, m or h, such as `30s`
+        hotcell: invalid value 'soon' for '--timeout <TIME>': a time is a whole number with ms, s, m, h or d, such as `30s`
         hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
 
-        $ exec --timeout 1d -- true
-        hotcell: invalid value '1d' for '--timeout <TIME>': a time is a whole number with ms, s, m or h, such as `30s`
+        $ exec --timeout 1y -- true
+        hotcell: invalid value '1y' for '--timeout <TIME>': a time is a whole number with ms, s, m, h or d, such as `30s`
         hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
 
         $ exec --timeout 99999999999999999999h -- true
-        hotcell: invalid value '99999999999999999999h' for '--timeout <TIME>': a time is a whole number with ms, s, m or h, such as `30s`
+        hotcell: invalid value '99999999999999999999h' for '--timeout <TIME>': a time is a whole number with ms, s, m, h or d, such as `30s`
         hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
 
         $ exec --env novalue -- true

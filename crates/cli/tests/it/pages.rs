@@ -32,6 +32,8 @@ fn help() {
           sessions     Lists, shows, searches, exports and deletes sessions
           undo         Takes back the last turn of a session, files and conversation together
           replay       Runs the recorded tool calls of a session again and tells where results differ
+          serve        Starts a server: jobs over HTTP, with a web UI
+          keys         Makes, lists and revokes keys of the server's API
           config       Prints the settings in force and where each came from
           exec         Runs one command in a fresh sandbox
           doctor       Says what protects a sandbox on this machine, proved by starting one

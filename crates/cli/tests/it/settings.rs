@@ -226,7 +226,7 @@ fn a_file_that_is_wrong() {
         hint: write `[prices."NAME"]` with `input` and `output` in US dollars per million tokens
 
         [budget] ⏎ time = "soon"
-        hotcell: `budget.time` from `HOME/.config/hotcell/config.toml` is `soon`: a time is a whole number with ms, s, m or h, such as `30s`
+        hotcell: `budget.time` from `HOME/.config/hotcell/config.toml` is `soon`: a time is a whole number with ms, s, m, h or d, such as `30s`
         hint: `hotcell config` shows all settings and where they come from
 
         [budget] ⏎ cost = -1

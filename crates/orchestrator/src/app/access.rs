@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::{App, AppError, Caller};
 use crate::keys::{self, check_name};
 
-
 impl App {
     /// Whose key this token is, if it still holds.
     pub(crate) async fn authenticate(&self, token: &str) -> Result<Option<Caller>, AppError> {
@@ -17,10 +16,7 @@ impl App {
     }
 
     /// Whose login this token is, if it still holds.
-    pub(crate) async fn authenticate_login(
-        &self,
-        token: &str,
-    ) -> Result<Option<Caller>, AppError> {
+    pub(crate) async fn authenticate_login(&self, token: &str) -> Result<Option<Caller>, AppError> {
         let hash = keys::hash(token);
         let key = self.parts.jobs.login(hash, Timestamp::now()).await?;
         Ok(key.filter(|key| key.revoked.is_none()).map(caller))

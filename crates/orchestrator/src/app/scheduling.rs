@@ -36,7 +36,8 @@ impl App {
         key: Option<Idempotency>,
     ) -> Result<Accepted, AppError> {
         let upload = upload.map(Upload::Move);
-        self.take_in(caller.user.clone(), request, upload, key).await
+        self.take_in(caller.user.clone(), request, upload, key)
+            .await
     }
 
     /// Schedules the same again, as a new job: with a session and a workspace of its own. The old
@@ -94,10 +95,13 @@ impl App {
     }
 
     pub(super) fn reserve(&self, owner: &str) -> Result<Reservation, AppError> {
-        self.parts.loads.reserve(owner).map_err(|full| AppError::Full {
-            what: full.what,
-            retry_after: full.retry_after,
-        })
+        self.parts
+            .loads
+            .reserve(owner)
+            .map_err(|full| AppError::Full {
+                what: full.what,
+                retry_after: full.retry_after,
+            })
     }
 
     async fn keep(

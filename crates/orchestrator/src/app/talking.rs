@@ -38,7 +38,10 @@ impl App {
                 true => Some(self.reserve(&job.owner)?),
                 false => None,
             };
-            let said = self.parts.try_change(&mut job, Change::Say, Some(text)).await;
+            let said = self
+                .parts
+                .try_change(&mut job, Change::Say, Some(text))
+                .await;
             if matches!(said, Ok(true) | Err(ChangeError::Store(_)))
                 && let Some(place) = place
             {

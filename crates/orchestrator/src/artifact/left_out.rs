@@ -49,7 +49,11 @@ impl LeftOutList {
 pub(super) fn comment(left_out: &[LeftOut]) -> String {
     let mut text = String::new();
     for LeftOut { path, reason } in left_out {
-        let title = if text.is_empty() { "Not as in the workspace:\n" } else { "" };
+        let title = if text.is_empty() {
+            "Not as in the workspace:\n"
+        } else {
+            ""
+        };
         let line = format!("{title}{path}: {reason}\n");
         if text.len() + line.len() > LONGEST_COMMENT {
             break;

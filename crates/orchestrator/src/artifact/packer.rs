@@ -4,27 +4,22 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
 
-use jiff::tz::TimeZone;
 use nix::sys::stat::FileStat;
 use protocol::job::LeftOut;
-use zip::write::{FullFileOptions, StreamWriter};
-use zip::{CompressionMethod, DateTime, ZipWriter};
+use zip::ZipWriter;
+use zip::write::StreamWriter;
 
 use super::Bounds;
+use super::entry::options;
 use super::left_out::{LeftOutList, comment};
 use super::sink::Sink;
+use super::trial::{LARGE, fits};
 use crate::tree::{self, Kind, Leaf, Tree, Visit};
-
-/// Fast, and most of what stronger levels gain.
-const LEVEL: i64 = 1;
 
 const READ_BUFFER: usize = 128 << 10;
 
 /// Files that are smaller together may be packed as tightly as they can.
 const RATIO_FROM: u64 = 64 << 20;
-
-/// From this size on a file is written with room for sizes of 64 bits.
-const LARGE: u64 = 0xf000_0000;
 
 /// Of one entry, in a zip: headers at both places, descriptor, times.
 const ENTRY_OVERHEAD: u64 = 160;
@@ -43,6 +38,8 @@ pub(super) struct Packer<W: Write> {
     bounds: Bounds,
     files: u64,
     unpacked: u64,
+    /// Bytes of the zip that belong to files which are not in it after all.
+    wasted: u64,
     /// Bytes of the directory at the end of the zip, about.
     directory: u64,
     left_out: LeftOutList,
@@ -64,6 +61,7 @@ impl<W: Write> Packer<W> {
             bounds,
             files: 0,
             unpacked: 0,
+            wasted: 0,
             directory: 0,
             left_out: LeftOutList::default(),
             buffer: vec![0; READ_BUFFER],
@@ -105,7 +103,8 @@ impl<W: Write> Packer<W> {
             } => self.add_folder(path, stat),
             Visit::Folder { .. } => Ok(()),
             Visit::Closed { path, error } => {
-                self.left_out.add(path, format!("cannot be entered: {error}"));
+                self.left_out
+                    .add(path, format!("cannot be entered: {error}"));
                 Ok(())
             }
             Visit::Leaf(leaf) => match leaf.kind() {
@@ -120,8 +119,7 @@ impl<W: Write> Packer<W> {
                     Ok(())
                 }
                 Kind::Folder | Kind::Other => {
-                    self.left_out
-                        .add(leaf.path, "neither a file nor a folder");
+                    self.left_out.add(leaf.path, "neither a file nor a folder");
                     Ok(())
                 }
             },
@@ -159,10 +157,11 @@ impl<W: Write> Packer<W> {
         let overhead = ENTRY_OVERHEAD + 3 * leaf.path.len() as u64;
         let room = self.room().saturating_sub(overhead);
         // What may not fit is tried beforehand: a zip is written without going back.
-        if room == 0 || (size >= room && !self.fits(&mut file, size, room)?) {
+        if room == 0 || (size >= room && !fits(&mut file, size, room, &mut self.buffer)?) {
             self.left_out.add(leaf.path, self.is_full());
             return Ok(());
         }
+        let begun = self.written();
         let name = self.name(leaf.path);
         let options = options(&stat)?.large_file(size > LARGE);
         self.zip.start_file(name.as_str(), options)?;
@@ -174,6 +173,7 @@ impl<W: Write> Packer<W> {
             }
             Err(spoiled) => {
                 self.zip.hide_file(&name)?;
+                self.wasted += self.written() - begun;
                 let reason = match spoiled {
                     Spoiled::Read(error) => format!("cannot be read to its end: {error}"),
                     Spoiled::TooTight => {
@@ -202,7 +202,8 @@ impl<W: Write> Packer<W> {
             self.zip.write_all(&self.buffer[..length])?;
             read += length as u64;
             let (unpacked, written) = (self.unpacked + read, self.written());
-            if unpacked > RATIO_FROM && unpacked / self.bounds.ratio.max(1) > written {
+            let packed = written - self.wasted;
+            if unpacked > RATIO_FROM && unpacked / self.bounds.ratio.max(1) > packed {
                 return Ok(Err(Spoiled::TooTight));
             }
             if written > self.bounds.packed {
@@ -212,33 +213,6 @@ impl<W: Write> Packer<W> {
                 return Ok(Ok(read));
             }
         }
-    }
-
-    /// Whether a file packs into less than this.
-    fn fits(&mut self, file: &mut File, size: u64, room: u64) -> io::Result<bool> {
-        use std::io::Seek;
-        let mut trial = ZipWriter::new_stream(Sink::new(io::sink()));
-        let options = zip::write::SimpleFileOptions::default()
-            .compression_method(CompressionMethod::Deflated)
-            .compression_level(Some(LEVEL))
-            .large_file(size > LARGE);
-        trial.start_file("", options)?;
-        let mut reader = (&*file).take(size);
-        let mut fits = true;
-        // What cannot be read shows when it is packed.
-        while let Ok(length @ 1..) = reader.read(&mut self.buffer) {
-            trial.write_all(&self.buffer[..length])?;
-            if written(&trial) > room || self.has_failed() {
-                fits = false;
-                break;
-            }
-        }
-        let fits = fits && {
-            let whole = trial.finish()?.into_inner();
-            whole.written() < room
-        };
-        file.rewind()?;
-        Ok(fits)
     }
 
     /// The name of an entry. If it is not the file's own, that is noted.
@@ -270,41 +244,6 @@ impl<W: Write> Packer<W> {
     }
 }
 
-fn written<W: Write>(zip: &ZipWriter<StreamWriter<Sink<W>>>) -> u64 {
+pub(super) fn written<W: Write>(zip: &ZipWriter<StreamWriter<Sink<W>>>) -> u64 {
     zip.get_ref().map_or(0, |stream| stream.get_ref().written())
-}
-
-/// Mode and time of an entry. Nobody's rights grow by unpacking it.
-fn options(stat: &FileStat) -> io::Result<FullFileOptions<'static, 'static>> {
-    let modified = tree::modified(stat);
-    let mut options = FullFileOptions::default()
-        .compression_method(CompressionMethod::Deflated)
-        .compression_level(Some(LEVEL))
-        .unix_permissions(stat.st_mode & 0o777)
-        .last_modified_time(dos_time(modified));
-    // Seconds since 1970, for programs that know the field: the other time has no zone.
-    if let Ok(seconds) = i32::try_from(stat.st_mtime) {
-        let mut field = vec![1];
-        field.extend_from_slice(&seconds.to_le_bytes());
-        options.add_extra_field(0x5455, field, false)?;
-    }
-    Ok(options)
-}
-
-/// In UTC; the first moment that the format knows for all that it does not.
-fn dos_time(time: Option<jiff::Timestamp>) -> DateTime {
-    let date = time.map(|time| time.to_zoned(TimeZone::UTC).datetime());
-    let date = date.and_then(|date| {
-        let small = |part: i8| u8::try_from(part).ok();
-        DateTime::from_date_and_time(
-            u16::try_from(date.year()).ok()?,
-            small(date.month())?,
-            small(date.day())?,
-            small(date.hour())?,
-            small(date.minute())?,
-            small(date.second())?,
-        )
-        .ok()
-    });
-    date.unwrap_or_default()
 }

@@ -8,8 +8,8 @@ use futures_util::Stream;
 use futures_util::stream;
 use tokio::sync::mpsc;
 
-use super::packer::Packer;
 use super::Bounds;
+use super::packer::Packer;
 use crate::tree::Tree;
 
 /// Bytes of one piece.
@@ -29,7 +29,8 @@ pub(crate) fn stream(
             sender: sender.clone(),
             piece: Vec::with_capacity(PIECE),
         };
-        let packed = Tree::open(&workspace).and_then(|tree| Packer::new(writer, bounds).pack(&tree));
+        let packed =
+            Tree::open(&workspace).and_then(|tree| Packer::new(writer, bounds).pack(&tree));
         if let Err(error) = packed {
             // Nobody may be there any more, which may be the error.
             let _ = sender.blocking_send(Err(error));

@@ -1,7 +1,6 @@
 //! Holds a workspace against its start, file by file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -11,8 +10,8 @@ use sha2::{Digest, Sha256};
 use store::{FileRecord, Hash, RecordedKind, Stamp, Store};
 use tokio::task::spawn_blocking;
 
-use super::text::{Difference, difference};
-use super::{ChangeKind, Changes, ChangesError, FileChange, is_gits, not_compared};
+use super::describe::describe;
+use super::{ChangeKind, Changes, ChangesError, is_gits, not_compared};
 use crate::tree::{self, Kind, Leaf, Tree, Visit};
 
 /// Files of a workspace that are looked at, as many as a checkpoint has.
@@ -20,7 +19,7 @@ const MOST_LOOKED_AT: u64 = 50_000;
 /// Files that are told of.
 const MOST_FILES: usize = 500;
 /// Bytes of a file that is compared line by line.
-const LARGEST_FILE: u64 = 1 << 20;
+pub(super) const LARGEST_FILE: u64 = 1 << 20;
 /// Bytes of all diffs.
 const MOST_DIFFS: usize = 8 << 20;
 /// A file that changed so shortly before the checkpoint may have changed again without a new
@@ -39,16 +38,16 @@ pub(super) struct Start {
 
 /// A file that is not what it was.
 #[derive(Debug)]
-struct Candidate {
-    path: Vec<u8>,
-    change: ChangeKind,
-    before: Option<FileRecord>,
-    now: Option<Now>,
+pub(super) struct Candidate {
+    pub(super) path: Vec<u8>,
+    pub(super) change: ChangeKind,
+    pub(super) before: Option<FileRecord>,
+    pub(super) now: Option<Now>,
 }
 
 /// What a path is now.
 #[derive(Debug)]
-enum Now {
+pub(super) enum Now {
     File { size: u64, mode: u32 },
     Link { target: Vec<u8> },
 }
@@ -117,7 +116,8 @@ fn candidates(tree: &Tree, start: &Start) -> io::Result<(Vec<Candidate>, bool)> 
     })?;
     // What was not looked at need not be gone.
     let is_hidden = |path: &[u8]| {
-        let below = |folder: &Vec<u8>| path.starts_with(folder) && path.get(folder.len()) == Some(&b'/');
+        let below =
+            |folder: &Vec<u8>| path.starts_with(folder) && path.get(folder.len()) == Some(&b'/');
         walked.is_cut || closed.iter().any(below)
     };
     for (path, record) in &start.files {
@@ -137,7 +137,11 @@ fn candidates(tree: &Tree, start: &Start) -> io::Result<(Vec<Candidate>, bool)> 
 
 fn candidate(leaf: &Leaf<'_>, start: &Start) -> Option<Candidate> {
     let before = start.files.get(leaf.path);
-    if before.is_none() && start.skipped.contains_key(&*String::from_utf8_lossy(leaf.path)) {
+    if before.is_none()
+        && start
+            .skipped
+            .contains_key(&*String::from_utf8_lossy(leaf.path))
+    {
         return None;
     }
     let now = match leaf.kind() {
@@ -199,81 +203,6 @@ fn has_content(leaf: &Leaf<'_>, content: &Hash) -> bool {
         }
     };
     hash().is_ok_and(|hash| hash == *content)
-}
-
-/// Tells of one change, with a diff where that says something and there is room.
-fn describe(tree: &Tree, candidate: Candidate, old: Option<Vec<u8>>, room: usize) -> FileChange {
-    let path = tree::escape(&candidate.path);
-    let mut change = FileChange {
-        path,
-        change: candidate.change,
-        added: 0,
-        removed: 0,
-        diff: None,
-        note: None,
-    };
-    let is_large = |size: u64| size > LARGEST_FILE;
-    let old = match &candidate.before {
-        None => Some(Vec::new()),
-        Some(FileRecord {
-            kind: RecordedKind::File { size, .. },
-            mode,
-            ..
-        }) => {
-            if is_large(*size) {
-                change.note = Some("it was too large to compare".to_owned());
-                return change;
-            }
-            if let Some(Now::File { mode: now, .. }) = &candidate.now
-                && *now != mode & 0o777
-            {
-                change.note = Some(format!("its mode was {:o} and is {now:o}", mode & 0o777));
-            }
-            old
-        }
-        Some(_) => {
-            change.note = Some("it was a link".to_owned());
-            Some(Vec::new())
-        }
-    };
-    let new = match &candidate.now {
-        None => Ok(Vec::new()),
-        Some(Now::Link { target }) => {
-            change.note = Some(format!("it is a link to `{}`", tree::shown(target)));
-            return change;
-        }
-        Some(Now::File { size, .. }) if is_large(*size) => {
-            change.note = Some("it is too large to compare".to_owned());
-            return change;
-        }
-        Some(Now::File { .. }) => read(tree, &change.path),
-    };
-    let (Some(old), Ok(new)) = (old, new) else {
-        change.note = Some("it cannot be read".to_owned());
-        return change;
-    };
-    match difference(&old, &new) {
-        Difference::Binary => change.note = Some("it is not text".to_owned()),
-        Difference::Text { diff, .. } if diff.len() > room => {
-            change.note = Some("the diffs of other files leave no room".to_owned());
-        }
-        Difference::Text {
-            added,
-            removed,
-            diff,
-        } => {
-            (change.added, change.removed) = (added, removed);
-            change.diff = Some(diff).filter(|diff| !diff.is_empty());
-        }
-    }
-    change
-}
-
-fn read(tree: &Tree, path: &str) -> io::Result<Vec<u8>> {
-    let (file, _): (File, u64) = tree.open_file(path).map_err(io::Error::other)?;
-    let mut content = Vec::new();
-    file.take(LARGEST_FILE).read_to_end(&mut content)?;
-    Ok(content)
 }
 
 async fn blocking<T: Send + 'static>(

@@ -25,7 +25,12 @@ pub(super) fn difference(old: &[u8], new: &[u8]) -> Difference {
         return Difference::Binary;
     };
     let lines = TextDiff::configure().timeout(TIME).diff_lines(old, new);
-    let count = |tag| lines.iter_all_changes().filter(|one| one.tag() == tag).count() as u64;
+    let count = |tag| {
+        lines
+            .iter_all_changes()
+            .filter(|one| one.tag() == tag)
+            .count() as u64
+    };
     Difference::Text {
         added: count(ChangeTag::Insert),
         removed: count(ChangeTag::Delete),

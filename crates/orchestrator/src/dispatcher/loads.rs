@@ -99,6 +99,11 @@ impl Loads {
         self.changed.notified().await;
     }
 
+    /// Something else has changed than what is counted here.
+    pub(crate) fn look_again(&self) {
+        self.changed.notify_one();
+    }
+
     pub(crate) fn queued(&self) -> u64 {
         self.state().queued
     }
@@ -296,12 +301,16 @@ mod tests {
         running_per_user: 2,
     };
 
-    fn loads(queued: &[(&str, u64)]) -> Arc<Loads> {
-        let queued = queued.iter().map(|(owner, queued)| Load {
-            owner: (*owner).to_owned(),
-            queued: *queued,
+    fn load(owner: &str, queued: u64) -> Load {
+        Load {
+            owner: owner.to_owned(),
+            queued,
             running: 0,
-        });
+        }
+    }
+
+    fn loads(queued: &[(&str, u64)]) -> Arc<Loads> {
+        let queued = queued.iter().map(|(owner, queued)| load(owner, *queued));
         let loads = Loads::new(BOUNDS);
         loads.restore(queued.collect());
         Arc::new(loads)
@@ -334,7 +343,11 @@ mod tests {
 
     #[test]
     fn who_comes_again_and_again_with_one_job_does_not_push_ahead() {
-        let loads = loads(&[("ada", 100), ("bob", 1)]);
+        let loads = Arc::new(Loads::new(Bounds {
+            queue: 1000,
+            ..BOUNDS
+        }));
+        loads.restore(vec![load("ada", 100), load("bob", 1)]);
         let mut served = HashMap::<String, u32>::new();
         for _ in 0..100 {
             let owner = claim(&loads).unwrap();

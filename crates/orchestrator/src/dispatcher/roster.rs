@@ -7,6 +7,7 @@ use std::time::Duration;
 use protocol::job::{Job, JobId};
 use store::jobs::Beat;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::watch::Stopwatch;
@@ -24,6 +25,10 @@ pub(crate) struct Claimed {
     pub(crate) spoken: Notify,
     /// How often somebody wanted the turn to stop.
     pub(crate) interrupts: watch::Sender<u64>,
+    /// Since when the job waits for a message, if it does.
+    waiting: Mutex<Option<Instant>>,
+    /// Others want to run: the job is not to wait for long.
+    pub(crate) pressed: CancellationToken,
     /// The worker has left.
     pub(crate) left: CancellationToken,
 }
@@ -38,12 +43,23 @@ impl Claimed {
             parked: CancellationToken::new(),
             spoken: Notify::new(),
             interrupts: watch::Sender::new(0),
+            waiting: Mutex::new(None),
+            pressed: CancellationToken::new(),
             left: CancellationToken::new(),
         }
     }
 
     pub(crate) fn interrupt(&self) {
         self.interrupts.send_modify(|count| *count += 1);
+    }
+
+    /// The job begins to wait for a message, or stops to.
+    pub(crate) fn set_waiting(&self, since: Option<Instant>) {
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    fn waiting(&self) -> Option<Instant> {
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -70,6 +86,20 @@ impl Roster {
     pub(crate) fn park(&self) {
         for claimed in self.all().values() {
             claimed.parked.cancel();
+        }
+    }
+
+    /// Asks the job that has waited longest to make room.
+    pub(crate) fn press(&self) {
+        let all = self.all();
+        let waiting = all
+            .values()
+            .filter(|claimed| !claimed.pressed.is_cancelled());
+        let longest = waiting
+            .filter_map(|claimed| Some((claimed.waiting()?, claimed)))
+            .min_by_key(|(since, _)| *since);
+        if let Some((_, claimed)) = longest {
+            claimed.pressed.cancel();
         }
     }
 

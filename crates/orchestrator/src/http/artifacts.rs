@@ -22,6 +22,7 @@ const PARTIAL: HeaderName = HeaderName::from_static("hotcell-partial");
     get,
     path = "/v1/jobs/{id}/artifacts",
     tag = "files",
+    operation_id = "download_artifacts",
     params(("id" = JobId, Path)),
     responses(
         (status = OK, body = String, content_type = "application/zip", description = "The zip.", headers(("ETag" = Option<String>, description = "Of a published zip: its SHA-256."), ("Hotcell-Partial" = Option<String>, description = "`true` while the job runs."))),

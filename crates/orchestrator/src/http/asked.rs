@@ -12,6 +12,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use protocol::job::{JobId, UserRole};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::app::Caller;
@@ -108,6 +109,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> 
     }
 }
 
+/// A number of a request that counts something.
+pub(crate) fn natural(name: &str, number: Option<i64>) -> Result<Option<u64>, Problem> {
+    number
+        .map(u64::try_from)
+        .transpose()
+        .map_err(|_| Problem::bad(format!("{name}: the number is negative")))
+}
+
 /// A body in JSON.
 #[derive(Debug)]
 pub(crate) struct JsonBody<T>(pub(crate) T);
@@ -161,7 +170,11 @@ pub(crate) async fn read(request: Request) -> Result<Bytes, Problem> {
         .map_err(|error| Problem::of_body(&error))
 }
 
+/// The only field of any body that is a list.
+const LIST: &str = "network";
+
 pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    check_lists(body)?;
     let rejection = match Json::from_bytes(body) {
         Ok(Json(value)) => return Ok(value),
         Err(rejection) => rejection,
@@ -183,6 +196,36 @@ pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> 
         kind,
         format!("the body cannot be read: {text}"),
     ))
+}
+
+/// Serde would take a list for an object, field by field; nobody else does.
+fn check_lists(body: &[u8]) -> Result<(), Problem> {
+    if !body.contains(&b'[') {
+        return Ok(());
+    }
+    // What is no JSON is told of by whoever reads it.
+    let value = serde_json::from_slice(body).unwrap_or(Value::Null);
+    match misplaced_list("the body", &value) {
+        None => Ok(()),
+        Some(name) => Err(Problem::new(
+            Kind::Invalid,
+            format!("the body cannot be read: {name} is a list"),
+        )),
+    }
+}
+
+/// The field that is a list and must not be.
+fn misplaced_list<'a>(name: &'a str, value: &'a Value) -> Option<&'a str> {
+    match value {
+        Value::Array(items) if name == LIST => items
+            .iter()
+            .find_map(|item| misplaced_list("an item", item)),
+        Value::Array(_) => Some(name),
+        Value::Object(fields) => fields
+            .iter()
+            .find_map(|(name, value)| misplaced_list(name, value)),
+        _ => None,
+    }
 }
 
 pub(crate) fn read_text(body: &[u8]) -> Result<String, Problem> {
@@ -215,6 +258,39 @@ mod tests {
             assert_eq!(media_type(&headers), Some(expect), "{value}");
         }
         assert_eq!(media_type(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn a_list_is_no_object() {
+        #[derive(Debug, PartialEq, serde::Deserialize)]
+        #[serde(default)]
+        struct Inner {
+            cost: Option<u32>,
+        }
+        impl Default for Inner {
+            fn default() -> Self {
+                Self { cost: Some(1) }
+            }
+        }
+        #[derive(Debug, PartialEq, serde::Deserialize)]
+        struct Outer {
+            #[serde(default)]
+            budget: Inner,
+            #[serde(default)]
+            network: Vec<String>,
+        }
+        for (body, expect) in [
+            ("{}", true),
+            (r#"{"budget": {"cost": 2}, "network": ["a", "[b]"]}"#, true),
+            ("[]", false),
+            ("[{}, []]", false),
+            (r#"{"budget": []}"#, false),
+            (r#"{"budget": [2]}"#, false),
+            (r#"{"network": [["a"]]}"#, false),
+        ] {
+            let found = read_json::<Outer>(body.as_bytes());
+            assert_eq!(found.is_ok(), expect, "{body}");
+        }
     }
 
     #[test]

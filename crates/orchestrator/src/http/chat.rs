@@ -11,7 +11,8 @@ use utoipa::ToSchema;
 use crate::app::Told;
 use crate::http::Http;
 use crate::http::asked::{Asking, JsonBody};
-use crate::http::events::{Ear, Heard, answer};
+use crate::http::events::{Ear, Heard, SentView, answer};
+use crate::http::order::check_numbers;
 use crate::http::problem::{Kind, Problem};
 
 /// A message, to a new job or to one that is there. The options are for a new one.
@@ -42,8 +43,9 @@ pub(crate) struct ChatRequest {
     post,
     path = "/chat",
     tag = "events",
+    operation_id = "chat",
     request_body = ChatRequest,
-    responses((status = OK, description = "Server-sent events, until the turn ends.", body = String, content_type = "text/event-stream")),
+    responses((status = OK, description = "Server-sent events, until the turn ends.", body = SentView, content_type = "text/event-stream")),
 )]
 pub(crate) async fn chat(
     State(http): State<Http>,
@@ -93,7 +95,7 @@ impl ChatRequest {
                 "input: `upload` is set by the server",
             ));
         }
-        Ok(JobRequest {
+        let request = JobRequest {
             task: self.message,
             model: self.model,
             backend: self.backend,
@@ -104,7 +106,9 @@ impl ChatRequest {
             input: self.input,
             webhook: self.webhook,
             interactive: true,
-        })
+        };
+        check_numbers(&request)?;
+        Ok(request)
     }
 
     fn into_message(self, id: JobId) -> Result<(String, JobId), Problem> {

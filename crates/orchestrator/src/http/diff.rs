@@ -14,6 +14,7 @@ use crate::http::problem::Problem;
     get,
     path = "/v1/jobs/{id}/diff",
     tag = "files",
+    operation_id = "diff_job",
     params(("id" = JobId, Path)),
     responses((status = OK, body = Changes, description = "The changes, file by file.")),
 )]

@@ -18,11 +18,11 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::app::Told;
 use crate::http::Http;
-use crate::http::asked::{Asking, JobPath, Parameters};
+use crate::http::asked::{Asking, JobPath, Parameters, natural};
 use crate::http::problem::Problem;
 use crate::http::view::JobView;
 
@@ -44,7 +44,38 @@ pub(crate) struct Ending(pub(crate) CancellationToken);
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventParameters {
     /// Only events after this one; `Last-Event-ID` goes before it.
-    after: Option<u64>,
+    #[param(minimum = 0)]
+    after: Option<i64>,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[allow(dead_code, reason = "it only describes the header")]
+pub(crate) struct EventHeaders {
+    /// Only events after this one.
+    #[param(rename = "Last-Event-ID", nullable = false, minimum = 0)]
+    last_event_id: Option<i64>,
+}
+
+/// One of the events that are sent.
+#[derive(ToSchema)]
+#[schema(as = ServerSentEvent)]
+#[allow(dead_code, reason = "it only describes what is written")]
+pub(crate) struct SentView {
+    event: SentKind,
+    /// Place among the agent's lasting events; only those have one.
+    id: Option<String>,
+    /// JSON: a job, an event of the agent, or nothing.
+    data: String,
+}
+
+#[derive(ToSchema)]
+#[schema(as = ServerSentEventKind, rename_all = "snake_case")]
+#[allow(dead_code, reason = "it only describes what is written")]
+pub(crate) enum SentKind {
+    Job,
+    Agent,
+    End,
 }
 
 /// Follows a job: `job`, `agent` and `end` events.
@@ -55,12 +86,13 @@ pub(crate) struct EventParameters {
     get,
     path = "/v1/jobs/{id}/events",
     tag = "events",
+    operation_id = "follow_job",
     params(
         ("id" = JobId, Path),
         EventParameters,
-        ("Last-Event-ID" = Option<u64>, Header, description = "Only events after this one."),
+        EventHeaders,
     ),
-    responses((status = OK, description = "Server-sent events, until the job ends.", body = String, content_type = "text/event-stream")),
+    responses((status = OK, description = "Server-sent events, until the job ends.", body = SentView, content_type = "text/event-stream")),
 )]
 pub(crate) async fn follow(
     State(http): State<Http>,
@@ -69,26 +101,19 @@ pub(crate) async fn follow(
     Parameters(parameters): Parameters<EventParameters>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let after = match last_event(request.headers())? {
-        Some(seq) => seq,
-        None => parameters.after.unwrap_or(0),
-    };
+    let after = natural("after", parameters.after)?;
+    let after = last_event(request.headers())?.or(after).unwrap_or(0);
     let told = http.app.follow(&caller, id, after).await?;
     Ok(answer(&http, &request, told, Everything))
 }
 
 fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
-    let Some(value) = headers
-        .get("last-event-id")
-        .filter(|value| !value.is_empty())
-    else {
+    let Some(value) = headers.get("last-event-id") else {
         return Ok(None);
     };
     let number = value.to_str().ok().and_then(|text| text.parse().ok());
-    match number {
-        Some(number) => Ok(Some(number)),
-        None => Err(Problem::bad("`Last-Event-ID` is not a number")),
-    }
+    let number = number.ok_or_else(|| Problem::bad("`Last-Event-ID` is not a number"))?;
+    natural("Last-Event-ID", Some(number))
 }
 
 /// Decides what a reader hears.

@@ -75,6 +75,7 @@ pub(crate) struct FileView {
     get,
     path = "/v1/jobs/{id}/files",
     tag = "files",
+    operation_id = "list_files",
     params(("id" = JobId, Path), FolderParameters),
     responses(
         (status = OK, body = FolderView, description = "The folder."),
@@ -114,6 +115,7 @@ pub(crate) async fn list(
     get,
     path = "/v1/jobs/{id}/files/content",
     tag = "files",
+    operation_id = "read_file",
     params(("id" = JobId, Path), FileParameters),
     responses(
         (status = OK, body = FileView, description = "The file."),
@@ -146,6 +148,7 @@ pub(crate) async fn content(
     get,
     path = "/v1/jobs/{id}/files/raw",
     tag = "files",
+    operation_id = "download_file",
     params(("id" = JobId, Path), FileParameters),
     responses(
         (status = OK, body = String, content_type = "application/octet-stream", description = "Its bytes.", headers(("Content-Disposition" = String))),
@@ -209,10 +212,10 @@ impl From<TreeError> for Problem {
         let text = error.to_string();
         match &error {
             TreeError::Absent(_) => Self::new(Kind::NotFound, text),
-            TreeError::BadPath(_) => Self::bad(text),
-            TreeError::Link(_) | TreeError::NotFile(_) | TreeError::NotFolder(_) => {
-                Self::new(Kind::Invalid, text)
-            }
+            TreeError::BadPath(_)
+            | TreeError::Link(_)
+            | TreeError::NotFile(_)
+            | TreeError::NotFolder(_) => Self::new(Kind::Invalid, text),
             // Programs inside can take away the right to read; that is no fault of the server.
             TreeError::Io { source, .. }
                 if source.kind() == std::io::ErrorKind::PermissionDenied =>

@@ -14,6 +14,7 @@ use crate::http::problem::{Kind, Problem, ProblemDocument};
     get,
     path = "/healthz",
     tag = "server",
+    operation_id = "get_health",
     responses((status = OK, body = String, content_type = "text/plain; charset=utf-8", description = "It is.")),
 )]
 pub(crate) async fn healthz() -> &'static str {
@@ -25,6 +26,7 @@ pub(crate) async fn healthz() -> &'static str {
     get,
     path = "/readyz",
     tag = "server",
+    operation_id = "get_readiness",
     responses(
         (status = OK, body = String, content_type = "text/plain; charset=utf-8", description = "It does."),
         (status = SERVICE_UNAVAILABLE, body = ProblemDocument, content_type = "application/problem+json", description = "It does not."),
@@ -42,6 +44,7 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<&'static str, Probl
     get,
     path = "/metrics",
     tag = "server",
+    operation_id = "get_metrics",
     responses((status = OK, body = String, content_type = "text/plain; version=0.0.4; charset=utf-8", description = "The numbers.")),
 )]
 pub(crate) async fn metrics(State(http): State<Http>, caller: Asking) -> Result<Response, Problem> {

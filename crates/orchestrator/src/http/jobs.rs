@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, StatusCode, header};
-use protocol::job::{JobId, JobRequest, Status};
+use protocol::job::{JobBackend, JobId, JobRequest, Status};
 use serde::{Deserialize, Serialize};
 use store::jobs::JobQuery;
 use utoipa::{IntoParams, ToSchema};
@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::app::App;
 use crate::http::Http;
 use crate::http::asked::{Asking, JobPath, JsonBody, Parameters};
-use crate::http::order::Order;
+use crate::http::order::{IdempotencyParameters, Order};
 use crate::http::problem::{Problem, ProblemDocument};
 use crate::http::view::JobView;
 
@@ -42,15 +42,30 @@ pub(crate) struct JobList {
     next_cursor: Option<JobId>,
 }
 
-/// A form with a zip.
-#[derive(Debug, ToSchema)]
+/// A form, with a zip perhaps: `request`, or its simple fields one by one.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = JobForm)]
 #[allow(dead_code, reason = "it only describes the form")]
 pub(crate) struct FormView {
     /// A job request in JSON.
-    request: JobRequest,
+    #[schema(nullable = false)]
+    request: Option<JobRequest>,
+    #[schema(nullable = false)]
+    task: Option<String>,
+    #[schema(nullable = false)]
+    model: Option<String>,
+    #[schema(nullable = false)]
+    backend: Option<JobBackend>,
+    /// Hosts; the field may come many times.
+    #[schema(nullable = false)]
+    network: Option<Vec<String>>,
+    #[schema(nullable = false, minimum = 1)]
+    timeout: Option<u64>,
+    #[schema(nullable = false)]
+    interactive: Option<bool>,
     /// The zip that is unpacked into the workspace.
-    #[schema(value_type = Option<String>, format = Binary, content_media_type = "application/zip")]
+    #[schema(nullable = false, value_type = Option<String>, format = Binary, content_media_type = "application/zip")]
     input: Option<Vec<u8>>,
 }
 
@@ -59,6 +74,7 @@ pub(crate) struct FormView {
     get,
     path = "/v1/jobs",
     tag = "jobs",
+    operation_id = "list_jobs",
     params(ListParameters),
     responses((status = OK, body = JobList, description = "A page of jobs.")),
 )]
@@ -96,9 +112,8 @@ pub(crate) async fn list(
     post,
     path = "/v1/jobs",
     tag = "jobs",
-    params(
-        ("Idempotency-Key" = Option<String>, Header, description = "The same request with the same key is scheduled once.", min_length = 1, max_length = 255, pattern = "^[!-~]+$"),
-    ),
+    operation_id = "create_job",
+    params(IdempotencyParameters),
     request_body(content((JobRequest = "application/json"), (String = "text/plain"), (FormView = "multipart/form-data"))),
     responses(
         (status = CREATED, body = JobView, description = "It is kept, and will be done.", headers(("Location" = String))),
@@ -126,6 +141,7 @@ pub(crate) async fn create(
     get,
     path = "/v1/jobs/{id}",
     tag = "jobs",
+    operation_id = "get_job",
     params(("id" = JobId, Path)),
     responses((status = OK, body = JobView, description = "The job.")),
 )]
@@ -142,6 +158,7 @@ pub(crate) async fn get(
     delete,
     path = "/v1/jobs/{id}",
     tag = "jobs",
+    operation_id = "delete_job",
     params(("id" = JobId, Path)),
     responses(
         (status = NO_CONTENT, description = "It is gone."),
@@ -162,6 +179,7 @@ pub(crate) async fn delete(
     post,
     path = "/v1/jobs/{id}/cancel",
     tag = "jobs",
+    operation_id = "cancel_job",
     params(("id" = JobId, Path)),
     responses(
         (status = ACCEPTED, body = JobView, description = "It ends."),
@@ -182,6 +200,7 @@ pub(crate) async fn cancel(
     post,
     path = "/v1/jobs/{id}/retry",
     tag = "jobs",
+    operation_id = "retry_job",
     params(("id" = JobId, Path)),
     responses(
         (status = CREATED, body = JobView, description = "The new job.", headers(("Location" = String))),
@@ -211,6 +230,7 @@ pub(crate) struct NewMessage {
     post,
     path = "/v1/jobs/{id}/messages",
     tag = "jobs",
+    operation_id = "say_to_job",
     params(("id" = JobId, Path)),
     request_body = NewMessage,
     responses((status = ACCEPTED, body = JobView, description = "It will be heard.")),
@@ -230,6 +250,7 @@ pub(crate) async fn say(
     post,
     path = "/v1/jobs/{id}/interrupt",
     tag = "jobs",
+    operation_id = "interrupt_job",
     params(("id" = JobId, Path)),
     responses(
         (status = ACCEPTED, body = JobView, description = "It stops."),

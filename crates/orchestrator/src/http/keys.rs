@@ -44,6 +44,7 @@ pub(crate) struct MadeKey {
     get,
     path = "/v1/keys",
     tag = "keys",
+    operation_id = "list_keys",
     responses((status = OK, body = KeyList, description = "The keys, without their tokens.")),
 )]
 pub(crate) async fn list(State(app): State<App>, caller: Asking) -> Result<Json<KeyList>, Problem> {
@@ -56,6 +57,7 @@ pub(crate) async fn list(State(app): State<App>, caller: Asking) -> Result<Json<
     post,
     path = "/v1/keys",
     tag = "keys",
+    operation_id = "create_key",
     request_body = NewKey,
     responses(
         (status = CREATED, body = MadeKey, description = "The key, with its token."),
@@ -81,10 +83,12 @@ pub(crate) async fn create(
     delete,
     path = "/v1/keys/{id}",
     tag = "keys",
+    operation_id = "revoke_key",
     params(("id" = uuid::Uuid, Path)),
     responses(
         (status = NO_CONTENT, description = "It works no more."),
-        (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such key that works, for this caller."),
+        (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such key, for this caller."),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "It was revoked before."),
     ),
 )]
 pub(crate) async fn revoke(

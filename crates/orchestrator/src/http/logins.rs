@@ -36,6 +36,7 @@ pub(crate) struct LoginRequest {
     post,
     path = "/v1/login",
     tag = "keys",
+    operation_id = "log_in",
     request_body = LoginRequest,
     responses(
         (status = NO_CONTENT, description = "The cookie is set, for seven days.", headers(("Set-Cookie" = String))),
@@ -71,6 +72,7 @@ pub(crate) async fn log_in(
     post,
     path = "/v1/logout",
     tag = "keys",
+    operation_id = "log_out",
     responses((status = NO_CONTENT, description = "There is no login any more.", headers(("Set-Cookie" = String)))),
 )]
 pub(crate) async fn log_out(
@@ -138,6 +140,7 @@ pub(crate) struct Ceilings {
     get,
     path = "/v1/me",
     tag = "keys",
+    operation_id = "get_me",
     responses((status = OK, body = Me, description = "The caller.")),
 )]
 pub(crate) async fn me(State(app): State<App>, caller: Asking) -> Json<Me> {

@@ -14,7 +14,7 @@ use tokio_util::io::ReaderStream;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::{App, AppError};
-use crate::http::asked::{Asking, JobPath, Parameters};
+use crate::http::asked::{Asking, JobPath, Parameters, natural};
 use crate::http::problem::Problem;
 
 /// Which log.
@@ -35,7 +35,8 @@ pub(crate) struct LogParameters {
     #[param(inline)]
     name: Option<LogName>,
     /// Only the last bytes; from the beginning of a character on.
-    tail: Option<u64>,
+    #[param(minimum = 0)]
+    tail: Option<i64>,
 }
 
 /// A log of a job, as far as it goes.
@@ -43,6 +44,7 @@ pub(crate) struct LogParameters {
     get,
     path = "/v1/jobs/{id}/logs",
     tag = "files",
+    operation_id = "read_log",
     params(("id" = JobId, Path), LogParameters),
     responses((status = OK, body = String, content_type = "text/plain; charset=utf-8", description = "The log; empty before the job's first attempt.")),
 )]
@@ -57,8 +59,9 @@ pub(crate) async fn read(
         LogName::Job => folder.log(),
         LogName::Audit => folder.audit(),
     };
+    let most = natural("tail", parameters.tail)?;
     let (bytes, body) = match File::open(&path).await {
-        Ok(file) => tail(file, parameters.tail).await.map_err(AppError::Files)?,
+        Ok(file) => tail(file, most).await.map_err(AppError::Files)?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (0, Body::empty()),
         Err(error) => return Err(AppError::Files(error).into()),
     };

@@ -116,7 +116,7 @@ fn api() -> OpenApiRouter<Http> {
         .routes(routes!(jobs::say))
         .routes(routes!(jobs::interrupt))
         .routes(routes!(events::follow))
-        .routes(routes!(chat::chat))
+        .routes(routes!(chat::chat, pages::chat))
         .routes(routes!(files::list))
         .routes(routes!(files::content))
         .routes(routes!(files::raw))

@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::{AdditionalProperties, Schema};
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
 };
@@ -11,6 +12,7 @@ use utoipa::openapi::{Content, OpenApi, Ref, RefOr, ResponseBuilder};
 
 use crate::http::Http;
 use crate::http::guard::OPEN;
+use crate::http::pages;
 use crate::http::problem::MEDIA_TYPE;
 
 #[derive(utoipa::OpenApi)]
@@ -40,14 +42,45 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
     let cookie = ApiKey::Cookie(ApiKeyValue::new("hotcell"));
     components.add_security_scheme("login", SecurityScheme::ApiKey(cookie));
 
+    if let Some(RefOr::T(input)) = components.schemas.get_mut("JobInput") {
+        close(input);
+    }
+
     for (path, item) in &mut document.paths.paths {
         let is_open = OPEN.contains(&path.as_str());
-        let operations = [&mut item.get, &mut item.post, &mut item.delete];
-        for operation in operations.into_iter().flatten() {
+        let is_page = pages::is_page(path);
+        if let Some(operation) = &mut item.get {
+            add_common(operation, is_open || is_page);
+        }
+        for operation in [&mut item.post, &mut item.delete].into_iter().flatten() {
             add_common(operation, is_open);
         }
     }
     document
+}
+
+/// Says of an enum's objects that they have no other fields: the derived description does not.
+fn close(schema: &mut Schema) {
+    match schema {
+        Schema::OneOf(one_of) => {
+            let items = one_of.items.iter_mut();
+            items.for_each(|item| {
+                if let RefOr::T(item) = item {
+                    close(item)
+                }
+            });
+        }
+        Schema::Object(object) if !object.properties.is_empty() => {
+            object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+            let fields = object.properties.values_mut();
+            fields.for_each(|field| {
+                if let RefOr::T(field) = field {
+                    close(field)
+                }
+            });
+        }
+        _ => {}
+    }
 }
 
 fn add_common(operation: &mut Operation, is_open: bool) {
@@ -72,6 +105,7 @@ fn add_common(operation: &mut Operation, is_open: bool) {
     get,
     path = "/openapi.json",
     tag = "server",
+    operation_id = "get_description",
     responses((status = OK, body = serde_json::Value, content_type = "application/json", description = "An OpenAPI document.")),
 )]
 pub(crate) async fn openapi(State(http): State<Http>) -> Response {

@@ -6,6 +6,7 @@ use protocol::job::{JobInput, JobRequest};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use store::jobs::Idempotency;
+use utoipa::IntoParams;
 
 use crate::app::{Accepted, App, Caller};
 use crate::http::Http;
@@ -14,6 +15,21 @@ use crate::http::problem::{Kind, Problem};
 use crate::http::upload::Upload;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[allow(dead_code, reason = "it only describes the header")]
+pub(crate) struct IdempotencyParameters {
+    /// The same request with the same key is scheduled once.
+    #[param(
+        rename = "Idempotency-Key",
+        nullable = false,
+        min_length = 1,
+        max_length = 255,
+        pattern = "^[!-~]+$"
+    )]
+    idempotency_key: Option<String>,
+}
 
 /// What is asked for.
 #[derive(Debug)]
@@ -74,6 +90,7 @@ impl Order {
             }
             (_, None) => {}
         }
+        check_numbers(&request)?;
         let key = idempotency(headers, &request, upload.as_ref())?;
         Ok(Self {
             request,
@@ -96,6 +113,29 @@ impl Order {
         // What was not taken over goes.
         drop(upload);
         Ok(accepted)
+    }
+}
+
+/// Numbers are those of the description, where none is larger than `i64` has them.
+pub(crate) fn check_numbers(request: &JobRequest) -> Result<(), Problem> {
+    let (limits, budget) = (&request.limits, &request.budget);
+    let numbers = [
+        ("limits.memory", limits.memory),
+        ("limits.disk", limits.disk),
+        ("limits.open_files", limits.open_files),
+        ("budget.tokens", budget.tokens),
+        ("timeout", request.timeout),
+    ];
+    let is_too_large = |number: u64| i64::try_from(number).is_err();
+    match numbers
+        .iter()
+        .find(|(_, number)| number.is_some_and(is_too_large))
+    {
+        None => Ok(()),
+        Some((name, _)) => Err(Problem::new(
+            Kind::Invalid,
+            format!("{name}: the number is too large"),
+        )),
     }
 }
 

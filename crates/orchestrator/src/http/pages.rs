@@ -12,23 +12,17 @@ use crate::http::Http;
 use crate::http::artifacts::matches;
 use crate::http::problem::{Kind, Problem};
 
-/// Addresses that all show the same page, which looks at its own address.
-const PAGES: [&str; 7] = [
-    "/",
-    "/new",
-    "/jobs/{id}",
-    "/history",
-    "/keys",
-    "/login",
-    "/chat",
-];
+/// Addresses that all show the same page, which looks at its own address; `/chat` too.
+const PAGES: [&str; 6] = ["/", "/new", "/jobs/{id}", "/history", "/keys", "/login"];
+
+const CHAT: &str = "/chat";
 
 const DOCS: &str = "/docs";
 const ASSETS: &str = "/assets/{*path}";
 
 /// Whether a route shows pages or parts of them, to those who only look.
 pub(crate) fn is_page(route: &str) -> bool {
-    route == DOCS || route == ASSETS || PAGES.contains(&route)
+    [DOCS, ASSETS, CHAT].contains(&route) || PAGES.contains(&route)
 }
 
 pub(crate) fn routes() -> Router<Http> {
@@ -44,6 +38,18 @@ pub(crate) fn routes() -> Router<Http> {
             get(async |request: Request| file("docs.html", &request)),
         )
         .route(ASSETS, get(asset))
+}
+
+/// The page of a chat. It shares its address with talking in one, and so is described too.
+#[utoipa::path(
+    get,
+    path = "/chat",
+    tag = "events",
+    operation_id = "get_chat_page",
+    responses((status = OK, body = String, content_type = "text/html; charset=utf-8", description = "The page.")),
+)]
+pub(crate) async fn chat(request: Request) -> Response {
+    file("index.html", &request)
 }
 
 async fn asset(Path(path): Path<String>, request: Request) -> Response {

@@ -4,12 +4,14 @@
 //! the server works inside: what failed there is in its log.
 
 use std::error::Error;
+use std::io;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use protocol::job::JobId;
 use serde::Serialize;
+use store::StoreError;
 use utoipa::ToSchema;
 
 use crate::app::AppError;
@@ -39,10 +41,12 @@ pub(crate) enum Kind {
     Server,
     Store,
     Unavailable,
+    StoreBusy,
+    DiskFull,
 }
 
 impl Kind {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 21] = [
         Self::BadRequest,
         Self::NoKey,
         Self::Forbidden,
@@ -62,6 +66,8 @@ impl Kind {
         Self::Server,
         Self::Store,
         Self::Unavailable,
+        Self::StoreBusy,
+        Self::DiskFull,
     ];
 
     /// Status, last part of its address, title.
@@ -150,11 +156,26 @@ impl Kind {
                 "unavailable",
                 "The server is not ready",
             ),
+            Self::StoreBusy => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "store-busy",
+                "The server's store is busy",
+            ),
+            Self::DiskFull => (
+                StatusCode::INSUFFICIENT_STORAGE,
+                "disk-full",
+                "The server's disk is full",
+            ),
         }
     }
 
     pub(crate) fn status(self) -> StatusCode {
         self.row().0
+    }
+
+    /// Whether it was the store that failed.
+    pub(crate) fn is_of_store(self) -> bool {
+        matches!(self, Self::Store | Self::StoreBusy | Self::DiskFull)
     }
 }
 
@@ -256,16 +277,27 @@ impl Problem {
     }
 
     /// Logs what a client is not told.
-    pub(crate) fn failed(kind: Kind, error: &(dyn Error + 'static)) -> Self {
+    pub(crate) fn failed(mut kind: Kind, error: &(dyn Error + 'static)) -> Self {
         let mut causes = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {
+            if is_disk_full(error) {
+                kind = Kind::DiskFull;
+            }
             causes.push_str(": ");
             causes.push_str(&error.to_string());
             cause = error.source();
         }
         tracing::error!(error = causes, "request failed");
         Self::new(kind, error.to_string()).hint("the server's log says more")
+    }
+
+    fn of_store(error: &StoreError) -> Self {
+        match (error.is_full(), error.is_busy()) {
+            (true, _) => Self::failed(Kind::DiskFull, error),
+            (_, true) => Self::failed(Kind::StoreBusy, error).retry_after(5),
+            _ => Self::failed(Kind::Store, error),
+        }
     }
 
     fn document(self) -> ProblemDocument {
@@ -296,7 +328,7 @@ impl From<AppError> for Problem {
                 Self::new(Kind::QueueFull, text).retry_after(*retry_after)
             }
             AppError::Ending => Self::new(Kind::Unavailable, text).retry_after(5),
-            AppError::Store(source) => Self::failed(Kind::Store, source),
+            AppError::Store(source) => Self::of_store(source),
             AppError::Files(_) | AppError::Lost => Self::failed(Kind::Server, &error),
         }
     }
@@ -306,6 +338,15 @@ impl Problem {
     fn of_missing(id: JobId) -> Self {
         Self::no_job(&id.to_string())
     }
+}
+
+fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    let kind = error.map(io::Error::kind);
+    matches!(
+        kind,
+        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    )
 }
 
 impl IntoResponse for Problem {

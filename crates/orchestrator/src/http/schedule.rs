@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::http::Http;
 use crate::http::asked::{Asking, JobPath};
-use crate::http::order::Order;
+use crate::http::order::{IdempotencyParameters, Order};
 use crate::http::problem::{Problem, ProblemDocument};
 use crate::http::view::StatusView;
 
@@ -27,9 +27,8 @@ pub(crate) struct ScheduledView {
     post,
     path = "/schedule",
     tag = "jobs",
-    params(
-        ("Idempotency-Key" = Option<String>, Header, description = "The same request with the same key is scheduled once.", min_length = 1, max_length = 255, pattern = "^[!-~]+$"),
-    ),
+    operation_id = "schedule",
+    params(IdempotencyParameters),
     request_body(content((JobRequest = "application/json"), (String = "text/plain"))),
     responses(
         (status = OK, description = "It is kept, and will be done.", body = ScheduledView),
@@ -53,6 +52,7 @@ pub(crate) async fn schedule(
     get,
     path = "/status/{id}",
     tag = "jobs",
+    operation_id = "get_status",
     params(("id" = JobId, Path)),
     responses(
         (status = OK, body = StatusView, description = "The status."),

@@ -43,6 +43,7 @@ pub(crate) struct FoundView {
     get,
     path = "/v1/search",
     tag = "jobs",
+    operation_id = "search_jobs",
     params(SearchParameters),
     responses((status = OK, body = FoundList, description = "What was found.")),
 )]

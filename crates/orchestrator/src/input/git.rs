@@ -83,9 +83,9 @@ pub(super) async fn clone(
     match ran {
         Ok(captured) if captured.verdict.success() => Ok(()),
         Ok(captured) => Err(failed(reason(&captured))),
-        Err(SandboxError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => Err(
-            failed("git is not installed on the server".to_owned()),
-        ),
+        Err(SandboxError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
+            Err(failed("git is not installed on the server".to_owned()))
+        }
         Err(error) => Err(failed(error.to_string())),
     }
 }
@@ -113,7 +113,11 @@ fn reason(captured: &Captured) -> String {
         return "git is not installed on the server".to_owned();
     }
     let text = String::from_utf8_lossy(&captured.stderr);
-    let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    let last = text
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| !line.is_empty());
     let last = last.unwrap_or("git says nothing of the reason");
     let clean = last.chars().filter(|c| !c.is_control());
     clean.take(LONGEST_REASON).collect()

@@ -69,7 +69,9 @@ impl Scene {
         fs::create_dir_all(scene.folder.path()).unwrap();
         let script = format!("import sys, zipfile, struct\npath = sys.argv[1]\n{script}");
         let mut python = Command::new("python3");
-        python.args(["-W", "ignore", "-c", &script]).arg(scene.folder.upload());
+        python
+            .args(["-W", "ignore", "-c", &script])
+            .arg(scene.folder.upload());
         assert!(python.status().unwrap().success());
         scene
     }
@@ -92,7 +94,10 @@ fn mode(path: &Path) -> u32 {
 async fn a_job_without_input_has_an_empty_workspace() {
     let scene = Scene::new(None);
     scene.prepare().await.unwrap();
-    assert_eq!(fs::read_to_string(scene.folder.input()).unwrap(), "Do this.\n");
+    assert_eq!(
+        fs::read_to_string(scene.folder.input()).unwrap(),
+        "Do this.\n"
+    );
     assert_eq!(fs::read_dir(scene.folder.workspace()).unwrap().count(), 0);
     assert_eq!(mode(scene.folder.path()), 0o700);
     assert_eq!(mode(&scene.folder.workspace()), 0o755);
@@ -131,7 +136,10 @@ with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as z:
     scene.prepare().await.unwrap();
     assert_eq!(scene.read("src/main.rs").len(), 13_000);
     assert_eq!(scene.read("docs/größe.txt"), "x");
-    assert_eq!((scene.read("A"), scene.read("a")), ("upper".into(), "lower".into()));
+    assert_eq!(
+        (scene.read("A"), scene.read("a")),
+        ("upper".into(), "lower".into())
+    );
     assert_eq!(scene.read("..hidden"), "y");
     assert!(scene.folder.workspace().join("empty").is_dir());
     assert_eq!(mode(&scene.folder.workspace().join("run.sh")), 0o755);
@@ -156,17 +164,41 @@ async fn the_server_unpacks_what_it_packed() {
 #[tokio::test]
 async fn a_hostile_zip_is_refused_whole() {
     for (script, expect) in [
-        ("z.writestr('../evil', '')", "`../evil` leads out of the workspace"),
-        ("z.writestr('a/../../evil', '')", "`a/../../evil` leads out of the workspace"),
-        ("z.writestr('/evil', '')", "`/evil` does not begin in the workspace"),
-        ("z.writestr(r'..\\evil', '')", "`..\\\\evil` has a character that names must not have"),
+        (
+            "z.writestr('../evil', '')",
+            "`../evil` leads out of the workspace",
+        ),
+        (
+            "z.writestr('a/../../evil', '')",
+            "`a/../../evil` leads out of the workspace",
+        ),
+        (
+            "z.writestr('/evil', '')",
+            "`/evil` does not begin in the workspace",
+        ),
+        (
+            "z.writestr(r'..\\evil', '')",
+            "`..\\\\evil` has a character that names must not have",
+        ),
         ("z.writestr('.', '')", "`.` is no name"),
         ("z.writestr('a' * 5000, '')", "has too long a name"),
         ("z.writestr('x' * 300, '')", "File name too long"),
-        ("z.writestr('a', ''); z.writestr('a', '')", "it has two entries of the same name"),
-        ("z.writestr('a', ''); z.writestr('./a', '')", "`./a` is in it twice"),
-        ("z.writestr('a', ''); z.writestr('a/b', '')", "`a/b` is in it twice"),
-        ("z.writestr('a/b', ''); z.writestr('a', '')", "`a` is in it twice"),
+        (
+            "z.writestr('a', ''); z.writestr('a', '')",
+            "it has two entries of the same name",
+        ),
+        (
+            "z.writestr('a', ''); z.writestr('./a', '')",
+            "`./a` is in it twice",
+        ),
+        (
+            "z.writestr('a', ''); z.writestr('a/b', '')",
+            "`a/b` is in it twice",
+        ),
+        (
+            "z.writestr('a/b', ''); z.writestr('a', '')",
+            "`a` is in it twice",
+        ),
         (
             "i = zipfile.ZipInfo('link'); i.create_system = 3; i.external_attr = 0o120777 << 16
     z.writestr(i, '/etc'); z.writestr('link/passwd', 'evil')",
@@ -199,7 +231,10 @@ async fn a_hostile_zip_is_refused_whole() {
 
 async fn check_refused(scene: &Scene, expect: &str) {
     let error = scene.prepare().await.unwrap_err();
-    assert!(error.starts_with("cannot unpack the uploaded zip: "), "{error}");
+    assert!(
+        error.starts_with("cannot unpack the uploaded zip: "),
+        "{error}"
+    );
     assert!(error.contains(expect), "{error}");
     assert!(!error.contains('\n'));
     assert!(!scene.folder.workspace().exists());
@@ -216,7 +251,7 @@ first = data.index(b'PK\\x01\\x02'); second = data.index(b'PK\\x01\\x02', first 
 ";
     let save = "\nopen(path, 'wb').write(data)";
     for (script, expect) in [
-        ("data[first + 8] |= 1; data[6] |= 1", "is encrypted"),
+        ("data[first + 8] |= 1; data[6] |= 1", "it is encrypted"),
         ("data[60] ^= 1", "cannot be read"),
         // Both entries are the first one's data.
         ("data[second + 42:second + 46] = data[first + 42:first + 46]", "overlap"),
@@ -236,5 +271,8 @@ at = data.index(b'PK\\x05\\x06'); data[at + 8:at + 20] = b'\\xff' * 12",
         check_refused(&scene, expect).await;
     }
     let scene = Scene::new(Some(JobInput::Upload { bytes: 1 }));
-    assert_eq!(scene.prepare().await.unwrap_err(), "the uploaded zip is gone");
+    assert_eq!(
+        scene.prepare().await.unwrap_err(),
+        "the uploaded zip is gone"
+    );
 }

@@ -63,6 +63,10 @@ pub(super) fn unpack(zip: &Path, into: &Path, most: u64) -> Result<(), InputErro
     let mut target = Target::open(into)?;
     let mut allowance = Allowance { most, by_ratio };
     for index in 0..archive.len() {
+        let listed = archive.by_index_data(index).map_err(unreadable)?;
+        if listed.encrypted() {
+            return refuse("it is encrypted");
+        }
         let entry = archive.by_index(index).map_err(unreadable)?;
         add(&mut target, entry, &mut allowance)?;
     }
@@ -99,11 +103,13 @@ fn add<R: Read + Seek>(
     allowance: &mut Allowance,
 ) -> Result<(), InputError> {
     let name = entry.name().map_err(unreadable)?.into_owned();
-    let shown = || name.chars().take(200).flat_map(char::escape_debug).collect::<String>();
+    let shown = || {
+        name.chars()
+            .take(200)
+            .flat_map(char::escape_debug)
+            .collect::<String>()
+    };
     let refuse_entry = |why: &str| refuse(format!("`{}` {why}", shown()));
-    if entry.encrypted() {
-        return refuse_entry("is encrypted");
-    }
     const TYPE: u32 = 0o170_000;
     match entry.unix_mode().unwrap_or(0) & TYPE {
         0 | 0o100_000 | 0o040_000 => {}
@@ -142,7 +148,9 @@ fn add<R: Read + Seek>(
         return refuse_entry("is no name");
     };
     let is_program = entry.unix_mode().is_some_and(|mode| mode & 0o100 != 0);
-    let mut file = target.create(folders, file_name, is_program).map_err(failed)?;
+    let mut file = target
+        .create(folders, file_name, is_program)
+        .map_err(failed)?;
     let mut buffer = vec![0; 64 << 10];
     loop {
         let length = match entry.read(&mut buffer) {
@@ -192,11 +200,8 @@ impl Target {
 
     fn create(&mut self, folders: &[&str], name: &str, is_program: bool) -> io::Result<File> {
         let folder = self.enter(folders)?;
-        let flags = OFlag::O_WRONLY
-            | OFlag::O_CREAT
-            | OFlag::O_EXCL
-            | OFlag::O_NOFOLLOW
-            | OFlag::O_CLOEXEC;
+        let flags =
+            OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let mode = Mode::from_bits_truncate(if is_program { 0o755 } else { 0o644 });
         let name = CString::new(name)?;
         let file = openat(folder, name.as_c_str(), flags, mode)?;

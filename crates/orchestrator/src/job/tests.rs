@@ -35,14 +35,14 @@ fn session(number: u32) -> SessionId {
 }
 
 fn finish(epoch: u32, end: End) -> Change {
-    Change::Finish {
+    Change::Finish(Box::new(Finish {
         epoch,
         ran_millis: 0,
         end,
         result: Some("said".to_owned()),
         artifact: None,
         spending: Spending::none(),
-    }
+    }))
 }
 
 fn claim() -> Change {
@@ -166,10 +166,10 @@ fn any_change() -> impl Strategy<Value = Change> {
 
 fn epoch_of(change: &Change) -> Option<u32> {
     match change {
-        Change::Park { epoch, .. }
-        | Change::Wait { epoch, .. }
-        | Change::GoOn { epoch }
-        | Change::Finish { epoch, .. } => Some(*epoch),
+        Change::Park { epoch, .. } | Change::Wait { epoch, .. } | Change::GoOn { epoch } => {
+            Some(*epoch)
+        }
+        Change::Finish(finish) => Some(finish.epoch),
         Change::Claim { .. } | Change::Crash | Change::Cancel | Change::Say => None,
     }
 }
@@ -207,9 +207,9 @@ proptest! {
             if let Some(epoch) = epoch_of(&change) {
                 prop_assert_eq!(epoch, job.epoch, "a fenced change is refused");
             }
-            if let Change::Finish { epoch, .. } = &change {
-                prop_assert!(!finished.contains(epoch), "a claim is finished once");
-                finished.push(*epoch);
+            if let Change::Finish(finish) = &change {
+                prop_assert!(!finished.contains(&finish.epoch), "a claim is finished once");
+                finished.push(finish.epoch);
             }
             job = next;
         }

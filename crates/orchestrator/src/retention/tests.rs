@@ -1,1 +1,251 @@
+//! What is forgotten, in which order, and what a crash leaves to the next round.
+
 #![allow(clippy::unwrap_used)]
+
+use std::fs::{self, File};
+
+use jiff::SignedDuration;
+use protocol::job::{JobId, JobRequest, State};
+use protocol::{EventKind, SessionId, Spending};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::*;
+
+struct Scene {
+    data: TempDir,
+    keeper: Keeper,
+    now: Timestamp,
+}
+
+const DAY: SignedDuration = SignedDuration::from_hours(24);
+
+impl Scene {
+    async fn new(days: u64, size: u64) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let keeper = Keeper {
+            jobs: Jobs::open(data.path()).await.unwrap(),
+            store: Store::open(data.path()).await.unwrap(),
+            data: data.path().to_path_buf(),
+            retention: Retention {
+                age: Duration::from_secs(days * 86_400),
+                size,
+            },
+        };
+        Self {
+            data,
+            keeper,
+            now: Timestamp::now(),
+        }
+    }
+
+    /// A job with a session and a folder of this size, ended so many days ago or not at all.
+    async fn job(&self, ended: Option<i32>, bytes: usize) -> Job {
+        let now = self.now.to_zoned(jiff::tz::TimeZone::UTC).datetime();
+        let session = SessionId::new(&now, fastrand::u32(..));
+        let mut journal = self.keeper.store.begin(session.clone()).await.unwrap();
+        let started = EventKind::SessionStarted {
+            release: "1".to_owned(),
+            workspace: "/w".to_owned(),
+            model: "model".to_owned(),
+            forked_from: None,
+        };
+        journal.append(self.now, started).await.unwrap();
+        drop(journal);
+        let ended = ended.map(|days| self.now - DAY * days);
+        let job = Job {
+            id: JobId(Uuid::now_v7()),
+            owner: "somebody".to_owned(),
+            request: JobRequest {
+                task: "task".to_owned(),
+                ..JobRequest::default()
+            },
+            state: match ended {
+                Some(_) => State::Complete,
+                None => State::Running,
+            },
+            epoch: 1,
+            revision: 0,
+            created: self.now,
+            started: Some(self.now),
+            ended,
+            ran_millis: 0,
+            session: Some(session),
+            messages: 1,
+            crashes: 0,
+            result: None,
+            artifact: None,
+            spending: Spending::default(),
+        };
+        let begun = Job {
+            state: State::Queued,
+            ended: None,
+            session: None,
+            ..job.clone()
+        };
+        self.keeper.jobs.schedule(begun, None).await.unwrap();
+        let changed = self
+            .keeper
+            .jobs
+            .change(job.clone(), Default::default())
+            .await
+            .unwrap();
+        let store::jobs::Changed::Saved(job) = changed else {
+            panic!("nobody else changes it");
+        };
+        let workspace = self.folder(&job).workspace();
+        fs::create_dir_all(&workspace).unwrap();
+        fs::write(workspace.join("file"), vec![1; bytes]).unwrap();
+        *job
+    }
+
+    fn folder(&self, job: &Job) -> JobFolder {
+        JobFolder::new(self.data.path(), job.id)
+    }
+
+    /// Whether there is all of a job; it must be all or nothing.
+    async fn has(&self, job: &Job) -> bool {
+        let record = self.keeper.jobs.job(job.id).await.unwrap().is_some();
+        let session = self
+            .keeper
+            .store
+            .summary(job.session.as_ref().unwrap())
+            .await
+            .is_ok();
+        let folder = self.folder(job).path().exists();
+        assert_eq!((session, folder), (record, record), "{job:?}");
+        record
+    }
+
+    async fn round(&self) -> u64 {
+        self.keeper.round(self.now).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn jobs_that_ended_long_ago_are_forgotten_with_all_they_had() {
+    let scene = Scene::new(30, u64::MAX).await;
+    let (old, older) = (scene.job(Some(31), 1).await, scene.job(Some(400), 1).await);
+    let (young, active) = (scene.job(Some(29), 1).await, scene.job(None, 1).await);
+    assert_eq!(scene.round().await, 2);
+    let mut left = Vec::new();
+    for job in [&old, &older, &young, &active] {
+        left.push(scene.has(job).await);
+    }
+    assert_eq!(left, [false, false, true, true]);
+    assert_eq!(scene.round().await, 0);
+}
+
+#[tokio::test]
+async fn when_all_are_too_large_the_longest_ended_go_first() {
+    let scene = Scene::new(365, 5 << 20).await;
+    let mut jobs = Vec::new();
+    for days in [3, 1, 4, 2] {
+        jobs.push(scene.job(Some(days), 2 << 20).await);
+    }
+    // What has not ended counts, and stays.
+    let active = scene.job(None, 1 << 20).await;
+    assert_eq!(scene.round().await, 3);
+    let mut left = Vec::new();
+    for job in &jobs {
+        left.push(scene.has(job).await);
+    }
+    assert_eq!(left, [false, true, false, false]);
+    assert!(scene.has(&active).await);
+    // Sparse files take no room.
+    let sparse = File::create(scene.folder(&active).workspace().join("sparse")).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    assert_eq!(scene.round().await, 0);
+    // With nothing left that could go, the round ends all the same.
+    fs::write(
+        scene.folder(&active).workspace().join("large"),
+        vec![1; 8 << 20],
+    )
+    .unwrap();
+    assert_eq!(scene.round().await, 1);
+    assert!(scene.has(&active).await);
+    assert_eq!(scene.round().await, 0);
+}
+
+#[tokio::test]
+async fn what_a_crash_left_is_swept() {
+    let scene = Scene::new(30, u64::MAX).await;
+    let job = scene.job(Some(1), 1).await;
+    let folder = scene.folder(&job);
+    // The server died right after the record was gone.
+    sweep::mark(&folder, job.session.as_ref()).unwrap();
+    assert!(
+        scene
+            .keeper
+            .jobs
+            .forget(job.id, job.revision)
+            .await
+            .unwrap()
+    );
+    // And while others were made: of these nobody knows yet whether they will be jobs.
+    let fresh = JobFolder::new(scene.data.path(), JobId(Uuid::now_v7()));
+    fs::create_dir_all(fresh.workspace()).unwrap();
+    let uploads = scene.data.path().join("uploads");
+    fs::create_dir(&uploads).unwrap();
+    fs::write(uploads.join("fresh.zip"), "zip").unwrap();
+    let strange = scene.data.path().join("jobs/not-a-job");
+    fs::create_dir(&strange).unwrap();
+    assert_eq!(scene.round().await, 0);
+    assert!(!scene.has(&job).await);
+    assert!(fresh.path().exists() && uploads.join("fresh.zip").exists());
+    // Two hours later it is clear.
+    let later = scene.now + SignedDuration::from_hours(2);
+    assert_eq!(scene.keeper.round(later).await.unwrap(), 0);
+    assert!(!fresh.path().exists() && !uploads.join("fresh.zip").exists());
+    assert!(strange.exists());
+}
+
+#[tokio::test]
+async fn a_job_that_was_woken_up_meanwhile_stays() {
+    let scene = Scene::new(30, u64::MAX).await;
+    let job = scene.job(Some(60), 1).await;
+    let woken = Job {
+        state: State::Queued,
+        ended: None,
+        ..job.clone()
+    };
+    scene
+        .keeper
+        .jobs
+        .change(woken, Default::default())
+        .await
+        .unwrap();
+    let Keeper {
+        jobs, store, data, ..
+    } = &scene.keeper;
+    assert!(!forget(jobs, store, data, &job).await.unwrap());
+    assert_eq!(scene.round().await, 0);
+    assert!(scene.has(&job).await);
+}
+
+#[test]
+fn a_folder_is_measured_once_for_each_end() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("file"), vec![1; 1 << 20]).unwrap();
+    let once = sizes::measure(home.path(), Some(7)).unwrap();
+    assert!((1 << 20..2 << 20).contains(&once), "{once}");
+    fs::write(home.path().join("more"), vec![1; 1 << 20]).unwrap();
+    assert_eq!(sizes::measure(home.path(), Some(7)).unwrap(), once);
+    assert!(sizes::measure(home.path(), Some(8)).unwrap() >= once + (1 << 20));
+    assert!(sizes::measure(home.path(), None).unwrap() >= once + (1 << 20));
+    assert_eq!(sizes::measure(&home.path().join("no"), None).unwrap(), 0);
+}
+
+#[tokio::test]
+async fn rounds_end_when_the_server_does() {
+    let scene = Scene::new(30, u64::MAX).await;
+    let old = scene.job(Some(31), 1).await;
+    let end = CancellationToken::new();
+    let running = tokio::spawn(run(scene.keeper.clone(), end.clone()));
+    // The first round is at once.
+    while scene.keeper.jobs.job(old.id).await.unwrap().is_some() {
+        tokio::task::yield_now().await;
+    }
+    end.cancel();
+    running.await.unwrap();
+}

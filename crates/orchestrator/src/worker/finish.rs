@@ -6,7 +6,7 @@ use tracing::error;
 
 use super::{Ending, Left, Worker};
 use crate::artifact::{self, Bounds};
-use crate::job::{Change, End};
+use crate::job::{Change, End, Finish};
 use crate::parts::{ChangeError, Patience, chain};
 
 impl Worker {
@@ -33,7 +33,7 @@ impl Worker {
             End::Failed(failure) => self.note("job", format_args!("failed: {}", failure.message)),
         }
         let ran_millis = self.claimed.stopwatch.millis();
-        let change = Change::Finish {
+        let change = Change::Finish(Box::new(Finish {
             epoch: self.claimed.epoch,
             ran_millis,
             end,
@@ -43,7 +43,7 @@ impl Worker {
                 seconds: ran_millis as f64 / 1000.0,
                 ..self.progress.spending.clone()
             },
-        };
+        }));
         match self.write_end(change, is_last).await {
             Ok(true) => Left::Ended,
             Ok(false) => self.park().await,

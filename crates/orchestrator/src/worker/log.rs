@@ -57,7 +57,11 @@ impl JobLog {
         let time = event.time;
         match &event.kind {
             EventKind::SandboxStarted { backend, .. } => {
-                self.line(time, "sandbox", format_args!("started with {backend} walls"));
+                self.line(
+                    time,
+                    "sandbox",
+                    format_args!("started with {backend} walls"),
+                );
             }
             EventKind::TurnStarted { prompt, .. } => self.line(time, "message", text(prompt)),
             EventKind::TurnContinued { .. } => self.line(time, "turn", "taken up again"),
@@ -80,11 +84,7 @@ impl JobLog {
             } => {
                 let word = if *is_error { "failed" } else { "done" };
                 let text = text(content);
-                self.line(
-                    time,
-                    name,
-                    format_args!("{word} after {millis} ms\n{text}"),
-                );
+                self.line(time, name, format_args!("{word} after {millis} ms\n{text}"));
             }
             EventKind::Noted { text } => self.line(time, "note", text),
             EventKind::CommandRefused { reason } => self.line(time, "refused", reason),

@@ -77,7 +77,7 @@ fn text_of(content: &[Block]) -> Option<String> {
     let text = text.trim();
     match text.len() {
         0 => None,
-        ..=LONGEST_RESULT => Some(text.to_owned()),
+        1..=LONGEST_RESULT => Some(text.to_owned()),
         _ => {
             let end = text.floor_char_boundary(LONGEST_RESULT);
             Some(format!("{}…", &text[..end]))

@@ -1,10 +1,11 @@
 //! Talks with the agent: one message a turn, until there is nothing more to say.
 
 use std::future::pending;
+use std::time::Duration;
 
 use jiff::Timestamp;
-use protocol::{Command, EventKind, Outcome};
 use protocol::job::Cause;
+use protocol::{Command, EventKind, Outcome};
 use store::StoreError;
 use tokio::time::{Instant, sleep_until};
 
@@ -13,6 +14,9 @@ use super::verdict::{Next, Stop, end_of_stop, next};
 use super::{Ending, GRACE, Worker};
 use crate::job::{Change, End};
 use crate::parts::ChangeError;
+
+/// For a message, also when others want to run.
+const SHORTEST_WAIT: Duration = Duration::from_secs(10);
 
 /// How a turn came to its end.
 enum Turn {
@@ -145,8 +149,11 @@ impl Worker {
         let (epoch, ran_millis) = (claimed.epoch, claimed.stopwatch.millis());
         self.change(Change::Wait { epoch, ran_millis }).await?;
         let begun = Instant::now();
-        let until = begun + self.parts.config.linger.min(self.patience);
+        let mut until = begun + self.parts.config.linger.min(self.patience);
         let ending = self.parts.ending.clone();
+        let mut is_pressed = false;
+        claimed.set_waiting(Some(begun));
+        self.parts.loads.look_again();
         let command = loop {
             tokio::select! {
                 biased;
@@ -161,10 +168,15 @@ impl Worker {
                     Some(event) => self.hear(&event),
                     None => return Err(Ending::last(talk.failure().await)),
                 },
+                () = claimed.pressed.cancelled(), if !is_pressed => {
+                    is_pressed = true;
+                    until = until.min(begun + SHORTEST_WAIT);
+                }
                 () = sleep_until(until) => return Err(Ending::unless_spoken(end)),
                 () = ending.cancelled() => return Err(Ending::unless_spoken(end)),
             }
         };
+        claimed.set_waiting(None);
         self.patience = self.patience.saturating_sub(begun.elapsed());
         claimed.stopwatch.go_on();
         self.change(Change::GoOn { epoch }).await?;
@@ -192,7 +204,9 @@ impl Worker {
 
     /// When the job has run for as long as it may.
     pub(super) fn deadline(&self) -> Instant {
-        let left = self.timeout.saturating_sub(self.claimed.stopwatch.elapsed());
+        let left = self
+            .timeout
+            .saturating_sub(self.claimed.stopwatch.elapsed());
         // Nobody waits for longer than a century.
         let now = Instant::now();
         now.checked_add(left).unwrap_or(now)

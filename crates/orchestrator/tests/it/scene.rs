@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-pub(crate) use self::models::{Gate, Scripts, bash, text};
+pub(crate) use self::models::{Scripts, bash, text};
 pub(crate) use self::stream::{Events, Sent};
 
 /// Past this a test hangs. No test comes near it.

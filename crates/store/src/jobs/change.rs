@@ -2,17 +2,19 @@
 
 use jiff::Timestamp;
 use protocol::job::{Job, JobId};
+use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use super::commit::Write;
-use super::record::{Written, bytes, rounded, time};
+use super::record::{Written, bytes, job, job_columns, time};
 use super::{Along, Beat, Changed, Jobs};
 use crate::error::StoreError;
-use crate::rows::{nanoseconds, signed, unsigned};
+use crate::rows::{nanoseconds, signed};
 
 // A job that has not ended keeps its place; one that is queued again comes last. A beat may have
 // come since the record was read, and then counts.
-const UPDATE: &str = "
+const UPDATE: &str = concat!(
+    "
     UPDATE jobs SET
         status = ?4,
         place = CASE
@@ -26,7 +28,13 @@ const UPDATE: &str = "
         session = ?10, messages = ?11, crashes = ?12, artifact_bytes = ?13, state = ?14,
         spending = ?15, artifact = ?16, result = ?17
     WHERE id = ?1 AND revision = ?2 AND messages = ?3
-    RETURNING number, revision, ran_millis";
+    RETURNING ",
+    job_columns!(),
+    ", number"
+);
+
+/// The column after those of the job.
+const NUMBER: usize = 17;
 
 const HAS_REVISION: &str = "SELECT 1 FROM jobs WHERE id = ?1 AND revision = ?2";
 
@@ -45,15 +53,13 @@ impl Jobs {
     /// Keeps a changed record, if the kept one still has its revision. What was asked, by whom
     /// and when stays as it was.
     pub async fn change(&self, job: Job, along: Along) -> Result<Changed, StoreError> {
-        let id = job.id;
         let change = Change {
             written: Written::of(&job)?,
             job,
             along,
             now: nanoseconds(Timestamp::now()),
         };
-        let changed = self.write(change).await?;
-        changed.ok_or(StoreError::MessageCount(id))
+        self.write(change).await?
     }
 
     /// Writes down how long jobs ran. A beat of an older epoch, or of a job that nobody has,
@@ -80,23 +86,18 @@ struct Change {
 }
 
 impl Write for Change {
-    /// `None` when the record has the right revision and a wrong count of messages.
-    type Outcome = Option<Changed>;
+    type Outcome = Result<Changed, StoreError>;
 
     const WHAT: &'static str = "change a job";
 
     async fn apply(
         &mut self,
         connection: &mut SqliteConnection,
-    ) -> Result<Option<Changed>, sqlx::Error> {
-        let Some((number, saved)) = self.update(connection).await? else {
-            let has_revision = sqlx::query(HAS_REVISION)
-                .bind(bytes(&self.job.id.0))
-                .bind(signed(self.job.revision))
-                .fetch_optional(connection)
-                .await?;
-            return Ok(has_revision.is_none().then_some(Changed::Stale));
+    ) -> Result<Self::Outcome, sqlx::Error> {
+        let Some(row) = self.update(connection).await? else {
+            return self.refusal(connection).await;
         };
+        let number: i64 = row.try_get(NUMBER)?;
         if let Some(text) = &self.along.message {
             sqlx::query(ADD_MESSAGE)
                 .bind(number)
@@ -114,22 +115,22 @@ impl Write for Change {
                 .execute(connection)
                 .await?;
         }
-        Ok(Some(Changed::Saved(Box::new(saved))))
+        Ok(job(Self::WHAT, &row).map(|job| Changed::Saved(Box::new(job))))
     }
 }
 
 impl Change {
-    /// The job's number and its record, if it was the one to be changed.
+    /// The row as it is now, if it was the one to be changed.
     async fn update(
         &self,
         connection: &mut SqliteConnection,
-    ) -> Result<Option<(i64, Job)>, sqlx::Error> {
+    ) -> Result<Option<SqliteRow>, sqlx::Error> {
         let job = &self.job;
-        let said = u32::from(self.along.message.is_some());
-        let row = sqlx::query(UPDATE)
+        let said = i64::from(self.along.message.is_some());
+        sqlx::query(UPDATE)
             .bind(bytes(&job.id.0))
             .bind(signed(job.revision))
-            .bind(i64::from(job.messages) - i64::from(said))
+            .bind(i64::from(job.messages) - said)
             .bind(self.written.status)
             .bind(job.state.has_ended())
             .bind(job.epoch)
@@ -145,14 +146,23 @@ impl Change {
             .bind(&self.written.artifact)
             .bind(&job.result)
             .fetch_optional(connection)
+            .await
+    }
+
+    /// Why nothing was changed.
+    async fn refusal(
+        &self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Result<Changed, StoreError>, sqlx::Error> {
+        let has_revision = sqlx::query(HAS_REVISION)
+            .bind(bytes(&self.job.id.0))
+            .bind(signed(self.job.revision))
+            .fetch_optional(connection)
             .await?;
-        let Some(row) = row else { return Ok(None) };
-        let saved = Job {
-            revision: unsigned(row.try_get(1)?),
-            ran_millis: unsigned(row.try_get(2)?),
-            ..rounded(job.clone())
-        };
-        Ok(Some((row.try_get(0)?, saved)))
+        Ok(match has_revision {
+            Some(_) => Err(StoreError::MessageCount(self.job.id)),
+            None => Ok(Changed::Stale),
+        })
     }
 }
 
@@ -193,5 +203,33 @@ impl Write for Forget {
             .execute(connection)
             .await?;
         Ok(done.rows_affected() == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::plan;
+
+    #[tokio::test]
+    async fn rows_are_found_by_an_index() {
+        for (sql, expect) in [
+            (
+                UPDATE,
+                "SEARCH other USING COVERING INDEX jobs_in_line (owner=?",
+            ),
+            (
+                UPDATE,
+                "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id=?)",
+            ),
+            (HAS_REVISION, "(id=?)"),
+            (BEAT, "(id=?)"),
+            (FORGET, "(id=?)"),
+        ] {
+            let plan = plan(sql).await;
+            assert!(plan.contains(expect), "{sql}\n{plan}");
+            assert!(!plan.contains("SCAN"), "{sql}\n{plan}");
+            assert!(!plan.contains("USE TEMP B-TREE"), "{sql}\n{plan}");
+        }
     }
 }

@@ -66,8 +66,8 @@ impl Jobs {
         waiting: Waiting,
         told: oneshot::Receiver<Told<T>>,
     ) -> Result<T, StoreError> {
-        if self.inner.writes.join(waiting) {
-            tokio::spawn(serve(self.inner.clone()));
+        if let Some(shift) = self.inner.writes.join(waiting) {
+            tokio::spawn(serve(self.inner.clone(), shift));
         }
         let lost = || Err(Arc::new(sqlx::Error::WorkerCrashed));
         let told = told.await.unwrap_or_else(|_| lost());
@@ -85,8 +85,7 @@ fn pending<W, O>(write: W) -> (Box<Pending<W, O>>, oneshot::Receiver<Told<O>>) {
     (Box::new(pending), told)
 }
 
-async fn serve(inner: Arc<Inner>) {
-    let mut shift = Shift::begin(&inner.writes);
+async fn serve(inner: Arc<Inner>, mut shift: Shift<Waiting>) {
     while let Some(batch) = shift.next(MOST) {
         let (mut new, mut others) = (Vec::new(), Vec::new());
         for waiting in batch {

@@ -76,3 +76,23 @@ impl Write for Tried {
         statement.execute(connection).await.map(drop)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::plan;
+
+    #[tokio::test]
+    async fn rows_are_found_by_an_index() {
+        for (sql, expect) in [
+            (DUE, "INDEX deliveries_by_time (due<?)"),
+            (LATER, "PRIMARY KEY"),
+            (DONE, "PRIMARY KEY"),
+        ] {
+            let plan = plan(sql).await;
+            assert!(plan.contains(expect), "{sql}\n{plan}");
+            assert!(!plan.contains("SCAN"), "{sql}\n{plan}");
+            assert!(!plan.contains("USE TEMP B-TREE"), "{sql}\n{plan}");
+        }
+    }
+}

@@ -231,3 +231,26 @@ impl Write for RemoveOldLogins {
         statement.execute(connection).await.map(drop)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::plan;
+
+    #[tokio::test]
+    async fn rows_are_found_by_an_index() {
+        for (sql, expect) in [
+            (BY_HASH, "(hash=?)"),
+            (REVOKE, "(id=?)"),
+            (END_LOGINS, "INDEX logins_of_key (key=?)"),
+            (LOGIN, "SEARCH logins USING PRIMARY KEY (hash=?)"),
+            (REMOVE_LOGIN, "(hash=?)"),
+            (REMOVE_OLD_LOGINS, "INDEX logins_by_end (until<?)"),
+        ] {
+            let plan = plan(sql).await;
+            assert!(plan.contains(expect), "{sql}\n{plan}");
+            assert!(!plan.contains("SCAN"), "{sql}\n{plan}");
+            assert!(!plan.contains("USE TEMP B-TREE"), "{sql}\n{plan}");
+        }
+    }
+}

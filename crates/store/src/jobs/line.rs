@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Those who wait, in the order in which they came.
 pub(super) struct Line<T> {
@@ -20,21 +20,25 @@ struct State<T> {
 }
 
 impl<T> Line<T> {
-    pub(super) fn new() -> Self {
-        Self {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
                 is_attended: false,
             }),
-        }
+        })
     }
 
-    /// Whether a task must be started that serves the line; see [`Shift`].
+    /// The duty to serve the line, if nobody has it.
     #[must_use]
-    pub(super) fn join(&self, one: T) -> bool {
+    pub(super) fn join(self: &Arc<Self>, one: T) -> Option<Shift<T>> {
         let mut state = self.state();
         state.waiting.push_back(one);
-        !std::mem::replace(&mut state.is_attended, true)
+        let is_attended = std::mem::replace(&mut state.is_attended, true);
+        (!is_attended).then(|| Shift {
+            line: self.clone(),
+            is_over: false,
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
@@ -54,22 +58,14 @@ impl<T> fmt::Debug for Line<T> {
     }
 }
 
-/// The duty to serve a line. If it is dropped before the line's end, because its task panicked or
-/// the runtime ended, so are all who wait: they must hear of it by that.
-pub(super) struct Shift<'l, T> {
-    line: &'l Line<T>,
+/// The duty to serve a line. If it is dropped before the line's end, because its task panicked, or
+/// the runtime ended and maybe never began it, so are all who wait: they must hear of it by that.
+pub(super) struct Shift<T> {
+    line: Arc<Line<T>>,
     is_over: bool,
 }
 
-impl<'l, T> Shift<'l, T> {
-    /// For who was told so by [`Line::join`], and nobody else.
-    pub(super) fn begin(line: &'l Line<T>) -> Self {
-        Self {
-            line,
-            is_over: false,
-        }
-    }
-
+impl<T> Shift<T> {
     /// The next ones, at most so many; when there are none, the shift is over.
     pub(super) fn next(&mut self, most: usize) -> Option<Vec<T>> {
         let mut state = self.line.state();
@@ -83,7 +79,7 @@ impl<'l, T> Shift<'l, T> {
     }
 }
 
-impl<T> Drop for Shift<'_, T> {
+impl<T> Drop for Shift<T> {
     fn drop(&mut self) {
         // When it is over, somebody else may serve the line by now.
         if !self.is_over {
@@ -98,8 +94,6 @@ impl<T> Drop for Shift<'_, T> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::sync::Arc;
-
     use tokio::sync::oneshot;
 
     use super::*;
@@ -107,43 +101,38 @@ mod tests {
     #[test]
     fn one_at_a_time_serves_a_line() {
         let line = Line::new();
-        assert!(line.join(1));
-        assert!(!line.join(2));
-        assert!(!line.join(3));
-        let mut shift = Shift::begin(&line);
+        let mut shift = line.join(1).unwrap();
+        assert!(line.join(2).is_none());
+        assert!(line.join(3).is_none());
         assert_eq!(shift.next(2), Some(vec![1, 2]));
-        assert!(!line.join(4), "it is being served");
+        assert!(line.join(4).is_none(), "it is being served");
         assert_eq!(shift.next(2), Some(vec![3, 4]));
         assert_eq!(shift.next(2), None);
-        assert!(line.join(5), "it was served to its end");
+        let mut other = line.join(5).unwrap();
         drop(shift);
-        assert_eq!(
-            Shift::begin(&line).next(2),
-            Some(vec![5]),
-            "and not by that"
-        );
+        assert_eq!(other.next(2), Some(vec![5]), "it was not served by that");
     }
 
     #[tokio::test]
     async fn nobody_waits_for_a_task_that_is_gone() {
-        let line = Arc::new(Line::new());
-        let (first, first_told) = oneshot::channel::<()>();
-        let (second, second_told) = oneshot::channel::<()>();
-        assert!(line.join(first));
-        let served = line.clone();
-        let task = tokio::spawn(async move {
-            let mut shift = Shift::begin(&served);
-            let taken = shift.next(1).unwrap();
-            std::future::pending::<()>().await;
-            drop(taken);
-        });
-        tokio::task::yield_now().await;
-        assert!(!line.join(second));
-        task.abort();
-        assert!(task.await.unwrap_err().is_cancelled());
-        assert!(first_told.await.is_err());
-        assert!(second_told.await.is_err());
-        let (third, _) = oneshot::channel();
-        assert!(line.join(third), "the line goes on");
+        let line = Line::new();
+        for is_begun in [true, false] {
+            let (first, first_told) = oneshot::channel::<()>();
+            let (second, second_told) = oneshot::channel::<()>();
+            let mut shift = line.join(first).unwrap();
+            let task = tokio::spawn(async move {
+                let taken = shift.next(1).unwrap();
+                std::future::pending::<()>().await;
+                drop(taken);
+            });
+            if is_begun {
+                tokio::task::yield_now().await;
+            }
+            assert!(line.join(second).is_none());
+            task.abort();
+            assert!(task.await.unwrap_err().is_cancelled());
+            assert!(first_told.await.is_err());
+            assert!(second_told.await.is_err());
+        }
     }
 }

@@ -201,3 +201,82 @@ fn list(query: &JobQuery) -> Option<QueryBuilder<Sqlite>> {
         .push_bind(limit(query.limit.into()));
     Some(builder)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use protocol::job::Status;
+
+    use super::*;
+    use crate::jobs::plan;
+
+    #[tokio::test]
+    async fn lists_are_read_off_an_index() {
+        let owner = Some("somebody".to_owned());
+        for (sql, expect) in [
+            (
+                OF_SESSION,
+                "SEARCH jobs USING INDEX jobs_of_session (session=?)",
+            ),
+            (
+                OLDEST_QUEUED,
+                "SEARCH jobs USING INDEX jobs_in_line (owner=? AND place>?)",
+            ),
+            (LOADS, "SCAN jobs USING COVERING INDEX jobs_in_line"),
+            (CLAIMED, "SEARCH jobs USING INDEX jobs_of_status (status=?)"),
+            (LONGEST_ENDED, "SCAN jobs USING INDEX jobs_by_end"),
+            (
+                ARTIFACT_BYTES,
+                "SEARCH jobs USING COVERING INDEX jobs_with_artifact",
+            ),
+            (MESSAGES, "SEARCH m USING PRIMARY KEY (job=? AND number>?)"),
+        ] {
+            let plan = plan(sql).await;
+            assert!(plan.contains(expect), "{sql}\n{plan}");
+            assert!(!plan.contains("USE TEMP B-TREE"), "{sql}\n{plan}");
+        }
+        for before in [None, Some(JobId(uuid::Uuid::nil()))] {
+            let and = before.map_or("", |_| " AND id<?");
+            let alone = before.map_or("SCAN jobs USING", |_| "SEARCH jobs USING");
+            for (owner, status, expect) in [
+                (None, None, format!("{alone} INDEX sqlite_autoindex_jobs_1")),
+                (
+                    owner.clone(),
+                    None,
+                    format!("INDEX jobs_of_owner (owner=?{and})"),
+                ),
+                (
+                    None,
+                    Some(Status::Pending),
+                    format!("INDEX jobs_of_status (status=?{and})"),
+                ),
+                (
+                    owner.clone(),
+                    Some(Status::Error),
+                    format!("INDEX jobs_of_owner_and_status (owner=? AND status=?{and})"),
+                ),
+            ] {
+                let mut query = JobQuery {
+                    owner,
+                    status,
+                    before,
+                    ..JobQuery::default()
+                };
+                let sql = list(&query).unwrap().sql().as_str().to_owned();
+                let found = plan(&sql).await;
+                assert!(found.contains(&expect), "{sql}\n{found}");
+                assert!(!found.contains("USE TEMP B-TREE"), "{sql}\n{found}");
+
+                query.words = Some("words".into());
+                let sql = list(&query).unwrap().sql().as_str().to_owned();
+                let found = plan(&sql).await;
+                assert!(found.contains("SCAN words VIRTUAL TABLE"), "{sql}\n{found}");
+                assert!(
+                    found.contains("SEARCH jobs USING INTEGER PRIMARY KEY"),
+                    "{found}"
+                );
+            }
+        }
+    }
+}

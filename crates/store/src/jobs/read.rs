@@ -32,8 +32,8 @@ pub(super) struct Asking {
 impl Jobs {
     pub async fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         let (caller, told) = oneshot::channel();
-        if self.inner.reads.join(Asking { id, caller }) {
-            tokio::spawn(serve(self.inner.clone()));
+        if let Some(shift) = self.inner.reads.join(Asking { id, caller }) {
+            tokio::spawn(serve(self.inner.clone(), shift));
         }
         match told.await {
             Ok(found) => found,
@@ -43,9 +43,8 @@ impl Jobs {
     }
 }
 
-async fn serve(inner: Arc<Inner>) {
+async fn serve(inner: Arc<Inner>, mut shift: Shift<Asking>) {
     let (most, _) = &SELECTS[SELECTS.len() - 1];
-    let mut shift = Shift::begin(&inner.reads);
     while let Some(mut batch) = shift.next(*most) {
         batch.retain(|asking| !asking.caller.is_closed());
         let Ok(rows) = look_up(&inner, &batch).await else {
@@ -82,4 +81,20 @@ async fn look_up(inner: &Inner, batch: &[Asking]) -> Result<Vec<(JobId, SqliteRo
 fn select(count: usize) -> String {
     let ids = vec!["?"; count].join(", ");
     format!("SELECT {} FROM jobs WHERE id IN ({ids})", job_columns!())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::plan;
+
+    #[tokio::test]
+    async fn rows_are_found_by_an_index() {
+        for (sql, expect) in [(ONE, "(id=?)"), (&SELECTS[2].1, "(id=?)")] {
+            let plan = plan(sql).await;
+            assert!(plan.contains(expect), "{sql}\n{plan}");
+            assert!(!plan.contains("SCAN"), "{sql}\n{plan}");
+            assert!(!plan.contains("USE TEMP B-TREE"), "{sql}\n{plan}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
 use crate::error::StoreError;
-use crate::rows::{nanoseconds, session_id, signed, time_of, unsigned};
+use crate::rows::{nanoseconds, session_id, time_of, unsigned};
 
 /// The columns of a job, in the order that [`job`] takes them.
 macro_rules! job_columns {
@@ -147,18 +147,5 @@ where
     move |source| StoreError::DamagedJob {
         job,
         source: Box::new(source),
-    }
-}
-
-/// What SQLite can count and keep of a record, as it will be read back.
-pub(super) fn rounded(job: Job) -> Job {
-    let keep = |time| time_of(nanoseconds(time));
-    Job {
-        created: keep(job.created),
-        started: job.started.map(keep),
-        ended: job.ended.map(keep),
-        revision: unsigned(signed(job.revision)),
-        ran_millis: unsigned(signed(job.ran_millis)),
-        ..job
     }
 }

@@ -170,3 +170,19 @@ async fn find(connection: &mut SqliteConnection, new: &NewJob) -> Result<Inserte
         false => Scheduled::KeyTaken(job),
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::plan;
+
+    #[tokio::test]
+    async fn rows_are_found_by_an_index() {
+        for (sql, expect) in [(BY_KEY, "INDEX jobs_by_key (owner=? AND idempotency_key=?)")] {
+            let plan = plan(sql).await;
+            assert!(plan.contains(expect), "{sql}\n{plan}");
+            assert!(!plan.contains("SCAN"), "{sql}\n{plan}");
+            assert!(!plan.contains("USE TEMP B-TREE"), "{sql}\n{plan}");
+        }
+    }
+}

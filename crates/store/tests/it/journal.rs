@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use proptest::prelude::*;
-use protocol::{Block, EventKind, VERSION};
+use protocol::{Block, Event, EventKind, VERSION};
 use serde_json::{Value, json};
 use store::StoreError;
 
@@ -223,4 +223,54 @@ async fn kinds_can_be_asked_for_by_name() {
         json!(names),
         json!(["session_started", "turn_started", "turn_ended"])
     );
+}
+
+#[tokio::test]
+async fn events_are_read_in_parts() {
+    let world = World::new().await;
+    let kinds: Vec<_> = (1..=9).map(|turn| prompt(turn, "x")).collect();
+    world.session(1, &kinds).await;
+    world.session(2, &kinds[..2]).await;
+    let all = world.store.events(&id(1)).await.unwrap();
+    assert_eq!(all.len(), 10);
+    let check = async |after: u64, limit: u32, expect: &[Event]| {
+        let found = world.store.events_after(&id(1), after, limit).await;
+        assert_eq!(found.unwrap(), expect, "{limit} after {after}");
+    };
+    check(0, 100, &all).await;
+    check(0, 3, &all[..3]).await;
+    check(3, 3, &all[3..6]).await;
+    check(9, 3, &all[9..]).await;
+    check(10, 3, &[]).await;
+    check(u64::MAX, 3, &[]).await;
+    check(0, 0, &[]).await;
+    let unknown = world.store.events_after(&id(3), 0, 10).await.unwrap();
+    assert_eq!(unknown, []);
+
+    // What is missing is not passed over, but what comes after it can be read.
+    world
+        .run(
+            "sessions.db",
+            "DELETE FROM events WHERE session = 1 AND seq = 5",
+        )
+        .await;
+    let error = world.store.events_after(&id(1), 2, 10).await.unwrap_err();
+    assert!(
+        matches!(error, StoreError::Damaged { seq: 5, .. }),
+        "{error:?}"
+    );
+    check(2, 2, &all[2..4]).await;
+    check(5, 10, &all[5..]).await;
+    world
+        .run(
+            "sessions.db",
+            "DELETE FROM events WHERE session = 1 AND seq = 10",
+        )
+        .await;
+    let error = world.store.events_after(&id(1), 6, 10).await.unwrap_err();
+    assert!(
+        matches!(error, StoreError::Damaged { seq: 10, .. }),
+        "{error:?}"
+    );
+    check(6, 2, &all[6..8]).await;
 }

@@ -6,6 +6,7 @@ mod checkpoints;
 mod crash;
 mod deletion;
 mod fork;
+mod jobs;
 mod journal;
 mod lists;
 mod opening;

@@ -95,11 +95,7 @@ async fn where_nothing_can_be_written_there_is_no_store() {
     for place in [&file.join("store"), &folder, Path::new("/proc/self/store")] {
         let error = Store::open(place).await.unwrap_err();
         assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
-        assert!(
-            error
-                .to_string()
-                .starts_with("cannot open the store `")
-        );
+        assert!(error.to_string().starts_with("cannot open the store `"));
         assert!(std::error::Error::source(&error).is_some());
     }
 }

@@ -9,20 +9,20 @@ use store::StoreError;
 
 use crate::{World, append, end, id, prompt};
 
-/// The example beside this test.
-fn appender() -> PathBuf {
+/// An example beside this test.
+pub(crate) fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap().parent().unwrap();
-    folder.join("examples/appender")
+    folder.join("examples").join(name)
 }
 
-struct Process {
+pub(crate) struct Process {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Process {
-    fn start(command: &mut Command) -> Process {
+    pub(crate) fn start(command: &mut Command) -> Process {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -34,19 +34,26 @@ impl Process {
 
     fn appender(world: &World, work: &str, session: u32) -> Process {
         Process::start(
-            Command::new(appender())
+            Command::new(example("appender"))
                 .arg(work)
                 .arg(&world.folder)
                 .arg(id(session).as_str()),
         )
     }
 
-    fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         self.lines.next().unwrap().unwrap()
     }
 
+    /// What it says until its end, which must be a good one.
+    pub(crate) fn rest(&mut self) -> Vec<String> {
+        let lines: Vec<String> = self.lines.by_ref().map(Result::unwrap).collect();
+        assert!(self.child.wait().unwrap().success(), "{lines:?}");
+        lines
+    }
+
     /// Kills it, and returns what it had said until then.
-    fn kill(mut self) -> Vec<String> {
+    pub(crate) fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         let rest = self.lines.map(Result::unwrap).collect();
         self.child.wait().unwrap();
@@ -159,22 +166,18 @@ async fn a_full_disk_is_said_and_got_over() {
         Command::new("sh")
             // A write past the limit is to fail and not to kill.
             .args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"])
-            .arg(appender())
+            .arg(example("appender"))
             .arg("fill")
             .arg(&world.folder)
             .arg(id(1).as_str()),
     );
-    let lines: Vec<String> = process.lines.by_ref().map(Result::unwrap).collect();
-    assert!(process.child.wait().unwrap().success(), "{lines:?}");
+    let lines = process.rest();
     let full = lines
         .iter()
         .position(|line| line.starts_with("full: "))
         .unwrap();
     assert!(full > 3, "{lines:?}");
-    assert_eq!(
-        lines[full],
-        "full: cannot write an event in the store"
-    );
+    assert_eq!(lines[full], "full: cannot write an event in the store");
     // The next one takes the place of the one that failed.
     let last: u64 = lines[full + 1].parse().unwrap();
     assert_eq!(last, lines[full - 1].parse::<u64>().unwrap() + 1);

@@ -10,7 +10,9 @@ import { copyButton } from "./feedback.js";
 const LINES_AT_ONCE = 200;
 
 export function tokenSpans(tokens) {
-  return tokens.map(({ kind, text }) => (kind === "" ? visible(text) : h(`span.token-${kind}`, null, visible(text))));
+  return tokens.map(({ kind, text }) =>
+    kind === "" ? visible(text) : h(`span.token-${kind}`, null, visible(text)),
+  );
 }
 
 export function codeBlock(text, language) {
@@ -18,7 +20,11 @@ export function codeBlock(text, language) {
     "figure.code-block",
     null,
     h("figcaption", null, h("span", null, visible(language || "text")), copyButton(text, "Copy code")),
-    h("pre", { tabindex: 0, role: "region", "aria-label": language ? `Code in ${visible(language)}` : "Code" }, h("code", null, tokenSpans(highlight(text, language)))),
+    h(
+      "pre",
+      { tabindex: 0, role: "group", "aria-label": language ? `Code in ${visible(language)}` : "Code" },
+      h("code", null, tokenSpans(highlight(text, language))),
+    ),
   );
 }
 
@@ -26,16 +32,27 @@ export function codeBlock(text, language) {
 export function fileView(text, path) {
   const lines = highlightLines(text, languageOfFile(path));
   if (lines.length > 1 && lines.at(-1).length === 0) lines.pop();
-  const view = h("div.file-text", { tabindex: 0, role: "region", "aria-label": "File content" });
+  const view = h("div.file-text", { tabindex: 0, role: "group", "aria-label": "File content" });
   for (let from = 0; from < lines.length; from += LINES_AT_ONCE) {
     const part = lines.slice(from, from + LINES_AT_ONCE);
     const numbers = part.map((_, index) => from + index + 1).join("\n");
     const code = h("code");
     part.forEach((tokens, index) => {
       if (index > 0) code.append("\n");
-      code.append(...tokenSpans(tokens).map((piece) => (piece instanceof Node ? piece : document.createTextNode(piece))));
+      code.append(
+        ...tokenSpans(tokens).map((piece) =>
+          piece instanceof Node ? piece : document.createTextNode(piece),
+        ),
+      );
     });
-    view.append(h("div.file-part", null, h("pre.line-numbers", { "aria-hidden": "true" }, numbers), h("pre", null, code)));
+    view.append(
+      h(
+        "div.file-part",
+        null,
+        h("pre.line-numbers", { "aria-hidden": "true" }, numbers),
+        h("pre", null, code),
+      ),
+    );
   }
   return view;
 }

@@ -10,9 +10,27 @@ const TALLEST = 240;
 /**
  * @param {{label: string, placeholder: string, send: (text: string) => Promise<void>, action?: string, needsControl?: boolean}} options
  */
-export function makeComposer({ label, placeholder, send, action = "Send", needsControl = false, extra = null }) {
-  const box = h("textarea", { "aria-label": label, placeholder, rows: needsControl ? 2 : 1, spellcheck: "true", enterkeyhint: needsControl ? null : "send" });
-  const button = h("button.button.primary", { type: "submit", title: needsControl ? `${action} (Ctrl-Enter)` : `${action} (Enter)` }, icon("send"), h("span", null, action));
+export function makeComposer({
+  label,
+  placeholder,
+  send,
+  action = "Send",
+  needsControl = false,
+  extra = null,
+}) {
+  const box = h("textarea", {
+    "aria-label": label,
+    placeholder,
+    rows: needsControl ? 2 : 1,
+    spellcheck: "true",
+    enterkeyhint: needsControl ? null : "send",
+  });
+  const button = h(
+    "button.button.primary",
+    { type: "submit", title: needsControl ? `${action} (Ctrl-Enter)` : `${action} (Enter)` },
+    icon("send"),
+    h("span", null, action),
+  );
   const form = h("form.composer", null, box, h("div.composer-side", null, extra, button));
   let isSending = false;
 

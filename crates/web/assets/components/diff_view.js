@@ -22,22 +22,29 @@ export function changeCounts(added, removed) {
 /** The rows of a unified difference. */
 export function diffRows(text, label) {
   const { rows } = parseDiff(text);
-  const view = h("div.diff", { tabindex: 0, role: "region", "aria-label": `Changes of ${label}` });
+  const view = h("div.diff", { tabindex: 0, role: "group", "aria-label": `Changes of ${label}` });
   for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
     view.append(
       h(
         "div.diff-part",
         null,
-        rows.slice(from, from + ROWS_AT_ONCE).map((row) =>
-          h(
-            `div.diff-row.${row.kind}`,
-            null,
-            h("span.number", { "aria-hidden": "true" }, row.old ?? ""),
-            h("span.number", { "aria-hidden": "true" }, row.new ?? ""),
-            h("span.sign", { "aria-hidden": "true" }, SIGNS[row.kind]),
-            h("code", null, WORDS[row.kind] && h("span.visually-hidden", null, `${WORDS[row.kind]}: `), visible(row.text) || " "),
+        rows
+          .slice(from, from + ROWS_AT_ONCE)
+          .map((row) =>
+            h(
+              `div.diff-row.${row.kind}`,
+              null,
+              h("span.number", { "aria-hidden": "true" }, row.old ?? ""),
+              h("span.number", { "aria-hidden": "true" }, row.new ?? ""),
+              h("span.sign", { "aria-hidden": "true" }, SIGNS[row.kind]),
+              h(
+                "code",
+                null,
+                WORDS[row.kind] && h("span.visually-hidden", null, `${WORDS[row.kind]}: `),
+                visible(row.text) || " ",
+              ),
+            ),
           ),
-        ),
       ),
     );
   }

@@ -8,7 +8,12 @@ const SHOWN_FOR = 5000;
 
 /** A short message. @param {"good"|"bad"|"plain"} kind */
 export function toast(text, kind = "plain") {
-  const element = h("div.toast", { class: kind }, icon(kind === "bad" ? "warn" : kind === "good" ? "check" : "note"), h("span", null, text));
+  const element = h(
+    "div.toast",
+    { class: kind },
+    icon(kind === "bad" ? "warn" : kind === "good" ? "check" : "note"),
+    h("span", null, text),
+  );
   document.getElementById("toasts").append(element);
   setTimeout(() => element.remove(), kind === "bad" ? SHOWN_FOR * 2 : SHOWN_FOR);
 }
@@ -46,7 +51,11 @@ export function confirm({ title, text, action, isDangerous = true }) {
           "div.actions",
           null,
           h("button.button", { value: "no" }, "Keep"),
-          h("button.button", { value: "yes", class: isDangerous ? "danger" : "primary", autofocus: true }, action),
+          h(
+            "button.button",
+            { value: "yes", class: isDangerous ? "danger" : "primary", autofocus: true },
+            action,
+          ),
         ),
       ),
     );
@@ -68,7 +77,11 @@ export function show(title, ...content) {
       "div.dialog-head",
       null,
       h("h2", { id: "dialog-title" }, title),
-      h("button.button.quiet.square", { type: "button", "aria-label": "Close", on: { click: () => dialog.close() } }, icon("cross")),
+      h(
+        "button.button.quiet.square",
+        { type: "button", "aria-label": "Close", on: { click: () => dialog.close() } },
+        icon("cross"),
+      ),
     ),
     content,
   );
@@ -83,7 +96,11 @@ export function show(title, ...content) {
 
 /** A button that puts a text into the clipboard, and says so. */
 export function copyButton(text, label = "Copy") {
-  const button = h("button.button.quiet.small", { type: "button", "aria-label": label, title: label }, icon("copy"));
+  const button = h(
+    "button.button.quiet.small",
+    { type: "button", "aria-label": label, title: label },
+    icon("copy"),
+  );
   button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(typeof text === "function" ? text() : text);

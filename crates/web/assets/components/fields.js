@@ -6,14 +6,27 @@ import { icon } from "./icons.js";
 /**
  * @param {{name: string, label: string, help?: string, input?: Element, placeholder?: string, type?: string}} options
  */
-export function makeField({ name, label, help, input, placeholder, type = "text", value = "", inputmode = null }) {
+export function makeField({
+  name,
+  label,
+  help,
+  input,
+  placeholder,
+  type = "text",
+  value = "",
+  inputmode = null,
+}) {
   const id = `field-${name}`;
-  const control = input ?? h("input", { type, placeholder, value, autocomplete: "off", spellcheck: "false", inputmode });
+  const control =
+    input ?? h("input", { type, placeholder, value, autocomplete: "off", spellcheck: "false", inputmode });
   control.id = id;
   control.setAttribute("name", name);
   const problem = h("p.field-problem", { id: `${id}-problem`, role: "alert" });
   const words = help && h("p.field-help", { id: `${id}-help` }, help);
-  control.setAttribute("aria-describedby", [words && `${id}-help`, `${id}-problem`].filter(Boolean).join(" "));
+  control.setAttribute(
+    "aria-describedby",
+    [words && `${id}-help`, `${id}-problem`].filter(Boolean).join(" "),
+  );
   const element = h("div.field", null, h("label", { for: id }, label), control, words, problem);
   return {
     name,
@@ -40,7 +53,16 @@ export function makeChipsField({ name, label, help, placeholder, check }) {
     fill(
       list,
       values.map((value) =>
-        h("li", null, h("span", null, value), h("button.button.quiet.small.square", { type: "button", "aria-label": `Remove ${value}`, on: { click: () => remove(value) } }, icon("cross"))),
+        h(
+          "li",
+          null,
+          h("span", null, value),
+          h(
+            "button.button.quiet.small.square",
+            { type: "button", "aria-label": `Remove ${value}`, on: { click: () => remove(value) } },
+            icon("cross"),
+          ),
+        ),
       ),
     );
     list.hidden = values.length === 0;
@@ -48,6 +70,7 @@ export function makeChipsField({ name, label, help, placeholder, check }) {
 
   function remove(value) {
     values = values.filter((other) => other !== value);
+    field.refuse("");
     draw();
     input.focus();
   }
@@ -55,6 +78,8 @@ export function makeChipsField({ name, label, help, placeholder, check }) {
   /** Takes what is written; gives whether it could be taken. */
   function take() {
     const written = input.value.split(/[\s,]+/).filter(Boolean);
+    // Nothing is drawn anew then: the field loses the focus to a press of one of its buttons.
+    if (written.length === 0) return true;
     const wrong = written.find((value) => check(value) !== null);
     if (wrong !== undefined) {
       field.refuse(check(wrong));

@@ -28,10 +28,13 @@ const STOPS = {
 
 const MAKERS = {
   prompt(item) {
-    const text = item.blocks.map((block) => (block.type === "text" ? block.text : `[${block.type}]`)).join("\n\n");
+    const text = item.blocks
+      .map((block) => (block.type === "text" ? block.text : `[${block.type}]`))
+      .join("\n\n");
     const words = h("div.prompt-text", null, visible(text));
     const isLong = text.length > 1500 || text.split("\n").length > 18;
-    const more = isLong && h("button.button.quiet.small", { type: "button", "aria-expanded": "false" }, "Show all");
+    const more =
+      isLong && h("button.button.quiet.small", { type: "button", "aria-expanded": "false" }, "Show all");
     if (isLong) {
       words.classList.add("clamped");
       more.addEventListener("click", () => {
@@ -40,7 +43,14 @@ const MAKERS = {
         setText(more, isClamped ? "Show all" : "Show less");
       });
     }
-    return fixed(h("article.item.prompt", { "aria-label": `Message ${item.turn}`, title: fullTime(item.time) }, words, more));
+    return fixed(
+      h(
+        "article.item.prompt",
+        { "aria-label": `Message ${item.turn}`, title: fullTime(item.time) },
+        words,
+        more,
+      ),
+    );
   },
   text() {
     const element = h("article.item.reply.prose", { "aria-label": "Reply" });
@@ -55,7 +65,18 @@ const MAKERS = {
   thinking(first) {
     const words = h("div.thinking-text.prose");
     const peek = h("span.thinking-peek");
-    const details = h("details.item.thinking", { open: false }, h("summary", null, icon("thought"), h("span.thinking-label", null, first.isRedacted ? "Thinking, sealed by the provider" : "Thinking"), peek), words);
+    const details = h(
+      "details.item.thinking",
+      { open: false },
+      h(
+        "summary",
+        null,
+        icon("thought"),
+        h("span.thinking-label", null, first.isRedacted ? "Thinking, sealed by the provider" : "Thinking"),
+        peek,
+      ),
+      words,
+    );
     let latest = first;
     const draw = () => {
       if (details.open) showMarkdown(words, latest.text);
@@ -66,7 +87,11 @@ const MAKERS = {
       update(item) {
         latest = item;
         details.classList.toggle("is-partial", item.isPartial === true);
-        const flat = item.text.slice(item.isPartial ? -160 : 0).slice(0, 160).replace(/\s+/g, " ").trim();
+        const flat = item.text
+          .slice(item.isPartial ? -160 : 0)
+          .slice(0, 160)
+          .replace(/\s+/g, " ")
+          .trim();
         setText(peek, visibleName(flat));
         draw();
       },
@@ -77,26 +102,98 @@ const MAKERS = {
     element.classList.add("item");
     return { element, update: (item) => updateCall(element, item) };
   },
-  note: (item) => fixed(h("div.item.note", null, icon("note"), h("div", null, h("span.note-label", null, "Told the model"), h("p", null, visible(item.text))))),
+  note: (item) =>
+    fixed(
+      h(
+        "div.item.note",
+        null,
+        icon("note"),
+        h("div", null, h("span.note-label", null, "Told the model"), h("p", null, visible(item.text))),
+      ),
+    ),
   refused: (item) => fixed(h("div.item.note.warn", null, icon("warn"), h("p", null, visible(item.reason)))),
-  stop: (item) => fixed(h("div.item.note.warn", null, icon("warn"), h("p", null, STOPS[item.stop] ?? `The reply ended: ${visible(String(item.stop))}`))),
+  stop: (item) =>
+    fixed(
+      h(
+        "div.item.note.warn",
+        null,
+        icon("warn"),
+        h("p", null, STOPS[item.stop] ?? `The reply ended: ${visible(String(item.stop))}`),
+      ),
+    ),
   continued: () => fixed(h("div.item.divider", null, h("span", null, "Taken up again"))),
-  other: (item) => fixed(h("div.item.note", null, icon("note"), h("p", null, `A block of kind ${visibleName(String(item.block?.type ?? "unknown"))}`))),
+  other: (item) =>
+    fixed(
+      h(
+        "div.item.note",
+        null,
+        icon("note"),
+        h("p", null, `A block of kind ${visibleName(String(item.block?.type ?? "unknown"))}`),
+      ),
+    ),
   sandbox(item) {
     const { backend, walls, network } = item.sandbox;
     const net = network.length === 0 ? "network off" : `network: ${network.map(visibleName).join(", ")}`;
-    if (item.replaces) return fixed(h("div.item.note.warn", null, icon("shield"), h("p", null, `The sandbox was replaced: ${visible(item.replaces)}`)));
-    return fixed(h("div.item.event-line", { title: walls.map(visibleName).join(", ") }, icon("shield"), h("span", null, `Sandbox ready · ${visibleName(backend)} · ${plural(walls.length, "wall")} · ${net}`)));
+    if (item.replaces)
+      return fixed(
+        h(
+          "div.item.note.warn",
+          null,
+          icon("shield"),
+          h("p", null, `The sandbox was replaced: ${visible(item.replaces)}`),
+        ),
+      );
+    return fixed(
+      h(
+        "div.item.event-line",
+        { title: walls.map(visibleName).join(", ") },
+        icon("shield"),
+        h("span", null, `Sandbox ready · ${visibleName(backend)} · ${plural(walls.length, "wall")} · ${net}`),
+      ),
+    );
   },
   outcome(item) {
     const { outcome, spending } = item;
     const [name, tone, words] = OUTCOMES[outcome.kind] ?? ["note", "plain", outcome.kind];
-    const spent = [plural(spending.requests, "request"), `${count(tokens(spending.usage))} tokens`, money(spending.cost), clock(spending.seconds)].join(" · ");
-    return fixed(h("div.item.outcome", { class: tone }, icon(name), h("div", null, h("p", null, h("strong", null, words), outcome.reason && `: ${visible(outcome.reason)}`), h("p.quiet", null, spent))));
+    const spent = [
+      plural(spending.requests, "request"),
+      `${count(tokens(spending.usage))} tokens`,
+      money(spending.cost),
+      clock(spending.seconds),
+    ].join(" · ");
+    return fixed(
+      h(
+        "div.item.outcome",
+        { class: tone },
+        icon(name),
+        h(
+          "div",
+          null,
+          h("p", null, h("strong", null, words), outcome.reason && `: ${visible(outcome.reason)}`),
+          h("p.quiet", null, spent),
+        ),
+      ),
+    );
   },
   undone(item) {
     const { turn, restored, removed, left } = item.undone;
-    return fixed(h("div.item.note.warn", null, icon("back"), h("div", null, h("p", null, `Taken back to before message ${turn}: ${plural(restored, "file")} restored, ${removed} removed.`), left.length > 0 && h("p.quiet", null, `Left as they are: ${left.map(visibleName).join(", ")}`))));
+    return fixed(
+      h(
+        "div.item.note.warn",
+        null,
+        icon("back"),
+        h(
+          "div",
+          null,
+          h(
+            "p",
+            null,
+            `Taken back to before message ${turn}: ${plural(restored, "file")} restored, ${removed} removed.`,
+          ),
+          left.length > 0 && h("p.quiet", null, `Left as they are: ${left.map(visibleName).join(", ")}`),
+        ),
+      ),
+    );
   },
 };
 

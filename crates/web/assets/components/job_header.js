@@ -20,10 +20,45 @@ export function makeJobHeader({ act, showOwner }) {
   const title = h("h1.job-title");
   const facts = h("p.job-facts");
   const banner = h("div.job-banner", { hidden: true });
-  const buttons = new Map(BUTTONS.map(({ name, label, icon: shape }) => [name, h("button.button.small", { type: "button", title: label, on: { click: () => act(name) } }, icon(shape), h("span", null, label))]));
-  const download = h("a.button.small", { download: "", title: "Download as zip" }, icon("download"), h("span", null, "Zip"));
-  const actions = h("div.job-actions", { role: "group", "aria-label": "Actions" }, [...buttons.values()].slice(0, 2), download, [...buttons.values()].slice(2));
-  const element = h("header.job-header", null, h("div.job-top", null, h("a.back", { href: "/", "aria-label": "All jobs", title: "All jobs" }, icon("back")), status, h("div.spacer"), actions), title, facts, banner);
+  const buttons = new Map(
+    BUTTONS.map(({ name, label, icon: shape }) => [
+      name,
+      h(
+        "button.button.small",
+        { type: "button", title: label, on: { click: () => act(name) } },
+        icon(shape),
+        h("span", null, label),
+      ),
+    ]),
+  );
+  const download = h(
+    "a.button.small",
+    { download: "", title: "Download what is there so far" },
+    icon("download"),
+    h("span", null, "Zip"),
+  );
+  const actions = h(
+    "div.job-actions",
+    { role: "group", "aria-label": "Actions" },
+    [...buttons.values()].slice(0, 2),
+    download,
+    [...buttons.values()].slice(2),
+  );
+  const element = h(
+    "header.job-header",
+    null,
+    h(
+      "div.job-top",
+      null,
+      h("a.back", { href: "/", "aria-label": "All jobs", title: "All jobs" }, icon("back")),
+      status,
+      h("div.spacer"),
+      actions,
+    ),
+    title,
+    facts,
+    banner,
+  );
   let shownFacts = "";
   let shownBanner = "";
 
@@ -33,7 +68,7 @@ export function makeJobHeader({ act, showOwner }) {
       updatePill(status, job);
       setText(title, oneLine(job.task, 160));
       for (const { name, when } of BUTTONS) buttons.get(name).hidden = !when(job);
-      download.hidden = job.state === "queued" || (!isActive(job) && !job.artifact);
+      download.hidden = !["running", "waiting"].includes(job.state);
       set(download, "href", address.artifacts(job.id));
       const text = factsOf(job, state, showOwner).join(" · ");
       if (text !== shownFacts) {
@@ -70,10 +105,28 @@ function factsOf(job, state, showOwner) {
 function bannerOf(job) {
   if (job.state === "failed" && job.failure) {
     const isStopped = ["cancelled", "interrupted"].includes(job.failure.cause);
-    return h("div.notice", { class: isStopped ? "plain" : "bad" }, icon(isStopped ? "stop" : "warn"), h("p", null, visible(job.failure.message)), artifactLink(job));
+    return h(
+      "div.notice",
+      { class: isStopped ? "plain" : "bad" },
+      icon(isStopped ? "stop" : "warn"),
+      h("p", null, visible(job.failure.message)),
+      artifactLink(job),
+    );
   }
   if (job.state === "complete" && job.artifact) {
-    return h("div.notice.good", null, icon("check"), h("p", null, `${plural(job.artifact.files, "file")} in the result, ${bytes(job.artifact.bytes)} packed`, (job.artifact.left_out?.length ?? 0) > 0 && `; ${job.artifact.left_out.length} left out, see Details`, "."), artifactLink(job));
+    return h(
+      "div.notice.good",
+      null,
+      icon("check"),
+      h(
+        "p",
+        null,
+        `${plural(job.artifact.files, "file")} in the result, ${bytes(job.artifact.bytes)} packed`,
+        (job.artifact.left_out?.length ?? 0) > 0 && `; ${job.artifact.left_out.length} left out, see Details`,
+        ".",
+      ),
+      artifactLink(job),
+    );
   }
   return null;
 }

@@ -13,7 +13,15 @@ export function makeJobTable({ showOwner, label }) {
   const element = h(
     "table.jobs",
     { "aria-label": label },
-    h("thead", null, h("tr", null, head.map((name) => h("th", { scope: "col", class: `column-${name.toLowerCase()}` }, name)))),
+    h(
+      "thead",
+      null,
+      h(
+        "tr",
+        null,
+        head.map((name) => h("th", { scope: "col", class: `column-${name.toLowerCase()}` }, name)),
+      ),
+    ),
     body,
   );
 
@@ -51,7 +59,12 @@ export function makeJobTable({ showOwner, label }) {
     const { status, phoneState, under, cost, time, age: old } = row.parts;
     updatePill(status, job);
     setText(phoneState, stateWords(job));
-    setText(under, [job.interactive ? "chat" : null, job.model, job.failure && oneLine(job.failure.message, 120)].filter(Boolean).join(" · "));
+    setText(
+      under,
+      [job.interactive ? "chat" : null, job.model, job.failure && oneLine(job.failure.message, 120)]
+        .filter(Boolean)
+        .join(" · "),
+    );
     setText(cost, money(job.spending?.cost));
     setText(time, job.started ? clock(ranSeconds(job)) : "–");
     setText(old, age(job.created));
@@ -72,19 +85,25 @@ export function makeJobTable({ showOwner, label }) {
   };
 }
 
-/** For how long a job has run, also while it runs. */
+/**
+ * For how long a job has run, also while it runs. Waiting for messages is not running, so the clock
+ * tells only for a job that has never waited.
+ */
 export function ranSeconds(job, now = Date.now()) {
-  const ran = job.ran_seconds ?? 0;
-  if (!["running", "waiting"].includes(job.state) || !job.started) return ran;
-  if ((job.attempts ?? 1) <= 1) return Math.max(ran, (now - Date.parse(job.started)) / 1000);
-  return ran;
+  const ran = Math.max(job.ran_seconds ?? 0, job.spending?.seconds ?? 0);
+  return hasNeverWaited(job) ? Math.max(ran, (now - Date.parse(job.started)) / 1000) : ran;
+}
+
+export function hasNeverWaited(job) {
+  return job.state === "running" && Boolean(job.started) && job.attempts === 1 && job.messages === 1;
 }
 
 /** `j` and `k` move through links, wherever the focus is. */
 export function moveIn(links, step) {
   if (links.length === 0) return;
   const now = links.indexOf(document.activeElement);
-  const next = now < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, now + step));
+  const next =
+    now < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(links.length - 1, Math.max(0, now + step));
   links[next].focus();
   links[next].scrollIntoView({ block: "nearest" });
 }

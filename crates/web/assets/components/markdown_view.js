@@ -6,15 +6,20 @@ import { parseMarkdown } from "../text/markdown.js";
 import { visible } from "../text/visible.js";
 import { codeBlock } from "./code_view.js";
 
+/** What is added to a text changes no more than its last blocks: a list may go on after a gap. */
+const OPEN_BLOCKS = 2;
+
 /** Shows a text in an element, keeping what has not changed since the last time. */
 export function showMarkdown(element, text) {
-  const before = element.shownBlocks ?? [];
-  const after = parseMarkdown(text);
-  let same = 0;
-  while (same < before.length && same < after.length && before[same] === after[same].source) same += 1;
+  const { text: old = "", blocks: before = [] } = element.shown ?? {};
+  const kept =
+    old !== "" && text.startsWith(old) && !text.includes("\r") ? Math.max(0, before.length - OPEN_BLOCKS) : 0;
+  const after = [...before.slice(0, kept), ...parseMarkdown(text, kept > 0 ? before[kept].start : 0)];
+  let same = kept;
+  while (same < before.length && same < after.length && before[same].source === after[same].source) same += 1;
   while (element.childNodes.length > same) element.lastChild.remove();
   for (const { block } of after.slice(same)) element.append(drawBlock(block));
-  element.shownBlocks = after.map(({ source }) => source);
+  element.shown = { text, blocks: after.map(({ start, source }) => ({ start, source })) };
 }
 
 export function markdown(text) {
@@ -26,8 +31,8 @@ export function markdown(text) {
 function drawBlock(block) {
   switch (block.kind) {
     case "heading":
-      // The page's own headings stand above those of a text.
-      return h(`h${Math.min(6, block.level + 2)}`, { class: `level-${block.level}` }, drawInline(block.inline));
+      // Below the page's own headings, and all alike: a text may begin at any level.
+      return h("h3", { class: `level-${block.level}` }, drawInline(block.inline));
     case "code":
       return codeBlock(block.text, block.language);
     case "rule":
@@ -48,24 +53,58 @@ function drawList(block) {
   return h(
     block.isOrdered ? "ol" : "ul",
     { start, class: block.items.some((item) => item.isDone !== null) ? "tasks" : null },
-    block.items.map((item) => h("li", null, item.isDone !== null && taskMark(item.isDone), item.blocks.map((inner) => (inner.kind === "paragraph" && !block.isLoose ? h("div", null, drawInline(inner.inline)) : drawBlock(inner))))),
+    block.items.map((item) =>
+      h(
+        "li",
+        null,
+        item.isDone !== null && taskMark(item.isDone),
+        item.blocks.map((inner) =>
+          inner.kind === "paragraph" && !block.isLoose
+            ? h("div", null, drawInline(inner.inline))
+            : drawBlock(inner),
+        ),
+      ),
+    ),
   );
 }
 
 function taskMark(isDone) {
-  return h("span.task-mark", { class: isDone ? "done" : null, role: "img", "aria-label": isDone ? "done" : "to do" });
+  return h("span.task-mark", {
+    class: isDone ? "done" : null,
+    role: "img",
+    "aria-label": isDone ? "done" : "to do",
+  });
 }
 
 function drawTable({ head, sides, rows }) {
-  const cell = (tag, inline, column) => h(tag, { class: `side-${sides[column]}`, scope: tag === "th" ? "col" : null }, drawInline(inline));
+  const cell = (tag, inline, column) =>
+    h(tag, { class: `side-${sides[column]}`, scope: tag === "th" ? "col" : null }, drawInline(inline));
   return h(
     "div.table-scroll",
-    { tabindex: 0, role: "region", "aria-label": "Table" },
+    { tabindex: 0, role: "group", "aria-label": "Table" },
     h(
       "table",
       null,
-      h("thead", null, h("tr", null, head.map((inline, column) => cell("th", inline, column)))),
-      h("tbody", null, rows.map((row) => h("tr", null, row.map((inline, column) => cell("td", inline, column))))),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          head.map((inline, column) => cell("th", inline, column)),
+        ),
+      ),
+      h(
+        "tbody",
+        null,
+        rows.map((row) =>
+          h(
+            "tr",
+            null,
+            row.map((inline, column) => cell("td", inline, column)),
+          ),
+        ),
+      ),
     ),
   );
 }
@@ -94,5 +133,9 @@ function drawInline(nodes) {
 
 function drawLink(address, children) {
   if (!/^(https?:|mailto:)/i.test(address) || !isSafeLink(address)) return h("span", null, children);
-  return h("a", { href: address, rel: "noopener noreferrer nofollow", target: "_blank", title: visible(address) }, children);
+  return h(
+    "a",
+    { href: address, rel: "noopener noreferrer nofollow", target: "_blank", title: visible(address) },
+    children,
+  );
 }

@@ -12,7 +12,8 @@ function lineNodes(lines) {
   const nodes = [];
   lines.forEach((runs, index) => {
     if (index > 0) nodes.push("\n");
-    for (const run of runs) nodes.push(run.style === "" ? run.text : h("span", { class: run.style }, run.text));
+    for (const run of runs)
+      nodes.push(run.style === "" ? run.text : h("span", { class: run.style }, run.text));
   });
   return nodes;
 }
@@ -29,7 +30,7 @@ function parts(lines) {
 /** An output that has ended. */
 export function output(text, label = "Output") {
   const lines = parseAnsi(text.replace(/\n+$/, ""));
-  const element = h("div.output", { tabindex: 0, role: "region", "aria-label": label });
+  const element = h("div.output", { tabindex: 0, role: "group", "aria-label": label });
   if (lines.length <= HEAD + TAIL + 10) return fill(element, parts(lines));
   const hidden = lines.length - HEAD - TAIL;
   const button = h("button.button.quiet.small.show-all", { type: "button" }, `Show ${hidden} hidden lines`);

@@ -27,7 +27,11 @@ export function makeQueue() {
       fill(
         element,
         h("span.queue-label", null, `${plural(waiting, "message")} waiting`),
-        h("ul", null, said.map(({ text }) => h("li", null, oneLine(text, 160)))),
+        h(
+          "ul",
+          null,
+          said.map(({ text }) => h("li", null, oneLine(text, 160))),
+        ),
       );
     },
   };

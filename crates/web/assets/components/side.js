@@ -16,27 +16,60 @@ export function makeSide() {
     time: makeStat("Time"),
   };
   const planList = h("ol.plan-steps");
+  const planNow = h("span.plan-now");
   const planCount = h("span.quiet");
-  const plan = h("details.panel.plan", { open: true, hidden: true }, h("summary", null, icon("plan"), h("h2", null, "Plan"), planCount), planList);
+  const plan = h(
+    "details.panel.plan",
+    { open: window.innerWidth >= 960, hidden: true },
+    h("summary", null, icon("plan"), h("h2", null, "Plan"), planNow, planCount),
+    planList,
+  );
   const walls = h("div");
-  const sandbox = h("details.panel.sandbox", { open: window.innerWidth >= 960, hidden: true }, h("summary", null, icon("shield"), h("h2", null, "Sandbox")), walls);
-  const element = h("aside.side", { "aria-label": "About this job" }, h("dl.stats", null, Object.values(stats).map((stat) => stat.element)), plan, sandbox);
+  const sandbox = h(
+    "details.panel.sandbox",
+    { open: window.innerWidth >= 960, hidden: true },
+    h("summary", null, icon("shield"), h("h2", null, "Sandbox")),
+    walls,
+  );
+  const element = h(
+    "aside.side",
+    { "aria-label": "About this job" },
+    h(
+      "dl.stats",
+      null,
+      Object.values(stats).map((stat) => stat.element),
+    ),
+    plan,
+    sandbox,
+  );
   let shownSandbox = null;
   let shownPlan = null;
 
   return {
     element,
     update({ job, state, seconds }) {
-      const spending = newest(state.spending, job.spending);
+      const spending = newestSpending(state, job);
       stats.cost.show(money(spending?.cost), spending?.cost, spending?.max_cost ?? job.budget?.cost, money);
       const usage = spending?.usage ?? {};
-      stats.tokens.show(count(tokens(usage)), tokens(usage), spending?.max_tokens ?? job.budget?.tokens, count);
-      stats.tokens.title(`${inputTokens(usage)} in, of which ${usage.cache_read_input_tokens ?? 0} from the cache; ${usage.output_tokens ?? 0} out`);
-      stats.requests.show(String(spending?.requests ?? 0), spending?.requests, spending?.max_requests ?? job.budget?.turns, String);
+      stats.tokens.show(
+        count(tokens(usage)),
+        tokens(usage),
+        spending?.max_tokens ?? job.budget?.tokens,
+        count,
+      );
+      stats.tokens.title(
+        `${inputTokens(usage)} in, of which ${usage.cache_read_input_tokens ?? 0} from the cache; ${usage.output_tokens ?? 0} out`,
+      );
+      stats.requests.show(
+        String(spending?.requests ?? 0),
+        spending?.requests,
+        spending?.max_requests ?? job.budget?.turns,
+        String,
+      );
       stats.time.show(clock(seconds), seconds, job.timeout ?? spending?.max_seconds, clock);
       if (state.plan !== shownPlan) {
         shownPlan = state.plan;
-        showPlan(plan, planList, planCount, state.plan);
+        showPlan({ panel: plan, list: planList, counts: planCount, now: planNow }, state.plan);
       }
       if (state.sandbox !== shownSandbox) {
         shownSandbox = state.sandbox;
@@ -48,7 +81,7 @@ export function makeSide() {
 }
 
 /** What was heard last is not less than what was heard before. */
-function newest(live, recorded) {
+export function newestSpending({ spending: live }, { spending: recorded }) {
   if (!live) return recorded;
   return (recorded?.requests ?? 0) > live.requests ? recorded : live;
 }
@@ -63,7 +96,7 @@ function makeStat(name) {
     show(text, amount, most, format) {
       setText(value, text);
       const hasLimit = typeof most === "number" && most > 0;
-      setText(limit, hasLimit ? ` / ${format(most)}` : "");
+      setText(limit, hasLimit ? `of ${format(most)}` : "");
       bar.hidden = !hasLimit;
       if (!hasLimit) return;
       const part = Math.min(1, (amount ?? 0) / most);
@@ -74,23 +107,32 @@ function makeStat(name) {
   };
 }
 
-function showPlan(panel, list, counts, steps) {
+function showPlan({ panel, list, counts, now }, steps) {
   panel.hidden = !steps || steps.length === 0;
   if (panel.hidden) return;
+  setText(now, visibleName(steps.find((step) => step.status === "active")?.title ?? ""));
   setText(counts, `${steps.filter((step) => step.status === "done").length} / ${steps.length}`);
-  keyed(list, steps.map((step, index) => ({ ...step, index })), {
-    key: (step) => String(step.index),
-    make: () => h("li", null, h("span.step-mark"), h("span.step-title")),
-    update(element, step) {
-      element.dataset.status = step.status;
-      const mark = element.firstElementChild;
-      if (mark.dataset.status !== step.status) {
-        mark.dataset.status = step.status;
-        fill(mark, step.status === "done" ? icon("check") : null, h("span.visually-hidden", null, PLAN_WORDS[step.status]));
-      }
-      setText(element.lastElementChild, visibleName(step.title));
+  keyed(
+    list,
+    steps.map((step, index) => ({ ...step, index })),
+    {
+      key: (step) => String(step.index),
+      make: () => h("li", null, h("span.step-mark"), h("span.step-title")),
+      update(element, step) {
+        element.dataset.status = step.status;
+        const mark = element.firstElementChild;
+        if (mark.dataset.status !== step.status) {
+          mark.dataset.status = step.status;
+          fill(
+            mark,
+            step.status === "done" ? icon("check") : null,
+            h("span.visually-hidden", null, PLAN_WORDS[step.status]),
+          );
+        }
+        setText(element.lastElementChild, visibleName(step.title));
+      },
     },
-  });
+  );
 }
 
 /** What protects the machine, as a list of facts. */
@@ -101,9 +143,30 @@ export function sandboxFacts({ backend, walls, network, limits }) {
     h("dt", null, "Backend"),
     h("dd", null, visibleName(backend)),
     h("dt", null, "Network"),
-    h("dd", null, network.length === 0 ? h("span.good", null, "off: only loopback") : h("ul.tags", null, network.map((host) => h("li", null, visibleName(host))))),
+    h(
+      "dd",
+      null,
+      network.length === 0
+        ? h("span.good", null, "off: only loopback")
+        : h(
+            "ul.tags",
+            null,
+            network.map((host) => h("li", null, visibleName(host))),
+          ),
+    ),
     h("dt", null, "Walls"),
-    h("dd", null, h("ul.tags", null, walls.map((wall) => h("li", null, visibleName(wall))))),
-    Object.entries(limits ?? {}).map(([name, value]) => [h("dt", null, visibleName(name)), h("dd", null, visibleName(String(value)))]),
+    h(
+      "dd",
+      null,
+      h(
+        "ul.walls",
+        null,
+        walls.map((wall) => h("li", null, visibleName(wall))),
+      ),
+    ),
+    Object.entries(limits ?? {}).map(([name, value]) => [
+      h("dt", null, visibleName(name)),
+      h("dd", null, visibleName(String(value))),
+    ]),
   );
 }

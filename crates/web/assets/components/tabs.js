@@ -12,7 +12,11 @@ export function makeTabs(tabs, first, changed) {
   let current = null;
   const list = h("div.tabs", { role: "tablist", "aria-label": "Views of the job" });
   for (const { name, label, panel } of tabs) {
-    const button = h("button.tab", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": `panel-${name}` }, label);
+    const button = h(
+      "button.tab",
+      { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": `panel-${name}` },
+      label,
+    );
     button.addEventListener("click", () => choose(name));
     buttons.set(name, button);
     list.append(button);

@@ -13,7 +13,14 @@ import { callWords, endWords, inputParts, resultText } from "./tool_words.js";
 /** A change of so few rows is shown without being asked for. */
 const SHORT_DIFF = 24;
 
-const STATUS_WORDS = { writing: "writing", waiting: "waiting", running: "running", done: "done", failed: "failed", lost: "no result" };
+const STATUS_WORDS = {
+  writing: "writing",
+  waiting: "waiting",
+  running: "running",
+  done: "done",
+  failed: "failed",
+  lost: "no result",
+};
 
 export function makeCall(call) {
   const parts = {
@@ -60,7 +67,10 @@ export function updateCall(element, call) {
     fill(parts.icon, icon(words.icon));
   }
   setText(parts.verb, words.verb);
-  setText(parts.line, words.line || (call.status === "writing" ? `${bytes(call.inputText.length)} so far` : ""));
+  setText(
+    parts.line,
+    words.line || (call.status === "writing" ? `${bytes(call.inputText.length)} so far` : ""),
+  );
   setText(parts.end, endWords(call) ?? "");
   setText(parts.time, call.millis !== null ? duration(call.millis / 1000) : "");
   const isLive = call.status === "running" && call.output !== "";
@@ -73,7 +83,8 @@ export function updateCall(element, call) {
 
 function stateMark(status) {
   const name = { done: "check", failed: "cross", lost: "cross" }[status];
-  return [name ? icon(name) : h("span.spinner", { "aria-hidden": "true" }), h("span.visually-hidden", null, STATUS_WORDS[status])];
+  const moving = status === "waiting" ? h("span.waiting-dot") : h("span.spinner", { "aria-hidden": "true" });
+  return [name ? icon(name) : moving, h("span.visually-hidden", null, STATUS_WORDS[status])];
 }
 
 function showChanges(element, call) {
@@ -84,7 +95,13 @@ function showChanges(element, call) {
   fill(
     changes,
     call.changes.map((change) => {
-      if (!change.diff) return h("p.change-note", null, h("bdi", null, visibleName(change.path)), " changed; there is no text to show");
+      if (!change.diff)
+        return h(
+          "p.change-note",
+          null,
+          h("bdi", null, visibleName(change.path)),
+          " changed; there is no text to show",
+        );
       const size = diffSize(change.diff);
       added += size.added;
       removed += size.removed;
@@ -96,7 +113,18 @@ function showChanges(element, call) {
 
 function changeDetails(change, size) {
   const body = h("div");
-  const details = h("details.change", { open: size.rows <= SHORT_DIFF }, h("summary", null, icon("right"), h("bdi.path", null, visibleName(change.path)), changeCounts(size.added, size.removed)), body);
+  const details = h(
+    "details.change",
+    { open: size.rows <= SHORT_DIFF },
+    h(
+      "summary",
+      null,
+      icon("right"),
+      h("bdi.path", null, visibleName(change.path)),
+      changeCounts(size.added, size.removed),
+    ),
+    body,
+  );
   const build = () => {
     if (details.open && !body.firstChild) body.append(diffRows(change.diff, visibleName(change.path)));
   };
@@ -110,15 +138,30 @@ function fillBody(body, call) {
   const pictures = call.content.filter((block) => block.type === "image" && block.source?.type === "base64");
   fill(
     body,
-    inputParts(call).map((part) => section(part.label, part.text === "" ? h("p.quiet", null, "empty") : codeBlock(part.text, part.language))),
+    inputParts(call).map((part) =>
+      section(
+        part.label,
+        part.text === "" ? h("p.quiet", null, "empty") : codeBlock(part.text, part.language),
+      ),
+    ),
     call.broken && section("Not run", h("p", null, visible(call.broken))),
     result !== "" && section(call.isError ? "Error" : "Result", output(result, "Result")),
-    pictures.map((block) => h("img.picture", { alt: "Picture from the tool", src: `data:${block.source.media_type};base64,${block.source.data}` })),
-    call.kept && h("p.quiet", null, `The whole output is kept as ${visibleName(call.kept.handle)} (${bytes(call.kept.bytes)}).`),
+    pictures.map((block) =>
+      h("img.picture", {
+        alt: "Picture from the tool",
+        src: `data:${block.source.media_type};base64,${block.source.data}`,
+      }),
+    ),
+    call.kept &&
+      h(
+        "p.quiet",
+        null,
+        `The whole output is kept as ${visibleName(call.kept.handle)} (${bytes(call.kept.bytes)}).`,
+      ),
     !call.isOver && result === "" && h("p.quiet", null, "No result yet."),
   );
 }
 
 function section(label, ...content) {
-  return h("section.call-section", null, h("h4", null, label), content);
+  return h("section.call-section", null, h("p.section-title", null, label), content);
 }

@@ -7,17 +7,34 @@ const text = (value) => (typeof value === "string" ? value : "");
 
 const TOOLS = {
   bash: { icon: "terminal", isCommand: true, line: (input) => text(input.command) },
-  bash_job: { icon: "terminal", line: (input) => `${text(input.action) || "poll"} job ${input.job ?? ""} ${text(input.text)}`.trim() },
-  read_file: { icon: "read", verb: "read", line: (input) => text(input.path) + (input.offset ? ` from line ${input.offset}` : "") },
+  bash_job: {
+    icon: "terminal",
+    line: (input) => `${text(input.action) || "poll"} job ${input.job ?? ""} ${text(input.text)}`.trim(),
+  },
+  read_file: {
+    icon: "read",
+    verb: "read",
+    line: (input) => text(input.path) + (input.offset ? ` from line ${input.offset}` : ""),
+  },
   write_file: { icon: "file", verb: "write", line: (input) => text(input.path) },
   edit_file: { icon: "edit", verb: "edit", line: (input) => text(input.path) },
   list_files: { icon: "folder", verb: "list", line: (input) => text(input.path) || "." },
   search_files: {
     icon: "search",
     verb: "search",
-    line: (input) => [text(input.pattern) || (Array.isArray(input.glob) ? input.glob.join(" ") : ""), input.path && `in ${text(input.path)}`].filter(Boolean).join(" "),
+    line: (input) =>
+      [
+        text(input.pattern) || (Array.isArray(input.glob) ? input.glob.join(" ") : ""),
+        input.path && `in ${text(input.path)}`,
+      ]
+        .filter(Boolean)
+        .join(" "),
   },
-  plan: { icon: "plan", verb: "plan", line: (input) => (Array.isArray(input.steps) ? `${input.steps.length} steps` : "") },
+  plan: {
+    icon: "plan",
+    verb: "plan",
+    line: (input) => (Array.isArray(input.steps) ? `${input.steps.length} steps` : ""),
+  },
 };
 
 /** @returns {{icon: string, verb: string, line: string, isCommand: boolean}} */
@@ -26,10 +43,20 @@ export function callWords(call) {
   const input = call.input && typeof call.input === "object" ? call.input : null;
   if (tool && input) {
     const line = tool.line(input);
-    return { icon: tool.icon, verb: tool.verb ?? "", line: oneLine(line, 300), isCommand: tool.isCommand === true };
+    return {
+      icon: tool.icon,
+      verb: tool.verb ?? "",
+      line: oneLine(line, 300),
+      isCommand: tool.isCommand === true,
+    };
   }
   const line = call.summary || (input ? JSON.stringify(input) : "");
-  return { icon: tool?.icon ?? "tool", verb: oneLine(call.name, 60), line: oneLine(line, 300), isCommand: false };
+  return {
+    icon: tool?.icon ?? "tool",
+    verb: oneLine(call.name, 60),
+    line: oneLine(line, 300),
+    isCommand: false,
+  };
 }
 
 /** How a call ended, in two words: `exit 1`, `denied`. Null when it went well. */
@@ -45,13 +72,17 @@ export function endWords(call) {
 
 /** The text that the model got. */
 export function resultText(call) {
-  return call.content.map((block) => (block.type === "text" ? block.text : "")).filter(Boolean).join("\n");
+  return call.content
+    .map((block) => (block.type === "text" ? block.text : ""))
+    .filter(Boolean)
+    .join("\n");
 }
 
 /** The input as it is best read: a command as it is, a file's text as text, the rest as JSON. */
 export function inputParts(call) {
   const { input } = call;
-  if (input === null || typeof input !== "object") return [{ label: "Input", language: "json", text: JSON.stringify(input) ?? "" }];
+  if (input === null || typeof input !== "object")
+    return [{ label: "Input", language: "json", text: JSON.stringify(input) ?? "" }];
   if (call.name === "bash" && typeof input.command === "string") {
     const { command, ...rest } = input;
     return [{ label: "Command", language: "sh", text: command }, ...others(rest)];

@@ -8,13 +8,28 @@ import { makeItem, showActivity } from "./items.js";
 /** This near to the end counts as at the end. */
 const NEAR = 96;
 
+/** Items that are laid out together; those out of sight cost nothing. */
+const ITEMS_AT_ONCE = 50;
+
 export function makeTranscript({ startAtEnd }) {
   const list = h("div.items");
   const activity = h("div.activity", { hidden: true });
-  const jump = h("button.button.jump", { type: "button", hidden: true }, icon("arrowDown"), "Jump to latest");
-  const element = h("section.transcript", { "aria-label": "Transcript" }, list, activity, jump);
+  const jump = h(
+    "button.button.small.jump",
+    { type: "button", hidden: true },
+    icon("arrowDown"),
+    "Jump to latest",
+  );
+  const element = h(
+    "section.transcript",
+    { "aria-label": "Transcript" },
+    h("h2.visually-hidden", null, "Transcript"),
+    list,
+    activity,
+  );
   const made = new Map();
   let isAtEnd = startAtEnd;
+  let hasScrolled = false;
   let scrolledBefore = 0;
 
   function distance() {
@@ -22,18 +37,26 @@ export function makeTranscript({ startAtEnd }) {
     return page.scrollHeight - page.scrollTop - window.innerHeight;
   }
 
-  function toEnd() {
+  /** Again in the next frames: what comes into sight gets its true height only then. */
+  function toEnd(times = 4) {
     const page = document.scrollingElement;
-    page.scrollTop = page.scrollHeight;
+    if (!isAtEnd || !element.isConnected || times === 0) return;
+    if (distance() > 0) page.scrollTop = page.scrollHeight;
     scrolledBefore = page.scrollTop;
+    requestAnimationFrame(() => toEnd(times - 1));
   }
 
   function scrolled() {
     const top = document.scrollingElement.scrollTop;
+    hasScrolled = true;
     if (distance() < NEAR) isAtEnd = true;
     else if (top < scrolledBefore) isAtEnd = false;
     scrolledBefore = top;
-    jump.hidden = isAtEnd || distance() < NEAR;
+    showJump();
+  }
+
+  function showJump() {
+    jump.hidden = !hasScrolled || isAtEnd || distance() < NEAR;
   }
 
   window.addEventListener("scroll", scrolled, { passive: true });
@@ -45,8 +68,13 @@ export function makeTranscript({ startAtEnd }) {
 
   function place(state) {
     const wanted = new Set();
-    let next = list.firstElementChild;
-    for (const item of state.items) {
+    let part = null;
+    let next = null;
+    for (const [index, item] of state.items.entries()) {
+      if (index % ITEMS_AT_ONCE === 0) {
+        part = list.children[index / ITEMS_AT_ONCE] ?? list.appendChild(h("div.item-part"));
+        next = part.firstElementChild;
+      }
       wanted.add(item.key);
       let one = made.get(item.key);
       if (one && one.kind !== item.kind) {
@@ -59,7 +87,7 @@ export function makeTranscript({ startAtEnd }) {
         made.set(item.key, one);
       }
       if (one.element === next) next = next.nextElementSibling;
-      else list.insertBefore(one.element, next);
+      else part.insertBefore(one.element, next);
     }
     for (const [key, one] of made) {
       if (!wanted.has(key)) {
@@ -67,10 +95,13 @@ export function makeTranscript({ startAtEnd }) {
         made.delete(key);
       }
     }
+    while (list.lastElementChild && !list.lastElementChild.firstElementChild) list.lastElementChild.remove();
   }
 
   return {
     element,
+    /** The button that leads back to the end. */
+    jump,
     /** Draws what changed; called at most once a frame. */
     update(state) {
       if (state.isReordered) place(state);
@@ -83,8 +114,8 @@ export function makeTranscript({ startAtEnd }) {
       state.changed.clear();
       state.isReordered = false;
       showActivity(activity, state.activity, state.model);
-      if (isAtEnd && element.isConnected && !element.hidden) toEnd();
-      jump.hidden = isAtEnd || distance() < NEAR;
+      if (element.checkVisibility()) toEnd();
+      showJump();
     },
     follow() {
       isAtEnd = true;

@@ -36,7 +36,9 @@ export function parseAnsi(text) {
 
 /** The same text without any sequence. */
 export function plainText(text) {
-  return parseAnsi(text).map((line) => line.map((run) => run.text).join("")).join("\n");
+  return parseAnsi(text)
+    .map((line) => line.map((run) => run.text).join(""))
+    .join("\n");
 }
 
 function* tokens(text) {
@@ -155,7 +157,16 @@ function newLine() {
 }
 
 function newLook() {
-  return { front: null, ground: null, bold: false, dim: false, italic: false, under: false, struck: false, inverse: false };
+  return {
+    front: null,
+    ground: null,
+    bold: false,
+    dim: false,
+    italic: false,
+    under: false,
+    struck: false,
+    inverse: false,
+  };
 }
 
 function changeLook(before, codes) {
@@ -192,7 +203,8 @@ function changeLook(before, codes) {
 /** Any colour as the nearest of sixteen: those can be read in both themes. */
 function extended(codes, place) {
   if (codes[place] === 5) return { colour: fromTable(codes[place + 1]), used: 2 };
-  if (codes[place] === 2) return { colour: nearest(codes[place + 1], codes[place + 2], codes[place + 3]), used: 4 };
+  if (codes[place] === 2)
+    return { colour: nearest(codes[place + 1], codes[place + 2], codes[place + 3]), used: 4 };
   return { colour: null, used: 0 };
 }
 

@@ -50,8 +50,10 @@ export function duration(seconds) {
 export function clock(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
   if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} m ${String(whole % 60).padStart(2, "0")} s`;
-  return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} m`;
+  if (whole < 3600)
+    return `${Math.floor(whole / 60)} m${whole % 60 > 0 ? ` ${String(whole % 60).padStart(2, "0")} s` : ""}`;
+  const minutes = Math.floor((whole % 3600) / 60);
+  return `${Math.floor(whole / 3600)} h${minutes > 0 ? ` ${String(minutes).padStart(2, "0")} m` : ""}`;
 }
 
 /** How long ago, in one word. */
@@ -97,5 +99,9 @@ export function tokens(usage) {
 }
 
 export function inputTokens(usage) {
-  return (usage.input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0) + (usage.cache_read_input_tokens ?? 0);
+  return (
+    (usage.input_tokens ?? 0) +
+    (usage.cache_creation_input_tokens ?? 0) +
+    (usage.cache_read_input_tokens ?? 0)
+  );
 }

@@ -55,7 +55,13 @@ function kindOfWord(word, after, known) {
 
 function diffTokens(text) {
   return text.split(/(?<=\n)/).map((line) => {
-    const kind = line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : line.startsWith("@@") ? "special" : "";
+    const kind = line.startsWith("+")
+      ? "added"
+      : line.startsWith("-")
+        ? "removed"
+        : line.startsWith("@@")
+          ? "special"
+          : "";
     return { kind, text: line };
   });
 }

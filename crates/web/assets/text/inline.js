@@ -47,7 +47,11 @@ export function parseInline(text, isInLink = false) {
       flush();
       pieces.push(run);
       at += run.length;
-    } else if (brackets && failures < MOST_FAILURES && (character === "[" || (character === "!" && text[at + 1] === "["))) {
+    } else if (
+      brackets &&
+      failures < MOST_FAILURES &&
+      (character === "[" || (character === "!" && text[at + 1] === "["))
+    ) {
       const link = readLink(text, at, brackets);
       if (link) put(link.node);
       else {
@@ -55,7 +59,11 @@ export function parseInline(text, isInLink = false) {
         failures += brackets.has(at) ? 1 : 0;
       }
       at = link ? link.end : at + 1;
-    } else if (!isInLink && (character === "<" || ((character === "h" || character === "m" || character === "H") && startsWord(text, at)))) {
+    } else if (
+      !isInLink &&
+      (character === "<" ||
+        ((character === "h" || character === "m" || character === "H") && startsWord(text, at)))
+    ) {
       const link = readAddress(text, at, character === "<" ? AUTO : BARE);
       if (link) put(link.node);
       else plain += character;
@@ -169,9 +177,11 @@ function readAddress(text, at, pattern) {
   pattern.lastIndex = at;
   const found = pattern.exec(text);
   if (!found) return null;
-  if (pattern === AUTO) return { node: { kind: "link", address: found[1], children: [found[1]] }, end: at + found[0].length };
+  if (pattern === AUTO)
+    return { node: { kind: "link", address: found[1], children: [found[1]] }, end: at + found[0].length };
   let address = found[0].replace(/[.,;:!?'*_~]+$/, "");
-  while (address.endsWith(")") && address.split(")").length > address.split("(").length) address = address.slice(0, -1);
+  while (address.endsWith(")") && address.split(")").length > address.split("(").length)
+    address = address.slice(0, -1);
   if (/^(https?:\/\/|mailto:)$/i.test(address)) return null;
   return { node: { kind: "link", address, children: [address] }, end: at + address.length };
 }
@@ -185,7 +195,8 @@ function readRun(text, at) {
   const isLeft = !/\s/.test(after) && (!isPunctuation(after) || /\s/.test(before) || isPunctuation(before));
   const isRight = !/\s/.test(before) && (!isPunctuation(before) || /\s/.test(after) || isPunctuation(after));
   const isWord = mark === "_";
-  if (end - at > LONGEST_RUN) return { mark, length: end - at, left: end - at, canOpen: false, canClose: false };
+  if (end - at > LONGEST_RUN)
+    return { mark, length: end - at, left: end - at, canOpen: false, canClose: false };
   return {
     mark,
     length: end - at,

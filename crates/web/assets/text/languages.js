@@ -1,36 +1,50 @@
 // What the highlighter knows of each language: how comments and strings look, and which words are
 // its own. A table and nothing more.
 
-const words = (text) => new Set(text.split(" "));
+const words = (text) => new Set(text.trim().split(/\s+/));
 
 const SLASHES = /\/\/[^\n]*|\/\*[^]*?(?:\*\/|$)/y;
 const HASHES = /#[^\n]*/y;
 const QUOTES = /"(?:[^"\\\n]|\\[^])*"?|'(?:[^'\\\n]|\\[^])*'?/y;
-const NUMBER = /\b(?:0[xX][\da-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][+-]?\d+)?)[a-zA-Z_\d]*\b/y;
+const NUMBER =
+  /\b(?:0[xX][\da-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][+-]?\d+)?)[a-zA-Z_\d]*\b/y;
 
 const javascript = {
   comment: SLASHES,
   string: /"(?:[^"\\\n]|\\[^])*"?|'(?:[^'\\\n]|\\[^])*'?|`(?:[^`\\]|\\[^])*`?/y,
   number: NUMBER,
-  keywords: words("as async await break case catch class const continue debugger default delete do else enum export extends finally for from function get if implements import in instanceof interface let new of private protected public readonly return satisfies set static super switch this throw try type typeof var void while with yield"),
+  keywords: words(`
+    as async await break case catch class const continue debugger default delete do else enum export
+    extends finally for from function get if implements import in instanceof interface let new of
+    private protected public readonly return satisfies set static super switch this throw try type
+    typeof var void while with yield
+  `),
   constants: words("true false null undefined NaN Infinity"),
 };
 
 const rust = {
   comment: SLASHES,
-  string: /b?r(#{0,4})"[^]*?(?:"\1|$)|b?"(?:[^"\\]|\\[^])*"?|b?'(?:[^'\\\n]|\\(?:x[\da-fA-F]{2}|u\{[\da-fA-F]{1,6}\}|[^\n]))'/y,
+  string:
+    /b?r(#{0,4})"[^]*?(?:"\1|$)|b?"(?:[^"\\]|\\[^])*"?|b?'(?:[^'\\\n]|\\(?:x[\da-fA-F]{2}|u\{[\da-fA-F]{1,6}\}|[^\n]))'/y,
   number: NUMBER,
   special: /#!?\[[^\]\n]*\]|'[a-z_]\w*|\b[a-z_]\w*!/y,
-  keywords: words("as async await break const continue crate dyn else enum extern fn for if impl in let loop match mod move mut pub ref return self Self static struct super trait type union unsafe use where while yield"),
+  keywords: words(`
+    as async await break const continue crate dyn else enum extern fn for if impl in let loop match mod
+    move mut pub ref return self Self static struct super trait type union unsafe use where while yield
+  `),
   constants: words("true false None Some Ok Err"),
 };
 
 const python = {
   comment: HASHES,
-  string: /[rbfuRBFU]{0,2}(?:"""[^]*?(?:"""|$)|'''[^]*?(?:'''|$)|"(?:[^"\\\n]|\\[^])*"?|'(?:[^'\\\n]|\\[^])*'?)/y,
+  string:
+    /[rbfuRBFU]{0,2}(?:"""[^]*?(?:"""|$)|'''[^]*?(?:'''|$)|"(?:[^"\\\n]|\\[^])*"?|'(?:[^'\\\n]|\\[^])*'?)/y,
   number: NUMBER,
   special: /@[\w.]+/y,
-  keywords: words("and as assert async await break case class continue def del elif else except finally for from global if import in is lambda match nonlocal not or pass raise return try while with yield self"),
+  keywords: words(`
+    and as assert async await break case class continue def del elif else except finally for from global
+    if import in is lambda match nonlocal not or pass raise return try while with yield self
+  `),
   constants: words("True False None"),
 };
 
@@ -39,7 +53,10 @@ const shell = {
   string: /"(?:[^"\\]|\\[^])*"?|'[^']*'?/y,
   number: /(?<=^|\s)\d+\b/y,
   special: /\$(?:\w+|\{[^}\n]*\}?|[?!#@*$-])|(?<=\s)--?[A-Za-z][\w-]*/y,
-  keywords: words("if then else elif fi for while until do done case esac in function return local export readonly set unset shift exit trap source eval exec cd echo sudo"),
+  keywords: words(`
+    if then else elif fi for while until do done case esac in function return local export readonly set
+    unset shift exit trap source eval exec cd echo sudo
+  `),
   constants: words("true false"),
 };
 
@@ -48,7 +65,12 @@ const c = {
   string: QUOTES,
   number: NUMBER,
   special: /(?<=^[ \t]*)#[ \t]*\w+/my,
-  keywords: words("alignas auto bool break case catch char class const constexpr continue default delete do double else enum explicit extern float for friend if inline int long namespace new noexcept operator override private protected public register return short signed sizeof static struct switch template this throw try typedef typename union unsigned using virtual void volatile while"),
+  keywords: words(`
+    alignas auto bool break case catch char class const constexpr continue default delete do double else
+    enum explicit extern float for friend if inline int long namespace new noexcept operator override
+    private protected public register return short signed sizeof static struct switch template this
+    throw try typedef typename union unsigned using virtual void volatile while
+  `),
   constants: words("true false NULL nullptr"),
 };
 
@@ -56,7 +78,11 @@ const go = {
   comment: SLASHES,
   string: /"(?:[^"\\\n]|\\[^])*"?|`[^`]*`?|'(?:[^'\\\n]|\\[^])*'?/y,
   number: NUMBER,
-  keywords: words("break case chan const continue default defer else fallthrough for func go goto if import interface map package range return select struct switch type var any bool byte error float32 float64 int int32 int64 rune string uint uint64"),
+  keywords: words(`
+    break case chan const continue default defer else fallthrough for func go goto if import interface
+    map package range return select struct switch type var any bool byte error float32 float64 int int32
+    int64 rune string uint uint64
+  `),
   constants: words("true false nil iota"),
 };
 
@@ -65,7 +91,12 @@ const java = {
   string: QUOTES,
   number: NUMBER,
   special: /@\w+/y,
-  keywords: words("abstract boolean break byte case catch char class const continue default do double else enum extends final finally float for fun if implements import instanceof int interface long native new object open override package private protected public return short static super switch this throw throws try val var void when while"),
+  keywords: words(`
+    abstract boolean break byte case catch char class const continue default do double else enum extends
+    final finally float for fun if implements import instanceof int interface long native new object
+    open override package private protected public return short static super switch this throw throws
+    try val var void when while
+  `),
   constants: words("true false null"),
 };
 
@@ -73,7 +104,15 @@ const sql = {
   comment: /--[^\n]*|\/\*[^]*?(?:\*\/|$)/y,
   string: /'(?:[^']|'')*'?/y,
   number: NUMBER,
-  keywords: words("add all alter and as asc begin by case check column commit constraint create cross database default delete desc distinct drop else end exists foreign from full group having if in index inner insert into is join key left like limit not on or order outer primary references right rollback select set table then transaction union unique update using values view when where with ADD ALL ALTER AND AS ASC BEGIN BY CASE CHECK COLUMN COMMIT CONSTRAINT CREATE DEFAULT DELETE DESC DISTINCT DROP ELSE END EXISTS FOREIGN FROM GROUP HAVING IF IN INDEX INNER INSERT INTO IS JOIN KEY LEFT LIKE LIMIT NOT ON OR ORDER PRIMARY REFERENCES SELECT SET TABLE THEN UNION UNIQUE UPDATE USING VALUES WHEN WHERE WITH"),
+  keywords: words(`
+    add all alter and as asc begin by case check column commit constraint create cross database default
+    delete desc distinct drop else end exists foreign from full group having if in index inner insert
+    into is join key left like limit not on or order outer primary references right rollback select set
+    table then transaction union unique update using values view when where with ADD ALL ALTER AND AS
+    ASC BEGIN BY CASE CHECK COLUMN COMMIT CONSTRAINT CREATE DEFAULT DELETE DESC DISTINCT DROP ELSE END
+    EXISTS FOREIGN FROM GROUP HAVING IF IN INDEX INNER INSERT INTO IS JOIN KEY LEFT LIKE LIMIT NOT ON OR
+    ORDER PRIMARY REFERENCES SELECT SET TABLE THEN UNION UNIQUE UPDATE USING VALUES WHEN WHERE WITH
+  `),
   constants: words("true false null NULL"),
 };
 
@@ -110,13 +149,18 @@ const styles = {
   comment: /\/\*[^]*?(?:\*\/|$)/y,
   string: QUOTES,
   special: /@[\w-]+|#[\da-fA-F]{3,8}\b|--[\w-]+/y,
-  property: /[\w-]+(?=\s*:\s)/y,
+  property: /(?<![\w-])[\w-]+(?=\s*:\s)/y,
   number: /-?\b\d+(?:\.\d+)?(?:%|[a-z]+)?/y,
   keywords: new Set(),
   constants: words("important inherit initial none auto"),
 };
 
-const dockerfile = { ...shell, keywords: words("FROM RUN CMD COPY ADD ENV ARG WORKDIR EXPOSE ENTRYPOINT USER VOLUME LABEL HEALTHCHECK SHELL AS") };
+const dockerfile = {
+  ...shell,
+  keywords: words(`
+    FROM RUN CMD COPY ADD ENV ARG WORKDIR EXPOSE ENTRYPOINT USER VOLUME LABEL HEALTHCHECK SHELL AS
+  `),
+};
 
 const NAMES = {
   rust: [rust, "rust rs"],
@@ -134,7 +178,9 @@ const NAMES = {
   dockerfile: [dockerfile, "dockerfile containerfile"],
 };
 
-const LANGUAGES = new Map(Object.values(NAMES).flatMap(([language, names]) => names.split(" ").map((name) => [name, language])));
+const LANGUAGES = new Map(
+  Object.values(NAMES).flatMap(([language, names]) => names.split(" ").map((name) => [name, language])),
+);
 
 /** What is known of a language, by its name or a file's ending; undefined if nothing is. */
 export function languageOf(name) {

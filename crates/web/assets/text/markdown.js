@@ -7,15 +7,18 @@ import { parseInline } from "./inline.js";
 const DEEPEST = 12;
 
 /**
- * Top-level blocks, each with the lines that it came from, so that a text that grows is drawn
- * again only where it changed.
- * @returns {Array<{source: string, block: object}>}
+ * Top-level blocks, each with the place where it begins and the lines that it came from, so that
+ * a text that grows is read and drawn again only where it changed.
+ * @returns {Array<{start: number, source: string, block: object}>}
  */
-export function parseMarkdown(text) {
-  const lines = text.replace(/\r\n?/g, "\n").split("\n");
+export function parseMarkdown(text, from = 0) {
+  const lines = text.slice(from).replace(/\r\n?/g, "\n").split("\n");
   const found = [];
-  readBlocks(lines, 0, (block, from, until) => {
-    found.push({ source: lines.slice(from, until).join("\n"), block });
+  let line = 0;
+  let start = from;
+  readBlocks(lines, 0, (block, first, until) => {
+    for (; line < first; line += 1) start += lines[line].length + 1;
+    found.push({ start, source: lines.slice(first, until).join("\n"), block });
   });
   return found;
 }
@@ -54,7 +57,11 @@ function readBlock(lines, at, depth) {
   if (fence) return readFence(lines, at, fence);
   const heading = HEADING.exec(line);
   if (heading) {
-    const words = line.slice(heading[0].length).trim().replace(/(?<![^ \t])#+$/, "").trimEnd();
+    const words = line
+      .slice(heading[0].length)
+      .trim()
+      .replace(/(?<![^ \t])#+$/, "")
+      .trimEnd();
     const block = { kind: "heading", level: heading[1].length, inline: parseInline(words) };
     return { block, until: at + 1 };
   }
@@ -175,7 +182,8 @@ function cutIndent(line, width) {
 
 function isTable(lines, at) {
   const next = lines[at + 1];
-  if (next === undefined || !lines[at].includes("|") || next.length > 2000 || !TABLE_RULE.test(next)) return false;
+  if (next === undefined || !lines[at].includes("|") || next.length > 2000 || !TABLE_RULE.test(next))
+    return false;
   return cellsOf(lines[at]).length === cellsOf(next).length;
 }
 

@@ -35,7 +35,23 @@ export function chat({ go, me }) {
 
   return {
     title: "Chat",
-    element: h("div.page.chat-start", null, h("div.chat-hello", null, mark(), h("h1", null, "What shall we work on?"), h("p.quiet", null, `A session in a sealed sandbox with ${me.default_model ?? "the server's model"}. It waits for you between messages.`)), composer.element, recent),
+    element: h(
+      "div.page.chat-start",
+      null,
+      h(
+        "div.chat-hello",
+        null,
+        mark(),
+        h("h1", null, "What shall we work on?"),
+        h(
+          "p.quiet",
+          null,
+          `A session in a sealed sandbox with ${me.default_model ?? "the server's model"}. It waits for you between messages.`,
+        ),
+      ),
+      composer.element,
+      recent,
+    ),
     focus: () => composer.focus(),
     stop() {
       isStopped = true;

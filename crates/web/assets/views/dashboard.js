@@ -24,7 +24,10 @@ const FILTERS = [
 ];
 
 export function dashboard({ query, me, go }) {
-  const filter = { status: FILTERS.some(([name]) => name === query.get("status")) ? query.get("status") : "", q: query.get("q") ?? "" };
+  const filter = {
+    status: FILTERS.some(([name]) => name === query.get("status")) ? query.get("status") : "",
+    q: query.get("q") ?? "",
+  };
   const table = makeJobTable({ showOwner: me.role === "admin" && me.needs_key, label: "Jobs" });
   const content = h("div.list-content", null, loading());
   const notice = h("div");
@@ -37,7 +40,13 @@ export function dashboard({ query, me, go }) {
   let isStopped = false;
 
   const chips = h("div.chips", { role: "group", "aria-label": "Status" });
-  const search = h("input.search", { type: "search", value: filter.q, placeholder: "Filter tasks", "aria-label": "Filter tasks", autocomplete: "off" });
+  const search = h("input.search", {
+    type: "search",
+    value: filter.q,
+    placeholder: "Filter tasks",
+    "aria-label": "Filter tasks",
+    autocomplete: "off",
+  });
   const composer = makeComposer({
     label: "Task",
     placeholder: "What shall be built, fixed or found out?",
@@ -52,7 +61,20 @@ export function dashboard({ query, me, go }) {
   });
 
   function drawChips() {
-    fill(chips, FILTERS.map(([name, label]) => h("button.chip", { type: "button", "aria-pressed": String(filter.status === name), on: { click: () => choose({ status: name }) } }, label)));
+    fill(
+      chips,
+      FILTERS.map(([name, label]) =>
+        h(
+          "button.chip",
+          {
+            type: "button",
+            "aria-pressed": String(filter.status === name),
+            on: { click: () => choose({ status: name }) },
+          },
+          label,
+        ),
+      ),
+    );
   }
 
   function choose(change) {
@@ -116,11 +138,29 @@ export function dashboard({ query, me, go }) {
   }
 
   function welcome() {
-    const idea = (task) => h("li", null, h("button.button.quiet.idea", { type: "button", on: { click: () => go(`/new?task=${encodeURIComponent(task)}`) } }, icon("right"), task));
+    const idea = (task) =>
+      h(
+        "li",
+        null,
+        h(
+          "button.button.quiet.idea",
+          { type: "button", on: { click: () => go(`/new?task=${encodeURIComponent(task)}`) } },
+          icon("right"),
+          task,
+        ),
+      );
     return empty(
       "The cell is empty",
       "Describe a task above. An agent works on it in a sealed sandbox; you watch through the glass and take out the result.",
-      h("ul.ideas", null, ["Build a todo app in plain HTML and JavaScript", "Write a parser for cron expressions, with tests", "Plot the Mandelbrot set into a PNG"].map(idea)),
+      h(
+        "ul.ideas",
+        null,
+        [
+          "Build a todo app in plain HTML and JavaScript",
+          "Write a parser for cron expressions, with tests",
+          "Plot the Mandelbrot set into a PNG",
+        ].map(idea),
+      ),
     );
   }
 
@@ -143,7 +183,17 @@ export function dashboard({ query, me, go }) {
 
   return {
     title: "Jobs",
-    element: h("div.page", null, h("h1.visually-hidden", null, "Jobs"), h("section.quick", { "aria-label": "Quick task" }, composer.element), h("div.list-tools", null, chips, search), notice, content, h("div.list-end", null, more), live),
+    element: h(
+      "div.page",
+      null,
+      h("h1.visually-hidden", null, "Jobs"),
+      h("section.quick", { "aria-label": "Quick task" }, composer.element),
+      h("div.list-tools", null, chips, search),
+      notice,
+      content,
+      h("div.list-end", null, more),
+      live,
+    ),
     stop() {
       isStopped = true;
       clearTimeout(timer);

@@ -19,7 +19,13 @@ const KINDS = [
 export function history({ query, me }) {
   const filter = { q: query.get("q") ?? "", kind: query.get("kind") ?? "" };
   const showOwner = me.role === "admin" && me.needs_key;
-  const search = h("input.search.large", { type: "search", value: filter.q, placeholder: "Search everything that was said", "aria-label": "Search everything that was said", autocomplete: "off" });
+  const search = h("input.search.large", {
+    type: "search",
+    value: filter.q,
+    placeholder: "Search everything that was said",
+    "aria-label": "Search everything that was said",
+    autocomplete: "off",
+  });
   const chips = h("div.chips", { role: "group", "aria-label": "Kind" });
   const content = h("div.list-content", null, loading());
   const summary = h("p.quiet", { role: "status", "aria-live": "polite" });
@@ -32,13 +38,30 @@ export function history({ query, me }) {
   const isWanted = (job) => filter.kind === "" || (filter.kind === "chat") === (job.interactive === true);
 
   function drawChips() {
-    fill(chips, KINDS.map(([name, label]) => h("button.chip", { type: "button", "aria-pressed": String(filter.kind === name), on: { click: () => choose({ kind: name }) } }, label)));
+    fill(
+      chips,
+      KINDS.map(([name, label]) =>
+        h(
+          "button.chip",
+          {
+            type: "button",
+            "aria-pressed": String(filter.kind === name),
+            on: { click: () => choose({ kind: name }) },
+          },
+          label,
+        ),
+      ),
+    );
   }
 
   function choose(change) {
     Object.assign(filter, change);
     const values = Object.entries(filter).filter(([, value]) => value !== "");
-    window.history.replaceState(null, "", `/history${values.length > 0 ? `?${new URLSearchParams(values)}` : ""}`);
+    window.history.replaceState(
+      null,
+      "",
+      `/history${values.length > 0 ? `?${new URLSearchParams(values)}` : ""}`,
+    );
     drawChips();
     load();
   }
@@ -84,10 +107,18 @@ export function history({ query, me }) {
     summary.textContent = "";
     tables = [];
     if (days.size === 0) {
-      fill(content, empty("Nothing here yet", "What you schedule and say is kept here, and can be searched."));
+      fill(
+        content,
+        empty("Nothing here yet", "What you schedule and say is kept here, and can be searched."),
+      );
       return;
     }
-    fill(content, [...days].map(([name, list]) => h("section.day", null, h("h2", null, name), tableOf(name, list).element)));
+    fill(
+      content,
+      [...days].map(([name, list]) =>
+        h("section.day", null, h("h2", null, name), tableOf(name, list).element),
+      ),
+    );
   }
 
   function tableOf(label, list) {
@@ -106,7 +137,10 @@ export function history({ query, me }) {
       fill(content, empty("Nothing found", "Whole words are found best: names, commands, messages."));
       return;
     }
-    const table = tableOf("Found jobs", wanted.map(({ job }) => job));
+    const table = tableOf(
+      "Found jobs",
+      wanted.map(({ job }) => job),
+    );
     for (const { job, excerpt } of wanted) table.excerpt(job.id, marked(excerpt, filter.q));
     fill(content, table.element);
   }
@@ -128,7 +162,15 @@ export function history({ query, me }) {
 
   return {
     title: "History",
-    element: h("div.page", null, h("h1", null, "History"), h("div.list-tools", null, search, chips), summary, content, h("div.list-end", null, more)),
+    element: h(
+      "div.page",
+      null,
+      h("h1", null, "History"),
+      h("div.list-tools", null, search, chips),
+      summary,
+      content,
+      h("div.list-end", null, more),
+    ),
     stop() {
       clearTimeout(typing);
       request?.abort();
@@ -142,6 +184,9 @@ export function marked(excerpt, query) {
   const words = (query.match(/[\p{L}\p{N}_]+/gu) ?? []).slice(0, 20);
   const text = visible(excerpt).replace(/\s+/g, " ");
   if (words.length === 0) return [text];
-  const pattern = new RegExp(`(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`, "giu");
+  const pattern = new RegExp(
+    `(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`,
+    "giu",
+  );
   return text.split(pattern).map((part, index) => (index % 2 === 1 ? h("mark", null, part) : part));
 }

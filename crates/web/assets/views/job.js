@@ -9,12 +9,14 @@ import { newState, reopen, take } from "../state.js";
 import { makeComposer } from "../components/composer.js";
 import { confirm, loading, problemNotice, toastProblem } from "../components/feedback.js";
 import { makeJobHeader } from "../components/job_header.js";
-import { ranSeconds } from "../components/job_table.js";
+import { hasNeverWaited, ranSeconds } from "../components/job_table.js";
+import { icon } from "../components/icons.js";
 import { makeQueue } from "../components/queue.js";
-import { makeSide } from "../components/side.js";
-import { isActive, stateWords } from "../components/status.js";
+import { makeSide, newestSpending } from "../components/side.js";
+import { isActive, pill, stateWords, updatePill } from "../components/status.js";
 import { makeTabs } from "../components/tabs.js";
 import { makeTranscript } from "../components/transcript.js";
+import { money } from "../text/format.js";
 import { oneLine } from "../text/visible.js";
 import { makeDetails } from "./job_details.js";
 import { makeDiff } from "./job_diff.js";
@@ -31,7 +33,12 @@ export function job({ parameters: [id], query, go, me }) {
     },
     (problem) => {
       const title = problem.status === 404 ? "No such job" : "The job cannot be shown";
-      fill(element, h("h1", null, title), problemNotice(problem), h("p", null, h("a", { href: "/" }, "All jobs")));
+      fill(
+        element,
+        h("h1", null, title),
+        problemNotice(problem),
+        h("p", null, h("a", { href: "/" }, "All jobs")),
+      );
     },
   );
   return {
@@ -47,7 +54,7 @@ export function job({ parameters: [id], query, go, me }) {
 function open(element, first, { query, go, me }) {
   const { id } = first;
   const state = newState();
-  const view = { job: first, heardAt: performance.now() };
+  const view = { job: first, heardAt: performance.now(), seconds: 0 };
   let frame = null;
   let isFirstState = true;
   const transcript = makeTranscript({ startAtEnd: isActive(first) });
@@ -56,8 +63,29 @@ function open(element, first, { query, go, me }) {
   const says = h("p.visually-hidden", { role: "status", "aria-live": "polite" });
   const connection = h("p.connection", { role: "status", hidden: true });
   const header = makeJobHeader({ act, showOwner: me.role === "admin" && me.needs_key });
-  const composer = makeComposer({ label: "Message to the agent", placeholder: "", send: say });
-  const talk = h("div.talk", null, transcript.element, h("div.dock", null, queue.element, connection, composer.element));
+  const interrupt = h(
+    "button.button.quiet.square",
+    {
+      type: "button",
+      "aria-label": "Interrupt",
+      title: "Interrupt (Esc)",
+      hidden: true,
+      on: { click: () => act("interrupt") },
+    },
+    icon("pause"),
+  );
+  const composer = makeComposer({
+    label: "Message to the agent",
+    placeholder: "",
+    send: say,
+    extra: interrupt,
+  });
+  const talk = h(
+    "div.talk",
+    null,
+    transcript.element,
+    h("div.dock", null, transcript.jump, queue.element, connection, composer.element),
+  );
   const files = makeFiles(id, () => view.job);
   const diff = makeDiff(id, () => view.job);
   const logs = makeLogs(id, () => view.job);
@@ -71,9 +99,36 @@ function open(element, first, { query, go, me }) {
       { name: "details", label: "Details", panel: details.element, shown: wanted },
     ],
     query.get("tab") ?? "transcript",
-    (name) => window.history.replaceState(null, "", name === "transcript" ? address.job(id) : `${address.job(id)}?tab=${name}`),
+    (name) => {
+      window.history.replaceState(
+        null,
+        "",
+        name === "transcript" ? address.job(id) : `${address.job(id)}?tab=${name}`,
+      );
+      wanted();
+    },
   );
-  fill(element, header.element, h("div.job-grid", null, h("div.job-main", null, tabs.element, talk, files.element, diff.element, logs.element, details.element), side.element), says);
+  const mini = h("div.tabs-end", { "aria-hidden": "true" }, pill(first), h("span"));
+  fill(
+    element,
+    header.element,
+    h(
+      "div.job-grid",
+      null,
+      h(
+        "div.job-main",
+        null,
+        h("div.tab-bar", null, tabs.element, mini),
+        talk,
+        files.element,
+        diff.element,
+        logs.element,
+        details.element,
+      ),
+      side.element,
+    ),
+    says,
+  );
 
   function wanted() {
     frame ??= requestAnimationFrame(draw);
@@ -88,20 +143,27 @@ function open(element, first, { query, go, me }) {
     transcript.update(state);
     if (tabs.current() === "details") details.update(record, state);
     composer.setPlaceholder(placeholder(record));
+    interrupt.hidden = record.state !== "running";
+    updatePill(mini.firstElementChild, record);
+    setText(mini.lastElementChild, money(newestSpending(state, record)?.cost));
     document.title = `${record.state === "running" ? "● " : ""}${oneLine(record.task, 60)} · Hotcell`;
     element.dataset.state = record.state;
+    element.dataset.tab = tabs.current();
     element.classList.toggle("is-chat", record.interactive === true);
   }
 
   function seconds() {
-    const ran = ranSeconds(view.job);
-    const isTicking = view.job.state === "running" && (view.job.attempts ?? 1) > 1;
-    return isTicking ? ran + (performance.now() - view.heardAt) / 1000 : ran;
+    const { job: record } = view;
+    const isTicking = record.state === "running" && !hasNeverWaited(record);
+    const since = isTicking ? (performance.now() - view.heardAt) / 1000 : 0;
+    view.seconds = Math.max(view.seconds, ranSeconds(record) + since, state.spending?.seconds ?? 0);
+    return view.seconds;
   }
 
   function heard(record) {
     const before = view.job;
-    if (record.state !== before.state || isFirstState) setText(says, `The job is ${stateWords(record).toLowerCase()}`);
+    if (record.state !== before.state || isFirstState)
+      setText(says, `The job is ${stateWords(record).toLowerCase()}`);
     isFirstState = false;
     view.job = record;
     view.heardAt = performance.now();
@@ -121,12 +183,18 @@ function open(element, first, { query, go, me }) {
     job: heard,
     connection(now) {
       connection.hidden = now !== "lost";
-      if (now === "lost") fill(connection, h("span.spinner", { "aria-hidden": "true" }), "Connection lost. Reconnecting…");
+      if (now === "lost")
+        fill(connection, h("span.spinner", { "aria-hidden": "true" }), "Connection lost. Reconnecting…");
       element.dataset.connection = now;
     },
     refused() {
       api.job(id).then(heard, (problem) => {
-        if (problem.status === 404) fill(element, h("h1", null, "No such job"), h("p", null, "It was deleted. ", h("a", { href: "/" }, "All jobs")));
+        if (problem.status === 404)
+          fill(
+            element,
+            h("h1", null, "No such job"),
+            h("p", null, "It was deleted. ", h("a", { href: "/" }, "All jobs")),
+          );
       });
     },
   });
@@ -157,12 +225,19 @@ function open(element, first, { query, go, me }) {
     }
   }
 
+  const watcher = new IntersectionObserver(
+    ([entry]) => element.classList.toggle("is-scrolled", !entry.isIntersecting),
+    { rootMargin: "-48px 0px 0px" },
+  );
+  watcher.observe(header.element);
   const ticker = setInterval(wanted, 1000);
   const unbind = [
     bind("Escape", "Interrupt", () => view.job.state === "running" && act("interrupt"), "Job"),
     bind("m", "Write a message", () => (tabs.choose("transcript"), composer.focus()), "Job"),
     bind("e", "Jump to latest", () => (tabs.choose("transcript"), transcript.follow()), "Job"),
-    ...["transcript", "files", "diff", "logs", "details"].map((name, index) => bind(String(index + 1), `Show ${name}`, () => tabs.choose(name), "Job")),
+    ...["transcript", "files", "diff", "logs", "details"].map((name, index) =>
+      bind(String(index + 1), `Show ${name}`, () => tabs.choose(name), "Job"),
+    ),
   ];
   wanted();
 
@@ -171,6 +246,7 @@ function open(element, first, { query, go, me }) {
       stream.stop();
       transcript.stop();
       logs.hidden();
+      watcher.disconnect();
       clearInterval(ticker);
       if (frame !== null) cancelAnimationFrame(frame);
       unbind.forEach((undo) => undo());
@@ -179,13 +255,25 @@ function open(element, first, { query, go, me }) {
 }
 
 const QUESTIONS = {
-  interrupt: { title: "Interrupt the agent?", text: "It stops what it is doing and waits for your next message.", action: "Interrupt", isDangerous: false },
-  cancel: { title: "Cancel this job?", text: "The agent is stopped. What it has made so far is packed and can be downloaded.", action: "Cancel the job" },
-  remove: { title: "Delete this job?", text: "Its files, transcript and logs are removed. This cannot be taken back.", action: "Delete" },
+  interrupt: {
+    title: "Interrupt the agent?",
+    text: "It stops what it is doing and waits for your next message.",
+    action: "Interrupt",
+    isDangerous: false,
+  },
+  cancel: {
+    title: "Cancel this job?",
+    text: "The agent is stopped. What it has made so far is packed and can be downloaded.",
+    action: "Cancel the job",
+  },
+  remove: {
+    title: "Delete this job?",
+    text: "Its files, transcript and logs are removed. This cannot be taken back.",
+    action: "Delete",
+  },
 };
 
 function placeholder(record) {
   if (record.state === "waiting") return "Write a message";
-  if (isActive(record)) return "Say something: it is heard after the turn that is under way";
-  return "Write a message to go on with this job";
+  return isActive(record) ? "Add a message" : "Go on with this job";
 }

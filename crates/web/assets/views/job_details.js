@@ -38,7 +38,13 @@ function section(title, ...content) {
 }
 
 function facts(pairs) {
-  return h("dl.facts", null, pairs.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+  return h(
+    "dl.facts",
+    null,
+    pairs
+      .filter(([, value]) => value !== null && value !== undefined && value !== "")
+      .map(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+  );
 }
 
 function jobFacts(job) {
@@ -68,7 +74,16 @@ function requestFacts(job) {
     ["Processes", limits.pids && String(limits.pids)],
     ["Disk", limits.disk && bytes(limits.disk)],
     ["Network", (job.network ?? []).length > 0 ? job.network.map(visibleName).join(", ") : "off"],
-    ["Budget", [budget.cost && money(budget.cost), budget.tokens && `${count(budget.tokens)} tokens`, budget.turns && plural(budget.turns, "request")].filter(Boolean).join(", ")],
+    [
+      "Budget",
+      [
+        budget.cost && money(budget.cost),
+        budget.tokens && `${count(budget.tokens)} tokens`,
+        budget.turns && plural(budget.turns, "request"),
+      ]
+        .filter(Boolean)
+        .join(", "),
+    ],
     ["Time", job.timeout && clock(job.timeout)],
     ["Input", inputWords(job.input)],
     ["Webhook", job.has_webhook ? "yes" : null],
@@ -77,7 +92,8 @@ function requestFacts(job) {
 }
 
 function inputWords(input) {
-  if (input?.git) return visibleName(input.git.url) + (input.git.branch ? ` (${visibleName(input.git.branch)})` : "");
+  if (input?.git)
+    return visibleName(input.git.url) + (input.git.branch ? ` (${visibleName(input.git.branch)})` : "");
   if (input?.upload) return `uploaded zip, ${bytes(input.upload.bytes)}`;
   return null;
 }
@@ -86,8 +102,28 @@ function checkpoints(list) {
   return h(
     "table.plain-table",
     null,
-    h("thead", null, h("tr", null, ["Number", "Turn", "Moment", "Files", "Bytes"].map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", null, list.map((one) => h("tr", null, [one.number, one.turn, one.moment, one.files, bytes(one.bytes)].map((value) => h("td", null, String(value)))))),
+    h(
+      "thead",
+      null,
+      h(
+        "tr",
+        null,
+        ["Number", "Turn", "Moment", "Files", "Bytes"].map((name) => h("th", { scope: "col" }, name)),
+      ),
+    ),
+    h(
+      "tbody",
+      null,
+      list.map((one) =>
+        h(
+          "tr",
+          null,
+          [one.number, one.turn, one.moment, one.files, bytes(one.bytes)].map((value) =>
+            h("td", null, String(value)),
+          ),
+        ),
+      ),
+    ),
   );
 }
 
@@ -95,17 +131,44 @@ function artifactFacts({ artifact }) {
   return [
     ["Files", String(artifact.files)],
     ["Size", bytes(artifact.bytes)],
-    ["SHA-256", h("span.copyable", null, h("code.break", null, artifact.sha256), copyButton(artifact.sha256, "Copy the hash"))],
+    [
+      "SHA-256",
+      h(
+        "span.copyable",
+        null,
+        h("code.break", null, artifact.sha256),
+        copyButton(artifact.sha256, "Copy the hash"),
+      ),
+    ],
   ];
 }
 
 function leftOut(list) {
   if (list.length === 0) return null;
-  return [h("h3", null, "Left out"), h("ul.left-out", null, list.map(({ path, reason }) => h("li", null, h("bdi", null, h("code", null, visibleName(path))), ` ${visible(reason)}`)))];
+  return [
+    h("h3", null, "Left out"),
+    h(
+      "ul.left-out",
+      null,
+      list.map(({ path, reason }) =>
+        h("li", null, h("bdi", null, h("code", null, visibleName(path))), ` ${visible(reason)}`),
+      ),
+    ),
+  ];
 }
 
 function commands(job) {
   const origin = window.location.origin;
-  const lines = [`curl ${origin}/status/${job.id}`, `curl -N ${origin}/v1/jobs/${job.id}/events`, `curl -o result.zip ${origin}${address.artifacts(job.id)}`];
-  return h("ul.commands", null, lines.map((line) => h("li", null, h("code", { tabindex: 0 }, line), copyButton(line, "Copy the command"))));
+  const lines = [
+    `curl ${origin}/status/${job.id}`,
+    `curl -N ${origin}/v1/jobs/${job.id}/events`,
+    `curl -o result.zip ${origin}${address.artifacts(job.id)}`,
+  ];
+  return h(
+    "ul.commands",
+    null,
+    lines.map((line) =>
+      h("li", null, h("code", { tabindex: 0 }, line), copyButton(line, "Copy the command")),
+    ),
+  );
 }

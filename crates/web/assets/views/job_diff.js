@@ -15,9 +15,19 @@ const LETTERS = { added: "A", removed: "D", changed: "M" };
 export function makeDiff(id, job) {
   const content = h("div");
   const summary = h("p", { role: "status" });
-  const reload = h("button.button.quiet.small", { type: "button", on: { click: () => load() } }, icon("retry"), "Reload");
+  const reload = h(
+    "button.button.quiet.small",
+    { type: "button", on: { click: () => load() } },
+    icon("retry"),
+    "Reload",
+  );
   const fold = h("button.button.quiet.small", { type: "button" }, "Collapse all");
-  const element = h("div.diff-panel", null, h("div.panel-tools", null, summary, h("div.spacer"), fold, reload), content);
+  const element = h(
+    "div.diff-panel",
+    null,
+    h("div.panel-tools", null, summary, h("div.spacer"), fold, reload),
+    content,
+  );
   let isLoaded = false;
 
   fold.addEventListener("click", () => {
@@ -33,7 +43,12 @@ export function makeDiff(id, job) {
     try {
       draw(await api.diff(id));
     } catch (problem) {
-      fill(content, problem.status === 404 ? empty("No changes", "The job has no workspace yet.") : problemNotice(problem));
+      fill(
+        content,
+        problem.status === 404
+          ? empty("No changes", "The job has no workspace yet.")
+          : problemNotice(problem),
+      );
     }
   }
 
@@ -41,10 +56,39 @@ export function makeDiff(id, job) {
     const added = files.reduce((sum, file) => sum + (file.added ?? 0), 0);
     const removed = files.reduce((sum, file) => sum + (file.removed ?? 0), 0);
     fold.hidden = files.length === 0;
-    fill(summary, files.length > 0 && [`${plural(files.length, "file")} changed `, changeCounts(added, removed)]);
-    if (files.length === 0) fill(content, empty("No changes", job().state === "queued" ? "The job has not begun." : "The workspace is as it was at the start."));
-    else fill(content, files.map((file, index) => fileDetails(file, index < OPEN)), isTruncated && h("p.notice.plain", null, "There are more changes than are shown."));
-    if (apart.length > 0) content.append(h("section.panel", null, h("h2", null, "Not compared"), h("ul.left-out", null, apart.map(({ path, reason }) => h("li", null, h("bdi", null, h("code", null, visibleName(path))), ` ${visible(reason)}`)))));
+    fill(
+      summary,
+      files.length > 0 && [`${plural(files.length, "file")} changed `, changeCounts(added, removed)],
+    );
+    if (files.length === 0)
+      fill(
+        content,
+        empty(
+          "No changes",
+          job().state === "queued" ? "The job has not begun." : "The workspace is as it was at the start.",
+        ),
+      );
+    else
+      fill(
+        content,
+        files.map((file, index) => fileDetails(file, index < OPEN)),
+        isTruncated && h("p.notice.plain", null, "There are more changes than are shown."),
+      );
+    if (apart.length > 0)
+      content.append(
+        h(
+          "section.panel",
+          null,
+          h("h2", null, "Not compared"),
+          h(
+            "ul.left-out",
+            null,
+            apart.map(({ path, reason }) =>
+              h("li", null, h("bdi", null, h("code", null, visibleName(path))), ` ${visible(reason)}`),
+            ),
+          ),
+        ),
+      );
   }
 
   function fileDetails(file, isOpen) {
@@ -53,13 +97,26 @@ export function makeDiff(id, job) {
     const details = h(
       "details.file-change",
       { open: isOpen },
-      h("summary", null, icon("right"), h("span.letter", { class: file.change, title: file.change }, LETTERS[file.change] ?? "M", h("span.visually-hidden", null, ` (${file.change})`)), h("bdi.path", null, name), changeCounts(file.added ?? 0, file.removed ?? 0)),
+      h(
+        "summary",
+        null,
+        icon("right"),
+        h(
+          "span.letter",
+          { class: file.change, title: file.change },
+          LETTERS[file.change] ?? "M",
+          h("span.visually-hidden", null, ` (${file.change})`),
+        ),
+        h("bdi.path", null, name),
+        changeCounts(file.added ?? 0, file.removed ?? 0),
+      ),
       body,
     );
     const build = () => {
       if (!details.open || body.firstChild) return;
       if (file.diff) body.append(diffRows(file.diff, name));
-      if (file.note || !file.diff) body.append(h("p.quiet.no-diff", null, visible(file.note ?? "There is no text to show.")));
+      if (file.note || !file.diff)
+        body.append(h("p.quiet.no-diff", null, visible(file.note ?? "There is no text to show.")));
     };
     details.addEventListener("toggle", build);
     build();

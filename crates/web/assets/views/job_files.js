@@ -12,9 +12,24 @@ import { visibleName } from "../text/visible.js";
 export function makeFiles(id, job) {
   const tree = h("div.tree");
   const viewer = h("div.viewer", null, h("p.quiet", null, "Choose a file."));
-  const reload = h("button.button.quiet.small", { type: "button", on: { click: () => load() } }, icon("retry"), "Reload");
+  const reload = h(
+    "button.button.quiet.small",
+    { type: "button", on: { click: () => load() } },
+    icon("retry"),
+    "Reload",
+  );
   const back = h("button.button.quiet.small.to-tree", { type: "button" }, icon("back"), "All files");
-  const element = h("div.files", null, h("nav.tree-side", { "aria-label": "Files" }, h("div.tree-head", null, h("h2", null, "Workspace"), reload), tree), h("div.viewer-side", null, back, viewer));
+  const element = h(
+    "div.files",
+    null,
+    h(
+      "nav.tree-side",
+      { "aria-label": "Files" },
+      h("div.tree-head", null, h("h2", null, "Workspace"), reload),
+      tree,
+    ),
+    h("div.viewer-side", null, back, viewer),
+  );
   let isLoaded = false;
   let chosen = null;
 
@@ -32,10 +47,19 @@ export function makeFiles(id, job) {
   async function folder(path, isRoot = false) {
     try {
       const { entries, is_truncated: isTruncated } = await api.files(id, path);
-      if (entries.length === 0 && isRoot) return empty("No files yet", job().state === "queued" ? "The job has not begun." : "The workspace is empty.");
-      return [h("ul.tree-list", null, sorted(entries).map(entry)), isTruncated && h("p.quiet", null, "There are more than are shown.")];
+      if (entries.length === 0 && isRoot)
+        return empty(
+          "No files yet",
+          job().state === "queued" ? "The job has not begun." : "The workspace is empty.",
+        );
+      return [
+        h("ul.tree-list", null, sorted(entries).map(entry)),
+        isTruncated && h("p.quiet", null, "There are more than are shown."),
+      ];
     } catch (problem) {
-      return problem.status === 404 && isRoot ? empty("No files", "The job has no workspace yet.") : problemNotice(problem);
+      return problem.status === 404 && isRoot
+        ? empty("No files", "The job has no workspace yet.")
+        : problemNotice(problem);
     }
   }
 
@@ -48,10 +72,29 @@ export function makeFiles(id, job) {
     const name = h("bdi.name", null, visibleName(one.name));
     if (one.kind === "folder") return folderEntry(one, name);
     if (one.kind !== "file") {
-      const words = one.kind === "link" ? ["link to ", h("bdi", null, visibleName(one.target ?? "?"))] : ["neither file nor folder"];
-      return h("li", null, h("span.tree-row.dead", null, icon(one.kind === "link" ? "link" : "note"), name, h("span.quiet", null, words)));
+      const words =
+        one.kind === "link"
+          ? ["link to ", h("bdi", null, visibleName(one.target ?? "?"))]
+          : ["neither file nor folder"];
+      return h(
+        "li",
+        null,
+        h(
+          "span.tree-row.dead",
+          null,
+          icon(one.kind === "link" ? "link" : "note"),
+          name,
+          h("span.quiet", null, words),
+        ),
+      );
     }
-    const button = h("button.tree-row", { type: "button", title: one.modified ? fullTime(one.modified) : null }, icon("file"), name, h("span.quiet", null, bytes(one.bytes)));
+    const button = h(
+      "button.tree-row",
+      { type: "button", title: one.modified ? fullTime(one.modified) : null },
+      icon("file"),
+      name,
+      h("span.quiet", null, bytes(one.bytes)),
+    );
     button.addEventListener("click", () => view(one, button));
     return h("li", null, button);
   }
@@ -90,16 +133,21 @@ export function makeFiles(id, job) {
       h(
         "div.viewer-head",
         null,
-        h("h3", null, h("bdi", null, visibleName(one.path))),
+        h("h2", null, h("bdi", null, visibleName(one.path))),
         h("span.quiet", null, bytes(content.bytes ?? one.bytes)),
         h("div.spacer"),
         isText && copyButton(content.text, "Copy the text"),
         h("a.button.small", { href: address.raw(id, one.path), download: "" }, icon("download"), "Raw"),
       ),
       content instanceof Error && problemNotice(content),
-      !(content instanceof Error) && !isText && empty("Not a text", "Download it to look at it with a program of yours."),
-      isText && content.is_truncated && h("p.notice.plain", null, "Only the beginning is shown; download the file for the rest."),
-      isText && (content.text === "" ? h("p.quiet", null, "The file is empty.") : fileView(content.text, one.path)),
+      !(content instanceof Error) &&
+        !isText &&
+        empty("Not a text", "Download it to look at it with a program of yours."),
+      isText &&
+        content.is_truncated &&
+        h("p.notice.plain", null, "Only the beginning is shown; download the file for the rest."),
+      isText &&
+        (content.text === "" ? h("p.quiet", null, "The file is empty.") : fileView(content.text, one.path)),
     );
   }
 

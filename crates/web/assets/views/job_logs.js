@@ -13,18 +13,39 @@ const PAUSE = 2000;
 const NAMES = { job: "Job log", audit: "Audit log" };
 
 export function makeLogs(id, job) {
-  const view = h("div.log", { tabindex: 0, role: "region", "aria-label": "Log" });
+  const view = h("div.log", { tabindex: 0, role: "group", "aria-label": "Log" });
   const follow = h("input", { type: "checkbox", id: "log-follow", checked: true });
   const chips = h("div.chips", { role: "group", "aria-label": "Which log" });
   const download = h("a.button.quiet.small", { download: "" }, icon("download"), "Whole log");
-  const element = h("div.logs-panel", null, h("div.panel-tools", null, chips, h("div.spacer"), h("div.check", null, follow, h("label", { for: "log-follow" }, "Follow")), download), view);
+  const element = h(
+    "div.logs-panel",
+    null,
+    h(
+      "div.panel-tools",
+      null,
+      chips,
+      h("div.spacer"),
+      h("div.check", null, follow, h("label", { for: "log-follow" }, "Follow")),
+      download,
+    ),
+    view,
+  );
   let name = "job";
   let timer = null;
   let shown = null;
   let request = null;
 
   function drawChips() {
-    fill(chips, Object.entries(NAMES).map(([key, label]) => h("button.chip", { type: "button", "aria-pressed": String(key === name), on: { click: () => choose(key) } }, label)));
+    fill(
+      chips,
+      Object.entries(NAMES).map(([key, label]) =>
+        h(
+          "button.chip",
+          { type: "button", "aria-pressed": String(key === name), on: { click: () => choose(key) } },
+          label,
+        ),
+      ),
+    );
     download.setAttribute("href", address.log(id, name));
   }
 
@@ -45,7 +66,10 @@ export function makeLogs(id, job) {
     } catch (problem) {
       if (problem.name === "AbortError") return;
       shown = null;
-      fill(view, problem.status === 404 ? empty("No log yet", "It begins with the job.") : problemNotice(problem));
+      fill(
+        view,
+        problem.status === 404 ? empty("No log yet", "It begins with the job.") : problemNotice(problem),
+      );
     }
     if (isActive(job()) && !document.hidden) timer = setTimeout(load, PAUSE);
   }
@@ -55,15 +79,24 @@ export function makeLogs(id, job) {
     if (text.trim() === "") fill(view, empty("The log is empty", "What happens is written here."));
     else if (name === "audit") fill(view, auditTable(text));
     else log(view, text);
-    if (follow.checked) view.scrollTop = view.scrollHeight;
+    toEnd();
   }
 
-  follow.addEventListener("change", () => {
-    if (follow.checked) view.scrollTop = view.scrollHeight;
-  });
-  view.addEventListener("wheel", (event) => {
-    if (event.deltaY < 0) follow.checked = false;
-  }, { passive: true });
+  /** Again in the next frame: only then is known how tall the last part is. */
+  function toEnd(times = 3) {
+    if (!follow.checked || times === 0) return;
+    view.scrollTop = view.scrollHeight;
+    requestAnimationFrame(() => toEnd(times - 1));
+  }
+
+  follow.addEventListener("change", () => toEnd());
+  view.addEventListener(
+    "wheel",
+    (event) => {
+      if (event.deltaY < 0) follow.checked = false;
+    },
+    { passive: true },
+  );
   drawChips();
 
   return {
@@ -82,8 +115,28 @@ function auditTable(text) {
   return h(
     "table.plain-table.audit",
     null,
-    h("thead", null, h("tr", null, ["Time", "What", "Facts"].map((title) => h("th", { scope: "col" }, title)))),
-    h("tbody", null, rows.map(({ time, kind, rest }) => h("tr", null, h("td", null, time), h("td", null, h("span.tag", null, kind)), h("td", null, h("code", null, rest))))),
+    h(
+      "thead",
+      null,
+      h(
+        "tr",
+        null,
+        ["Time", "What", "Facts"].map((title) => h("th", { scope: "col" }, title)),
+      ),
+    ),
+    h(
+      "tbody",
+      null,
+      rows.map(({ time, kind, rest }) =>
+        h(
+          "tr",
+          null,
+          h("td", null, time),
+          h("td", null, h("span.tag", null, kind)),
+          h("td", null, h("code", null, rest)),
+        ),
+      ),
+    ),
   );
 }
 
@@ -96,7 +149,11 @@ function readRecord(line) {
   }
   if (typeof record?.event !== "object" || record.event === null) return null;
   const { kind, ...facts } = record.event;
-  const words = Object.entries(facts).map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`);
-  const time = String(record.time ?? "").replace(/^\d{4}-\d\d-\d\dT/, "").replace(/Z$/, "");
+  const words = Object.entries(facts).map(
+    ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
+  );
+  const time = String(record.time ?? "")
+    .replace(/^\d{4}-\d\d-\d\dT/, "")
+    .replace(/Z$/, "");
   return { time: visible(time), kind: visible(String(kind)), rest: visible(words.join("  ")) };
 }

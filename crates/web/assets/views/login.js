@@ -5,10 +5,34 @@ import { h } from "../dom.js";
 import { icon, mark } from "../components/icons.js";
 
 export function login({ query, go, signIn }) {
-  const field = h("input", { type: "password", id: "key", name: "key", autocomplete: "off", required: true, spellcheck: "false", "aria-describedby": "key-help key-problem" });
+  const field = h("input", {
+    type: "password",
+    id: "key",
+    name: "key",
+    autocomplete: "off",
+    required: true,
+    spellcheck: "false",
+    "aria-describedby": "key-help key-problem",
+  });
   const problem = h("p.field-problem", { id: "key-problem", role: "alert" });
   const button = h("button.button.primary", { type: "submit" }, icon("key"), "Sign in");
-  const form = h("form.login", null, mark(), h("h1", null, "Sign in"), h("label", { for: "key" }, "API key"), field, h("p.quiet", { id: "key-help" }, "An admin makes keys, on the keys page or where the server runs."), problem, button);
+  const form = h(
+    "form.login",
+    null,
+    mark(),
+    h("h1", null, "Sign in"),
+    h("label", { for: "key" }, "API key"),
+    field,
+    h(
+      "p.quiet",
+      { id: "key-help" },
+      "An admin makes keys: on the keys page, or with ",
+      h("code", null, "hotcell keys create"),
+      ".",
+    ),
+    problem,
+    button,
+  );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     problem.textContent = "";

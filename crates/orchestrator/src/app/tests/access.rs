@@ -15,7 +15,12 @@ fn a_key_opens_until_it_is_revoked_and_its_logins_with_it() {
         let server = site.server().await;
         let app = App::new(server.parts().clone());
         let admin = Caller::local();
-        let made = app.create_key(&admin, "ada".to_owned(), UserRole::User, "laptop".to_owned());
+        let made = app.create_key(
+            &admin,
+            "ada".to_owned(),
+            UserRole::User,
+            "laptop".to_owned(),
+        );
         let (key, token) = made.await.unwrap();
         let token = token.expose_secret();
         assert!(token.starts_with(&key.prefix) && token.len() > key.prefix.len() + 30);
@@ -29,8 +34,15 @@ fn a_key_opens_until_it_is_revoked_and_its_logins_with_it() {
         let later = Timestamp::now() + SignedDuration::from_hours(1);
         let login = app.log_in(&ada, later).await.unwrap();
         let login = login.expose_secret();
-        assert_eq!(app.authenticate_login(login).await.unwrap(), Some(ada.clone()));
-        assert_eq!(app.authenticate(login).await.unwrap(), None, "a login is no key");
+        assert_eq!(
+            app.authenticate_login(login).await.unwrap(),
+            Some(ada.clone())
+        );
+        assert_eq!(
+            app.authenticate(login).await.unwrap(),
+            None,
+            "a login is no key"
+        );
         let past = Timestamp::now() - SignedDuration::from_hours(1);
         let old = app.log_in(&ada, past).await.unwrap();
         let old = app.authenticate_login(old.expose_secret()).await;

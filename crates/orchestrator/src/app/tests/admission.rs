@@ -46,7 +46,12 @@ fn a_request_is_held_against_the_policy() {
 
         let limits = |limits| JobRequest { limits, ..good() };
         let none = JobLimits::default();
-        let cpus = |cpus| limits(JobLimits { cpus: Some(cpus), ..none });
+        let cpus = |cpus| {
+            limits(JobLimits {
+                cpus: Some(cpus),
+                ..none
+            })
+        };
         check(cpus(1.5), None).await;
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 2.5] {
             check(cpus(bad), Some("limits.cpus: ")).await;
@@ -78,12 +83,22 @@ fn a_request_is_held_against_the_policy() {
 
         let budget = |budget| JobRequest { budget, ..good() };
         let none = JobBudget::default();
-        let cost = |cost| budget(JobBudget { cost: Some(cost), ..none });
+        let cost = |cost| {
+            budget(JobBudget {
+                cost: Some(cost),
+                ..none
+            })
+        };
         check(cost(5.0), None).await;
         for bad in [0.0, -0.1, f64::NAN, 5.1] {
             check(cost(bad), Some("budget.cost: ")).await;
         }
-        let turns = |turns| budget(JobBudget { turns: Some(turns), ..none });
+        let turns = |turns| {
+            budget(JobBudget {
+                turns: Some(turns),
+                ..none
+            })
+        };
         check(turns(50), None).await;
         check(turns(51), Some("budget.turns: ")).await;
         check(turns(0), Some("budget.turns: ")).await;
@@ -93,7 +108,11 @@ fn a_request_is_held_against_the_policy() {
         };
         check(model("priceless", good()), None).await;
         check(model("priceless", cost(1.0)), Some("budget.cost: ")).await;
-        check(model("nobody", good()), Some("model: there is no model `nobody`")).await;
+        check(
+            model("nobody", good()),
+            Some("model: there is no model `nobody`"),
+        )
+        .await;
 
         let timeout = |timeout| JobRequest {
             timeout: Some(timeout),

@@ -52,7 +52,12 @@ fn a_job_is_done_and_its_work_is_packed() {
             "do as builder says"
         );
         let log = std::fs::read_to_string(folder.log()).unwrap();
-        for part in ["do as builder says", "bash: ", "It is built.", "job: complete"] {
+        for part in [
+            "do as builder says",
+            "bash: ",
+            "It is built.",
+            "job: complete",
+        ] {
             assert!(log.contains(part), "{part} in {log}");
         }
         let audit = std::fs::read_to_string(folder.audit()).unwrap();
@@ -73,7 +78,9 @@ fn a_job_that_fails_says_why() {
         };
         house.scripts.add("refusing", [refused]);
         let forbidden = ScriptedReply::error(401, "authentication_error", "wrong key");
-        house.scripts.add("keyless", [bash("touch before"), forbidden]);
+        house
+            .scripts
+            .add("keyless", [bash("touch before"), forbidden]);
         let endless = || (0..50).map(|number| bash(&format!("echo {number}")));
         house.scripts.add("endless", endless());
 
@@ -194,7 +201,9 @@ fn a_queued_job_is_cancelled_at_once_and_a_running_one_with_its_work() {
 fn a_command_that_runs_is_stopped_when_its_job_is_cancelled() {
     within(async {
         let house = Site::new().open().await;
-        house.scripts.add("sleepy", [bash("echo x > begun; sleep 1000")]);
+        house
+            .scripts
+            .add("sleepy", [bash("echo x > begun; sleep 1000")]);
         let id = house.schedule(scripted("sleepy")).await;
         let mut told = house.app.follow(&Caller::local(), id, 0).await.unwrap();
         while let Some(told) = told.recv().await {
@@ -242,5 +251,24 @@ fn a_job_without_a_sign_of_life_is_stuck() {
         check_cause(&job, Cause::Stuck);
         assert_eq!(gate.count(), 1);
         house.close().await;
+    });
+}
+
+#[test]
+fn a_worker_or_an_agent_that_breaks_does_not_lose_its_job() {
+    within(async {
+        let house = Site::new().open().await;
+        for (model, words) in [("fragile", "worker broke"), ("explosive", "agent broke")] {
+            let id = house.schedule(scripted(model)).await;
+            let job = house.end_of(id).await;
+            check_cause(&job, Cause::Server);
+            assert!(failure(&job).message.contains(words), "{:?}", job.state);
+        }
+        // The others go on.
+        let id = house.schedule(task("anything")).await;
+        assert_eq!(house.end_of(id).await.state, State::Complete);
+        let app = house.app.clone();
+        house.close().await;
+        assert_eq!((app.work().queued, app.work().running), (0, 0));
     });
 }

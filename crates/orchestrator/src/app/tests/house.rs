@@ -40,7 +40,7 @@ pub(crate) fn within(test: impl Future<Output = ()>) {
 
 /// The data folder of one server after the other.
 pub(crate) struct Site {
-    pub(crate) folder: TempDir,
+    pub(crate) folder: Arc<TempDir>,
     pub(crate) scripts: Arc<Scripts>,
     pub(crate) config: Config,
 }
@@ -76,7 +76,7 @@ impl Site {
             largest_zip: 1 << 30,
         };
         Self {
-            folder,
+            folder: Arc::new(folder),
             scripts: Arc::default(),
             config,
         }
@@ -99,6 +99,7 @@ impl Site {
             scripts: self.scripts.clone(),
             parts,
             server,
+            _folder: self.folder.clone(),
         }
     }
 }
@@ -111,6 +112,7 @@ pub(crate) struct House {
     dispatcher: JoinHandle<()>,
     beats: JoinHandle<()>,
     server: Server,
+    _folder: Arc<TempDir>,
 }
 
 pub(crate) fn user(name: &str) -> Caller {

@@ -89,6 +89,11 @@ fn what_the_last_server_had_when_it_died_is_taken_up_from_its_last_event() {
                 let kind = event.kind.clone();
                 journal.append(event.time, kind).await.unwrap();
             }
+            if kept > 0 {
+                // The workspace is there before the first event.
+                let folder = crate::folder::JobFolder::new(&site.config.data, id);
+                std::fs::create_dir_all(folder.workspace()).unwrap();
+            }
             drop((journal, app, parts, server));
 
             let house = site.open().await;
@@ -161,7 +166,8 @@ fn queued_jobs_are_there_after_a_restart() {
 fn a_deadline_counts_what_ran_before_a_restart() {
     within(async {
         let site = Site::new();
-        site.scripts.add("sleepy", [bash("sleep 1000"), text("late")]);
+        site.scripts
+            .add("sleepy", [bash("sleep 1000"), text("late")]);
         let house = site.open().await;
         let request = protocol::job::JobRequest {
             timeout: Some(600),
@@ -212,7 +218,9 @@ fn a_server_that_ends_lets_running_jobs_finish_if_there_is_time() {
     within(async {
         let mut site = Site::new();
         site.config.drain = Duration::from_secs(50);
-        let gate = site.scripts.add_gated("quick", [bash("echo 1 > one"), text("done")]);
+        let gate = site
+            .scripts
+            .add_gated("quick", [bash("echo 1 > one"), text("done")]);
         let house = site.open().await;
         let id = house.schedule(scripted("quick")).await;
         gate.asked(1).await;
@@ -220,7 +228,9 @@ fn a_server_that_ends_lets_running_jobs_finish_if_there_is_time() {
         let ending = house.parts.ending.clone();
         let closed = tokio::spawn(house.close());
         ending.cancelled().await;
-        let refused = app.schedule(&Caller::local(), task("late"), None, None).await;
+        let refused = app
+            .schedule(&Caller::local(), task("late"), None, None)
+            .await;
         assert!(matches!(refused, Err(AppError::Ending)));
         assert!(matches!(app.check().await, Err(AppError::Ending)));
         gate.open(2);
@@ -230,6 +240,27 @@ fn a_server_that_ends_lets_running_jobs_finish_if_there_is_time() {
         let job = house.job(id).await;
         assert_eq!((job.state, job.epoch), (State::Complete, 1));
         assert_eq!(names_in(&house.folder(id)), ["one"]);
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_job_that_only_waits_is_complete_when_the_server_ends() {
+    within(async {
+        let mut site = Site::new();
+        site.config.drain = Duration::from_secs(50);
+        site.scripts.add("chatty", [text("hello")]);
+        let house = site.open().await;
+        let request = protocol::job::JobRequest {
+            interactive: true,
+            ..scripted("chatty")
+        };
+        let id = house.schedule(request).await;
+        house.until(id, |job| job.state == State::Waiting).await;
+        house.close().await;
+        let house = site.open().await;
+        let job = house.job(id).await;
+        assert_eq!((job.state, job.epoch), (State::Complete, 1));
         house.close().await;
     });
 }

@@ -1,6 +1,7 @@
 //! Models that do as a test says: by name, from a script, and held back at will.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use agent::Price;
@@ -16,8 +17,11 @@ use crate::ports::{Chosen, Models};
 /// Every name is a script; without a name, one that says `Done.` for ever.
 #[derive(Debug, Default)]
 pub(crate) struct Scripts {
-    scripts: Mutex<HashMap<String, (Script, Option<Arc<Gate>>)>>,
+    scripts: Mutex<HashMap<String, Role>>,
+    is_broken: AtomicBool,
 }
+
+type Role = (Script, Option<Arc<Gate>>);
 
 /// Holds replies back until the test lets them go.
 #[derive(Debug)]
@@ -88,7 +92,11 @@ impl Models for Scripts {
 
     fn choose(&self, name: Option<&str>, replied: usize) -> Result<Chosen, String> {
         let (script, gate) = match name {
-            None => (script(vec![text("Done."); 100]), None),
+            // Chosen once when it is scheduled.
+            Some("fragile") if self.is_broken.swap(true, Ordering::Relaxed) => {
+                panic!("as the test wants")
+            }
+            Some("fragile" | "explosive") | None => (script(vec![text("Done."); 100]), None),
             Some(name) => {
                 let scripts = self.scripts.lock().unwrap();
                 let found = scripts.get(name).cloned();
@@ -101,6 +109,7 @@ impl Models for Scripts {
             model: Arc::new(Gated {
                 inner: Scripted::starting_at(script, replied),
                 gate,
+                is_explosive: name == Some("explosive"),
             }),
             price: Price(Arc::new(price)),
             is_priced,
@@ -112,6 +121,7 @@ impl Models for Scripts {
 struct Gated {
     inner: Scripted,
     gate: Option<Arc<Gate>>,
+    is_explosive: bool,
 }
 
 impl Model for Gated {
@@ -125,6 +135,7 @@ impl Model for Gated {
         hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
         Box::pin(async move {
+            assert!(!self.is_explosive, "as the test wants");
             if let Some(gate) = &self.gate {
                 gate.asked.send_modify(|asked| *asked += 1);
                 gate.open.acquire().await.unwrap().forget();

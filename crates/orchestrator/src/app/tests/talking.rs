@@ -165,7 +165,9 @@ fn a_job_that_has_ended_wakes_up_in_its_own_workspace() {
         assert_eq!(names_in(&house.folder(id)), ["one"]);
         let woken = house.say(id, "and now").await;
         assert_eq!((woken.state, woken.ended), (State::Queued, None));
-        let second = house.until(id, |job| job.epoch == 2 && job.state.has_ended()).await;
+        let second = house
+            .until(id, |job| job.epoch == 2 && job.state.has_ended())
+            .await;
         assert_eq!(second.state, State::Complete);
         assert_eq!(second.session, first.session);
         assert_eq!(second.result.as_deref(), Some("second"));
@@ -229,6 +231,28 @@ fn every_message_is_heard_once_however_they_race_with_the_end() {
             }
         }
         assert_eq!(house.heard(id).await, said);
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_job_that_only_waits_makes_room_for_one_that_has_something_to_do() {
+    within(async {
+        let mut site = Site::new();
+        site.config.concurrency = 1;
+        let house = site.open().await;
+        house.scripts.add("chatty", [text("hello")]);
+        let request = JobRequest {
+            interactive: true,
+            ..scripted("chatty")
+        };
+        let waiting = house.schedule(request).await;
+        house
+            .until(waiting, |job| job.state == State::Waiting)
+            .await;
+        let other = house.schedule(super::house::task("work")).await;
+        assert_eq!(house.end_of(other).await.state, State::Complete);
+        assert_eq!(house.job(waiting).await.state, State::Complete);
         house.close().await;
     });
 }

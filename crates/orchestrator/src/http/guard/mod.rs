@@ -85,7 +85,8 @@ pub(crate) async fn pass(State(http): State<Http>, request: Request, next: Next)
     response = as_problem(response);
 
     let status = response.status();
-    if response.extensions().get() == Some(&Kind::Store) {
+    let kind = response.extensions().get::<Kind>();
+    if kind.is_some_and(|kind| kind.is_of_store()) {
         http.meters.store_failed();
     }
     let headers = response.headers_mut();

@@ -25,7 +25,12 @@ fn only_public_repositories_over_https_may_be_cloned() {
     check("https://example.com:8443/a", main, Ok("example.com:8443"));
     check("https://8.8.8.8/a", Some("release/1.0"), Ok("8.8.8.8:443"));
     let https = Err("its address must begin with `https://`");
-    for url in ["http://example.com/a", "ssh://git@example.com/a", "file:///etc", "ext::sh -c evil"] {
+    for url in [
+        "http://example.com/a",
+        "ssh://git@example.com/a",
+        "file:///etc",
+        "ext::sh -c evil",
+    ] {
         check(url, None, https);
     }
     check("git@example.com:a/b", None, Err("its address is no URL"));
@@ -35,11 +40,23 @@ fn only_public_repositories_over_https_may_be_cloned() {
     check("https://me:token@example.com/a", None, secret);
     check("https://me@example.com/a", None, secret);
     let private = Err("its host is not public");
-    for host in ["localhost", "a.localhost", "127.0.0.1", "0x7f.1", "[::1]", "10.0.0.1", "169.254.169.254"] {
+    for host in [
+        "localhost",
+        "a.localhost",
+        "127.0.0.1",
+        "0x7f.1",
+        "[::1]",
+        "10.0.0.1",
+        "169.254.169.254",
+    ] {
         check(&format!("https://{host}/a"), None, private);
     }
     for branch in ["", "-c", "--upload-pack=evil", "a b", "a\nb", "a:b"] {
-        check("https://example.com/a", Some(branch), Err("its branch is no name of one"));
+        check(
+            "https://example.com/a",
+            Some(branch),
+            Err("its branch is no name of one"),
+        );
     }
 }
 
@@ -90,7 +107,10 @@ fn answer(stream: TcpStream, root: &Path) {
     }
     let (method, target) = {
         let mut words = line.split_whitespace();
-        (words.next().unwrap().to_owned(), words.next().unwrap().to_owned())
+        (
+            words.next().unwrap().to_owned(),
+            words.next().unwrap().to_owned(),
+        )
     };
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
     let mut backend = Command::new("git");
@@ -125,7 +145,10 @@ fn answer(stream: TcpStream, root: &Path) {
     let mut child = backend.spawn().unwrap();
     child.stdin.take().unwrap().write_all(&body).unwrap();
     let output = child.wait_with_output().unwrap().stdout;
-    let end = output.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+    let end = output
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .unwrap();
     let head = String::from_utf8_lossy(&output[..end]).into_owned();
     let status = head.lines().find_map(|line| line.strip_prefix("Status: "));
     let mut stream = stream;
@@ -151,16 +174,31 @@ git checkout -qb other && echo other > file && git commit -qam other && git chec
 cd .. && git clone -q --bare work repo.git"#;
     let mut shell = Command::new("sh");
     shell.args(["-c", script]).current_dir(root);
-    assert!(shell.env("HOME", root).env("GIT_CONFIG_NOSYSTEM", "1").status().unwrap().success());
+    assert!(
+        shell
+            .env("HOME", root)
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
-async fn clone(scene: &Scene, server: &Server, name: &str, branch: Option<&str>) -> Result<PathBuf, String> {
+async fn clone(
+    scene: &Scene,
+    server: &Server,
+    name: &str,
+    branch: Option<&str>,
+) -> Result<PathBuf, String> {
     let source = Source {
         url: format!("http://127.0.0.2:{}/{name}", server.port),
         branch: branch.map(str::to_owned),
         rule: format!("127.0.0.2:{}", server.port),
     };
-    let into = scene.data.path().join(format!("into-{}", fastrand::u32(..)));
+    let into = scene
+        .data
+        .path()
+        .join(format!("into-{}", fastrand::u32(..)));
     fs::create_dir(&into).unwrap();
     let cloned = git::clone(&source, &into, &scene.spec).await;
     cloned.map_err(|error| error.to_string())?;
@@ -178,14 +216,23 @@ async fn a_repository_is_cloned_inside_a_sandbox() {
     assert_eq!(fs::read_to_string(main.join("sub/x")).unwrap(), "x\n");
     assert!(main.join(".git/HEAD").is_file());
     assert!(main.join(".git/shallow").is_file());
-    let other = clone(&scene, &server, "repo.git", Some("other")).await.unwrap();
+    let other = clone(&scene, &server, "repo.git", Some("other"))
+        .await
+        .unwrap();
     assert_eq!(fs::read_to_string(other.join("file")).unwrap(), "other\n");
     for (name, branch, expect) in [
         ("absent.git", None, "not found"),
-        ("repo.git", Some("no-such"), "Remote branch no-such not found in upstream origin"),
+        (
+            "repo.git",
+            Some("no-such"),
+            "Remote branch no-such not found in upstream origin",
+        ),
     ] {
         let error = clone(&scene, &server, name, branch).await.unwrap_err();
-        assert!(error.starts_with("cannot clone the repository: "), "{error}");
+        assert!(
+            error.starts_with("cannot clone the repository: "),
+            "{error}"
+        );
         assert!(error.contains(expect) && !error.contains('\n'), "{error}");
     }
 }
@@ -204,6 +251,11 @@ async fn while_cloning_nothing_else_can_be_reached() {
     let into = scene.data.path().join("into");
     fs::create_dir(&into).unwrap();
     let error = git::clone(&source, &into, &scene.spec).await.unwrap_err();
-    assert!(error.to_string().starts_with("cannot clone the repository: fatal: "), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("cannot clone the repository: fatal: "),
+        "{error}"
+    );
     assert_eq!(fs::read_dir(&into).unwrap().count(), 0);
 }

@@ -14,8 +14,11 @@ use tokio::sync::{Semaphore, watch};
 /// Every name is a script; without a name, one that says `Done.` for ever.
 #[derive(Debug, Default)]
 pub(crate) struct Scripts {
-    scripts: Mutex<HashMap<String, (Script, Option<Arc<Gate>>)>>,
+    scripts: Mutex<HashMap<String, Entry>>,
 }
+
+/// What is said, and what holds it back.
+type Entry = (Script, Option<Arc<Gate>>);
 
 /// Holds replies back until the test lets them go.
 #[derive(Debug)]

@@ -48,10 +48,8 @@ fn any_request() -> impl Strategy<Value = JobRequest> {
         open_files: None,
     });
     let input = prop_oneof![
-        (any_text(), option::of(any_text())).prop_map(|(url, branch)| JobInput::Git {
-            url,
-            branch
-        }),
+        (any_text(), option::of(any_text()))
+            .prop_map(|(url, branch)| JobInput::Git { url, branch }),
         any::<u64>().prop_map(|bytes| JobInput::Upload { bytes }),
     ];
     let backend = prop_oneof![Just(JobBackend::Auto), Just(JobBackend::Native)];
@@ -174,8 +172,8 @@ proptest! {
             let world = World::new().await;
             let jobs = &world.jobs;
             prop_assert_eq!(jobs.schedule(first.clone(), None).await.unwrap(), Scheduled::New);
-            prop_assert_eq!(jobs.job(first.id).await.unwrap().as_ref(), Some(&first));
-            prop_assert_eq!(&jobs.list(&JobQuery::default()).await.unwrap(), &[first.clone()]);
+            prop_assert_eq!(jobs.job(first.id).await.unwrap(), Some(first.clone()));
+            prop_assert_eq!(jobs.list(&JobQuery::default()).await.unwrap(), vec![first.clone()]);
 
             // All of the rest can change.
             let second = Job {
@@ -190,7 +188,7 @@ proptest! {
             let changed = jobs.change(second.clone(), Along::default()).await.unwrap();
             let expect = Job { revision: first.revision + 1, ..second };
             prop_assert_eq!(changed, Changed::Saved(Box::new(expect.clone())));
-            prop_assert_eq!(jobs.job(first.id).await.unwrap().as_ref(), Some(&expect));
+            prop_assert_eq!(jobs.job(first.id).await.unwrap(), Some(expect.clone()));
             if let Some(session) = &expect.session {
                 prop_assert_eq!(jobs.of_session(session).await.unwrap(), Some(expect.clone()));
             }

@@ -1,0 +1,51 @@
+//! What axe finds wrong with a page. Axe is a program in the page; `scripts/setup` installs it.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::browser::Browser;
+
+/// Everything that is built.
+pub(crate) fn target() -> PathBuf {
+    let below = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    below.parent().unwrap().to_owned()
+}
+
+/// The program's text.
+pub(crate) fn axe() -> String {
+    let lib = target().join("test-tools/lib");
+    let folders = std::fs::read_dir(&lib).into_iter().flatten().flatten();
+    let file = "site-packages/axe_playwright_python/axe.min.js";
+    folders
+        .map(|folder| folder.path().join(file))
+        .find_map(|path| std::fs::read_to_string(path).ok())
+        .unwrap_or_else(|| {
+            let lib = lib.display();
+            panic!("cannot find `{file}` in `{lib}/python3*`\nhint: run scripts/setup")
+        })
+}
+
+/// Every rule that the page breaks, and where.
+pub(crate) async fn violations(browser: &Browser, axe: &str) -> Vec<String> {
+    let broken = browser
+        .promised(
+            axe,
+            "axe.run(document).then(({ violations }) => violations.map(({ id, help, nodes }) => ({ \
+                id, help, nodes: nodes.map(({ html, failureSummary }) => html.slice(0, 300) + '\\n' + failureSummary) })))",
+        )
+        .await;
+    let broken = broken.as_array().unwrap().iter();
+    broken.map(describe).collect()
+}
+
+fn describe(violation: &Value) -> String {
+    let nodes = violation["nodes"].as_array().unwrap().iter();
+    let nodes: Vec<&str> = nodes.take(5).map(|node| node.as_str().unwrap()).collect();
+    format!(
+        "{}: {}\n{}",
+        violation["id"],
+        violation["help"],
+        nodes.join("\n")
+    )
+}

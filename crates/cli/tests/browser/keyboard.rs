@@ -1,0 +1,76 @@
+//! Everything without a mouse.
+
+use fantoccini::key::Key;
+
+use crate::model::{Heard, say, serve};
+use crate::play::play;
+use crate::server::Site;
+use crate::browser::Browser;
+
+#[test]
+fn shortcuts_lead_everywhere() {
+    play(async {
+        let model = serve(|request| say(&format!("So: {}", Heard::of(request).task())));
+        let site = Site::new(&model);
+        let server = site.start().await;
+        for task in ["First of all", "Second to none"] {
+            let id = server.client().schedule_task(task).await;
+            server.client().complete(&id).await;
+        }
+        let browser = Browser::open(&server, "/").await;
+        browser.until("all('.job-row').length === 2").await;
+
+        for (keys, path) in [("n", "/new"), ("gd", "/"), ("gh", "/history"), ("gk", "/keys"), ("c", "/chat")] {
+            // Fields have the focus on some pages; Escape leaves them.
+            browser.press(&Key::Escape).await;
+            browser.press(keys).await;
+            browser.until(&format!("location.pathname === '{path}'")).await;
+            browser.until("document.querySelector('main h1')").await;
+        }
+
+        // Keys are letters while somebody writes.
+        browser.press("nn").await;
+        browser.until("document.activeElement.value === 'nn'").await;
+        assert_eq!(browser.path().await, "/chat");
+
+        browser.press(&Key::Escape).await;
+        browser.press("?").await;
+        browser.sees("dialog[open] h2", "Help").await;
+        browser.sees("dialog[open] dd", "New task").await;
+        browser.press("n").await;
+        assert_eq!(browser.path().await, "/chat");
+        browser.press(&Key::Escape).await;
+        browser.misses("dialog[open]", "").await;
+
+        // Through the list, into a job, through its tabs, and to its message box.
+        browser.press("gd").await;
+        browser.until("all('.job-row').length === 2").await;
+        browser.press("jj").await;
+        browser.until("document.activeElement.innerText === 'First of all'").await;
+        browser.press("k").await;
+        browser.until("document.activeElement.innerText === 'Second to none'").await;
+        browser.press(&Key::Enter).await;
+        browser.sees(".item.reply", "So: Second to none").await;
+        for (key, panel) in [("2", "files"), ("3", "diff"), ("4", "logs"), ("5", "details"), ("1", "transcript")] {
+            browser.press(key).await;
+            browser.until(&format!("seen('#panel-{panel}') && all('[role=tabpanel]:not([hidden])').length === 1")).await;
+        }
+        browser.press("m").await;
+        browser.until("document.activeElement.ariaLabel === 'Message to the agent'").await;
+        browser.press(&Key::Escape).await;
+
+        // Tabs move with arrows, as tabs do.
+        browser.value("document.getElementById('tab-transcript').focus()").await;
+        browser.press(&format!("{}{}", Key::Right, Key::Right)).await;
+        browser.until("document.activeElement.id === 'tab-diff' && seen('#panel-diff')").await;
+
+        // The first stop of Tab leads past the bar.
+        browser.go("/").await;
+        browser.until("all('.job-row').length === 2").await;
+        browser.press(&Key::Tab).await;
+        browser.until("document.activeElement.className === 'skip'").await;
+        browser.press(&Key::Enter).await;
+        browser.until("document.activeElement.id === 'main'").await;
+        browser.end(&[]).await;
+    });
+}

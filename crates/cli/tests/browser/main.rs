@@ -1,0 +1,41 @@
+//! The web UI as people have it: `hotcell serve` with real sandboxes and a scripted model, and a
+//! real browser in front of it that is moved by mouse and keyboard.
+//!
+//! Needs Debian's `chromium` and `chromedriver`, and what `scripts/setup` installs. Pictures of
+//! every page are left in `target/screenshots`.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+mod accessibility;
+mod browser;
+#[path = "../serve/client.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod client;
+mod driver;
+mod gallery;
+mod history;
+mod hostile;
+mod keyboard;
+mod keys;
+mod missing;
+#[path = "../serve/model.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod model;
+mod options;
+#[path = "../it/place.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod place;
+#[path = "../serve/play.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod play;
+mod reconnect;
+#[path = "../serve/server.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod server;
+mod staging;
+#[path = "../serve/stream.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod stream;
+mod talking;
+mod task;
+mod theme;

@@ -1,0 +1,42 @@
+//! What most tests begin with: a model with its part, a server that asks it, and a browser.
+
+use testkit::{ModelServer, Replies};
+
+use crate::browser::Browser;
+use crate::server::{Server, Site};
+
+/// A server and its model. The server ends first.
+pub(crate) struct Stage {
+    pub(crate) server: Server,
+    pub(crate) site: Site,
+    pub(crate) model: ModelServer,
+}
+
+impl Stage {
+    pub(crate) async fn new(replies: impl Into<Replies>) -> Self {
+        Self::with(replies, &[]).await
+    }
+
+    /// With further flags of the server.
+    pub(crate) async fn with(replies: impl Into<Replies>, flags: &[&str]) -> Self {
+        let model = ModelServer::start(replies);
+        let site = Site::new(&model).flags(flags.iter().copied());
+        Self {
+            server: site.start().await,
+            site,
+            model,
+        }
+    }
+
+    pub(crate) async fn open(&self, path: &str) -> Browser {
+        Browser::open(&self.server, path).await
+    }
+
+    /// A key, as `hotcell keys create` makes it.
+    pub(crate) async fn key(&self, user: &str, role: &str) -> String {
+        let arguments = ["keys", "create", "--user", user, "--role", role];
+        let output = self.site.hotcell(arguments).output().await.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+}

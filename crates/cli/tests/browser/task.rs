@@ -1,0 +1,115 @@
+//! A task from its first word to the zip on one's own disk.
+
+use fantoccini::key::Key;
+use llm::script::ScriptedReply;
+use testkit::{Answer, Gate};
+
+use crate::model::{bash, say, write};
+use crate::play::play;
+use crate::staging::Stage;
+
+/// Events of a streamed text before its words: the message's start, the block's, and a ping.
+pub(crate) const BEFORE_WORDS: usize = 3;
+
+/// A reply that thinks and speaks before it calls.
+pub(crate) fn speaking(text: &str, call: ScriptedReply) -> ScriptedReply {
+    ScriptedReply {
+        text: Some(text.to_owned()),
+        ..call
+    }
+}
+
+#[test]
+fn a_task_is_written_watched_read_and_taken_home() {
+    play(async {
+        let gate = Gate::new();
+        let begin = speaking("I look around first.", bash("echo one; echo two >&2; exit 3"));
+        let stage = Stage::new([
+            Answer::reply(begin).hold(BEFORE_WORDS + 2, &gate),
+            write("src/hello.py", "print('hello')\n").into(),
+            bash("python3 src/hello.py").into(),
+            say("Done: **hello.py** says `hello`.").into(),
+        ])
+        .await;
+        let browser = stage.open("/").await;
+
+        browser.sees(".empty", "The cell is empty").await;
+        browser.write("textarea[aria-label=Task]", "Say hello in Python").await;
+        browser.press_with_control(Key::Enter).await;
+
+        // In the middle of a sentence.
+        gate.reached().await;
+        browser.sees(".item.reply", "I look").await;
+        assert!(!browser.text(".transcript").await.contains("around"));
+        browser.sees(".pill", "Running").await;
+        assert!(browser.title().await.starts_with("● Say hello in Python"));
+        gate.open();
+        browser.until("seen('.job-page[data-state=complete]')").await;
+        browser.sees(".item.reply", "I look around first.").await;
+        browser.sees(".item.reply strong", "hello.py").await;
+        assert_eq!(browser.title().await, "Say hello in Python · Hotcell");
+
+        // A call says how it ended, and opens.
+        browser.sees(".call[data-status=done] .call-end", "exit 3").await;
+        browser.click(".call summary", "echo one").await;
+        browser.sees(".call-body .output", "two").await;
+
+        // Files, one of them in a folder.
+        browser.click(".tab", "Files").await;
+        browser.click(".tree-row[aria-expanded=false]", "src").await;
+        browser.click(".tree-row", "hello.py").await;
+        browser.sees(".file-text", "print('hello')").await;
+        browser.sees(".viewer-head h2", "src/hello.py").await;
+
+        browser.click(".tab", "Diff").await;
+        browser.sees(".file-change .path", "src/hello.py").await;
+        browser.sees(".diff-row.added", "print('hello')").await;
+
+        browser.click(".tab", "Logs").await;
+        browser.sees(".log", "bash: $ python3 src/hello.py").await;
+        browser.click(".chip", "Audit log").await;
+        browser.sees(".audit .tag", "file_change").await;
+
+        browser.click(".tab", "Details").await;
+        browser.sees("#panel-details .task-text", "Say hello in Python").await;
+
+        browser.click(".job-banner a[download]", "Download").await;
+        let files = browser.downloaded().await;
+        assert_eq!(files["src/hello.py"], "print('hello')\n");
+
+        // A reload shows the same, from the record.
+        browser.click(".tab", "Transcript").await;
+        let before = browser.texts(".item").await;
+        browser.reload().await;
+        browser.until(&format!("all('.item').length === {}", before.len())).await;
+        browser.click(".call summary", "echo one").await;
+        browser.sees(".call-body .output", "two").await;
+
+        browser.click(".brand", "").await;
+        browser.sees(".job-row .pill", "Complete").await;
+        browser.end(&[]).await;
+    });
+}
+
+#[test]
+fn output_is_seen_while_a_command_runs() {
+    play(async {
+        // It goes on when somebody writes into the workspace's pipe: no clock is involved.
+        let stage = Stage::new([
+            bash("mkfifo go; echo it has begun; cat go; echo it went on"),
+            say("Done."),
+        ])
+        .await;
+        let id = stage.server.client().schedule_task("Wait for me").await;
+        let browser = stage.open(&format!("/jobs/{id}")).await;
+        browser.sees(".output.live", "it has begun").await;
+        browser.sees(".call[data-status=running]", "mkfifo").await;
+        let pipe = stage.site.data().join("jobs").join(&id).join("workspace/go");
+        tokio::fs::write(pipe, "now\n").await.unwrap();
+        browser.until("seen('.job-page[data-state=complete]')").await;
+        browser.misses(".output.live", "").await;
+        browser.click(".call summary", "mkfifo").await;
+        browser.sees(".call-body .output", "it went on").await;
+        browser.end(&[]).await;
+    });
+}

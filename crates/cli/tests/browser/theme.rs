@@ -1,0 +1,35 @@
+//! Dark and light: as the system has it, until somebody chooses.
+
+use crate::model::say;
+use crate::play::play;
+use crate::staging::Stage;
+
+/// How bright the page is.
+const IS_DARK: &str = "(() => { const [r, g, b] = getComputedStyle(document.body).backgroundColor\
+    .match(/\\d+/g).map(Number); return r + g + b < 200; })()";
+
+#[test]
+fn a_choice_of_dark_or_light_is_remembered() {
+    play(async {
+        let stage = Stage::new([say("Done.")]).await;
+        let browser = stage.open("/").await;
+        for (scheme, is_dark) in [("dark", true), ("light", false)] {
+            browser.scheme(scheme).await;
+            browser.until(&format!("{IS_DARK} === {is_dark}")).await;
+        }
+        browser.click("button[aria-label*='dark and light']", "").await;
+        browser.until(IS_DARK).await;
+        browser.reload().await;
+        browser.until(IS_DARK).await;
+        browser.go("/docs").await;
+        browser.until(IS_DARK).await;
+        browser.go("/history").await;
+        browser.sees("h1", "History").await;
+        browser.press("t").await;
+        browser.until(&format!("!{IS_DARK}")).await;
+        browser.scheme("dark").await;
+        browser.reload().await;
+        browser.until(&format!("!{IS_DARK}")).await;
+        browser.end(&[]).await;
+    });
+}

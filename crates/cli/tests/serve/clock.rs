@@ -1,0 +1,78 @@
+//! A wall clock that jumps: nobody dies of it, and nobody lives longer.
+
+use std::process::Command;
+
+use serde_json::json;
+use testkit::{Answer, Gate};
+
+use crate::model::{Heard, bash, say, serve};
+use crate::play::play;
+use crate::server::Site;
+
+/// The library that makes a clock jump, as the program of that name puts it before others.
+fn library() -> String {
+    let output = Command::new("faketime")
+        .args(["-m", "-f", "+0", "printenv", "LD_PRELOAD"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_jump_of_a_day_neither_ends_jobs_nor_lets_them_go_on() {
+    for jump in ["+1d", "-1d"] {
+        play(async move {
+            let gate = Gate::new();
+            let held = gate.clone();
+            let model = serve(move |request| {
+                let heard = Heard::of(request);
+                match (heard.task(), heard.results) {
+                    ("Wait", 0) => Answer::reply(bash("date +%s > date.txt")).hold(0, &held),
+                    ("Sleep", 0) => Answer::reply(bash("echo asleep > asleep.txt; sleep 1000")),
+                    _ => Answer::reply(say("Done.")),
+                }
+            });
+            let site = Site::new(&model);
+            let clock = site.here("clock");
+            std::fs::write(&clock, "+0\n").unwrap();
+            let site = site
+                .flags(["--job-timeout", "100s", "--stuck-after", "90s"])
+                .variable("LD_PRELOAD", library())
+                .variable("FAKETIME_TIMESTAMP_FILE", clock.as_os_str())
+                .variable("FAKETIME_NO_CACHE", "1")
+                .variable("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+            let server = site.start().await;
+            let client = server.client();
+            let before = client.schedule_task("Wait").await;
+            gate.reached().await;
+            let sleeper = json!({ "task": "Sleep", "timeout": 4 });
+            let sleeper = client.schedule(sleeper).await;
+            let mut told = client.follow(&sleeper, 0).await;
+            told.until("tool_started").await;
+
+            std::fs::write(&clock, format!("{jump}\n")).unwrap();
+            let after = client.schedule_task("Do it").await;
+            let after = client.complete(&after).await;
+            gate.open();
+            let before = client.complete(&before).await;
+            // It did jump, by all but a day.
+            let created = |job: &serde_json::Value| {
+                let text = job["created"].as_str().unwrap();
+                text.parse::<jiff::Timestamp>().unwrap().as_second()
+            };
+            let jumped = created(&after) - created(&before);
+            let day = if jump == "+1d" { 86_400 } else { -86_400 };
+            assert!((jumped - day).abs() < 600, "{jumped}");
+            let message = client.failed(&sleeper, "deadline").await;
+            assert!(message.contains("4 seconds"), "{message}");
+            assert_eq!(client.files(&sleeper).await["asleep.txt"], "asleep\n");
+            let ran = client.job(&sleeper).await["ran_seconds"].as_f64().unwrap();
+            assert!((4.0..60.0).contains(&ran), "{ran}");
+            // All of them are there, also for the next server.
+            assert!(server.end().await.success());
+            let server = site.start().await;
+            assert_eq!(server.client().jobs("").await.len(), 3);
+        });
+    }
+}

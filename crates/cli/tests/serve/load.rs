@@ -1,0 +1,134 @@
+//! Many at once: sandboxes, jobs that wait, and people who watch.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+use testkit::{Answer, Gate};
+use tokio::task::JoinSet;
+
+use crate::client::Client;
+use crate::model::{Heard, bash, say, serve};
+use crate::play::{eventually, play_alone, portion};
+use crate::processes::{no_orphans, sandboxes_of};
+use crate::server::Site;
+use crate::stream::{Events, Sent};
+
+const RUNNING: usize = 100;
+const QUEUED: usize = 1_000;
+const READERS: usize = 500;
+/// Of a server that has done all this, in a debug build. It keeps nothing of jobs that have ended.
+const MOST_MEMORY: u64 = 400 << 20;
+
+#[test]
+fn a_hundred_sandboxes_a_thousand_that_wait_and_five_hundred_readers() {
+    play_alone(async {
+        let (running, queued, readers) = (portion(RUNNING), portion(QUEUED), portion(READERS));
+        // Those that run have their sandbox, and wait for each other.
+        let gate = Gate::new();
+        let held = gate.clone();
+        let model = serve(move |request| {
+            let heard = Heard::of(request);
+            let task = heard.task();
+            match (task.starts_with("Run"), heard.results) {
+                (_, 0) => Answer::reply(bash(&format!("echo '{task}' > task.txt"))),
+                (true, 1) => Answer::reply(bash("seq 100")).hold(0, &held),
+                (true, 2) => Answer::reply(say("Some words, one after the other.")),
+                _ => Answer::reply(say("Done.")),
+            }
+        });
+        let concurrency = running.to_string();
+        let site = Site::new(&model).flags(["--concurrency", &concurrency]);
+        let server = site.start().await;
+        let client = server.client();
+        let before = server.memory();
+
+        let first = schedule(client, "Run", running).await;
+        let pid = server.pid();
+        eventually("every job has its sandbox", async || {
+            sandboxes_of(pid) >= running && model.request_count() >= 2 * running
+        })
+        .await;
+        let second = schedule(client, "Wait", queued).await;
+        let waiting = client.jobs("&status=pending").await;
+        assert_eq!(waiting.len(), queued);
+
+        // A fifth of the readers goes away and comes back where it was.
+        let mut watched = JoinSet::new();
+        for reader in 0..readers {
+            let (client, id) = (client.clone(), first[reader % running].clone());
+            let events = client.follow(&id, 0).await;
+            watched.spawn(async move {
+                let is_fickle = reader / running == 0 && reader % 5 == 0;
+                let told = watch(&client, &id, events, is_fickle).await;
+                (id, told)
+            });
+        }
+        let full = server.memory();
+        gate.open();
+
+        let mut told = HashMap::<String, Vec<Sent>>::new();
+        while let Some(heard) = watched.join_next().await {
+            let (id, heard) = heard.unwrap();
+            // Everybody heard the same of what lasts.
+            match told.get(&id) {
+                Some(before) => assert_eq!(*before, heard, "{id}"),
+                None => drop(told.insert(id, heard)),
+            }
+        }
+        for id in first.iter().chain(&second) {
+            let job = client.complete(id).await;
+            assert_eq!(job["attempts"], 1);
+            let task = job["task"].as_str().unwrap();
+            assert_eq!(client.files(id).await["task.txt"], format!("{task}\n"));
+        }
+        for (id, heard) in &told {
+            let stored = client.follow(id, 0).await.all().await;
+            assert_eq!(lasting(&stored), *heard, "{id}");
+        }
+        eventually("every sandbox is gone", async || sandboxes_of(pid) <= 1).await;
+        let after = server.memory();
+        let [before, full, after] = [before, full, after].map(|bytes| bytes >> 20);
+        println!("memory in MiB: {before} at the start, {full} with all, {after} in the end");
+        assert!(after << 20 < MOST_MEMORY, "{after} MiB are left");
+        assert!(server.end().await.success());
+        no_orphans().await;
+    });
+}
+
+/// Schedules jobs side by side.
+async fn schedule(client: &Client, word: &str, count: usize) -> Vec<String> {
+    let mut asked = JoinSet::new();
+    for number in 0..count {
+        let client = client.clone();
+        let request = json!({ "task": format!("{word} {number}") });
+        asked.spawn(async move { client.schedule(request).await });
+    }
+    asked.join_all().await
+}
+
+/// What lasts of what is told to a reader, up to the end.
+async fn watch(client: &Client, id: &str, mut events: Events, is_fickle: bool) -> Vec<Sent> {
+    let mut heard = Vec::new();
+    let mut seq = 0;
+    while let Some(sent) = events.next().await {
+        if sent.event == "end" {
+            return heard;
+        }
+        if let Some(place) = sent.id {
+            seq += 1;
+            assert_eq!(place, seq, "out of order, or twice, or missed");
+            heard.push(sent);
+            if is_fickle && seq.is_multiple_of(3) {
+                events = client.follow(id, seq).await;
+            }
+        }
+    }
+    panic!("the stream of {id} ended without its end");
+}
+
+fn lasting(told: &[Sent]) -> Vec<Sent> {
+    told.iter()
+        .filter(|sent| sent.id.is_some())
+        .cloned()
+        .collect()
+}

@@ -1,0 +1,28 @@
+//! `hotcell serve` as a program: started, asked over HTTP, starved, killed and started again.
+//!
+//! `HOTCELL_BIN` names the program to test; without it, the one that was built with the tests.
+//! `HOTCELL_TEST_FRACTION` divides the numbers of the tests that load the machine: 5 is a fifth.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+mod access;
+mod chaos;
+mod client;
+mod clock;
+mod disk;
+mod ends;
+mod fairness;
+mod lifecycle;
+mod load;
+mod model;
+#[path = "../it/place.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod place;
+mod play;
+mod processes;
+mod readers;
+mod sandboxes;
+mod server;
+mod store;
+mod stream;
+mod webhooks;

@@ -1,0 +1,100 @@
+//! Models that decide from what they are asked alone, so that they are right after any crash.
+
+use llm::script::ScriptedReply;
+use serde_json::{Value, json};
+use testkit::{Answer, Framing, ModelServer, Recorded, Replies, Settings};
+
+pub(crate) fn say(text: &str) -> ScriptedReply {
+    ScriptedReply::text(text)
+}
+
+pub(crate) fn bash(command: &str) -> ScriptedReply {
+    ScriptedReply::call("bash", json!({ "command": command }))
+}
+
+pub(crate) fn write(path: &str, content: &str) -> ScriptedReply {
+    ScriptedReply::call("write_file", json!({ "path": path, "content": content }))
+}
+
+/// A server that keeps no requests, but holds all of them against the providers' rules.
+pub(crate) fn serve<T: Into<Answer>>(
+    decide: impl FnMut(&Recorded) -> T + Send + 'static,
+) -> ModelServer {
+    let settings = Settings {
+        framing: Framing::whole(),
+        keep: 1,
+        ..Settings::default()
+    };
+    ModelServer::start_with(Replies::decide(decide), settings)
+}
+
+/// A server whose jobs all do the same steps, then say that they are done.
+pub(crate) fn serve_steps(steps: impl IntoIterator<Item = ScriptedReply>) -> ModelServer {
+    let steps: Vec<ScriptedReply> = steps.into_iter().collect();
+    serve(move |request| {
+        let done = Heard::of(request).results;
+        steps.get(done).cloned().unwrap_or_else(|| say("Done."))
+    })
+}
+
+/// What a request says of its job.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    /// What people said, in its order; the task is the first.
+    pub(crate) said: Vec<String>,
+    /// Results of calls that went well, as text.
+    pub(crate) done: Vec<String>,
+    /// How many results there are, also of calls that failed.
+    pub(crate) results: usize,
+    /// The latest of them.
+    pub(crate) last: String,
+}
+
+impl Heard {
+    pub(crate) fn of(request: &Recorded) -> Self {
+        let body = request.json();
+        let mut heard = Self {
+            said: Vec::new(),
+            done: Vec::new(),
+            results: 0,
+            last: String::new(),
+        };
+        for message in body["messages"].as_array().unwrap() {
+            if message["role"] != "user" {
+                continue;
+            }
+            match &message["content"] {
+                Value::String(text) => heard.said.push(text.clone()),
+                content => {
+                    for block in content.as_array().unwrap() {
+                        heard.take(block);
+                    }
+                }
+            }
+        }
+        heard
+    }
+
+    fn take(&mut self, block: &Value) {
+        match block["type"].as_str() {
+            Some("text") => self.said.push(block["text"].as_str().unwrap().to_owned()),
+            Some("tool_result") => {
+                self.results += 1;
+                self.last = block["content"].to_string();
+                if block["is_error"] != true {
+                    self.done.push(self.last.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn task(&self) -> &str {
+        &self.said[0]
+    }
+
+    /// Whether something that went well said this.
+    pub(crate) fn has_done(&self, words: &str) -> bool {
+        self.done.iter().any(|result| result.contains(words))
+    }
+}

@@ -1,0 +1,71 @@
+//! Readers that do not read: they harm nobody but themselves.
+
+use testkit::{Answer, Gate};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::model::{Heard, bash, say, serve};
+use crate::play::play;
+use crate::server::Site;
+
+/// Connections that ask for a job's events and never look at them.
+const IDLE: usize = 20;
+/// What one of them may hold up in the server, with the system's own buffers apart.
+const MOST_EACH: u64 = 4 << 20;
+
+#[test]
+fn a_reader_that_never_reads_holds_up_nobody() {
+    play(async {
+        let gate = Gate::new();
+        let held = gate.clone();
+        // Results of 100 kB each are events that last.
+        let model = serve(move |request| match Heard::of(request).results {
+            0 => Answer::reply(bash("true")).hold(0, &held),
+            number @ 1..=20 => Answer::reply(bash(&format!(
+                "head -c 4M /dev/zero | tr '\\0' 'x' | fold; echo {number}"
+            ))),
+            _ => Answer::reply(say("Done.")),
+        });
+        let site = Site::new(&model);
+        let server = site.start().await;
+        let client = server.client();
+        let id = client.schedule_task("Say much").await;
+        client.until(&id, "running").await;
+        let mut idle = Vec::new();
+        for _ in 0..IDLE {
+            idle.push(ask_and_not_read(client.address(), &id).await);
+        }
+        let before = server.memory();
+        let reader = client.follow(&id, 0).await;
+        gate.open();
+        // Who reads hears everything, and other jobs are done meanwhile.
+        let told = reader.all().await;
+        let lasting: Vec<u64> = told.iter().filter_map(|sent| sent.id).collect();
+        assert_eq!(lasting, (1..=lasting.len() as u64).collect::<Vec<_>>());
+        assert_eq!(told.last().unwrap().event, "end");
+        client.complete(&id).await;
+        let grown = server.memory().saturating_sub(before);
+        println!("{} MiB more for {IDLE} that do not read", grown >> 20);
+        assert!(grown < MOST_EACH * IDLE as u64 + (64 << 20), "{grown}");
+        // Who begins to read after all hears all of it, too.
+        let mut text = String::new();
+        idle.pop().unwrap().read_to_string(&mut text).await.unwrap();
+        let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
+        let ids: Vec<u64> = ids.map(|id| id.parse().unwrap()).collect();
+        assert_eq!(ids, lasting);
+        // And a server does not wait for the others when it ends.
+        assert!(server.end().await.success());
+    });
+}
+
+/// With a small buffer of its own, so that the server's is soon full.
+async fn ask_and_not_read(address: &str, id: &str) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4 << 10).unwrap();
+    let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
+    let request = format!(
+        "GET /v1/jobs/{id}/events HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
+}

@@ -1,0 +1,78 @@
+//! A store that cannot be written for a while: said so, and forgotten when it is over.
+
+use std::process::Stdio;
+
+use serde_json::json;
+use testkit::{Answer, Gate};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::client::problem;
+use crate::model::{Heard, bash, say, serve};
+use crate::play::play;
+use crate::server::Site;
+
+/// Another process that has a database for itself until its standard input ends.
+async fn hold(path: &std::path::Path) -> Child {
+    let script = "import sqlite3, sys\n\
+                  base = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
+                  base.execute('BEGIN IMMEDIATE')\n\
+                  print('held', flush=True)\n\
+                  sys.stdin.read()\n\
+                  base.execute('ROLLBACK')";
+    let mut holder = Command::new("python3")
+        .args(["-c", script])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(holder.stdout.take().unwrap());
+    stdout.read_line(&mut line).await.unwrap();
+    assert_eq!(line, "held\n");
+    holder
+}
+
+async fn release(mut holder: Child) {
+    holder.stdin.take().unwrap().shutdown().await.unwrap();
+    assert!(holder.wait().await.unwrap().success());
+}
+
+#[test]
+fn a_store_that_another_process_holds_is_said_to_be_busy() {
+    play(async {
+        let gate = Gate::new();
+        let held = gate.clone();
+        let model = serve(move |request| match Heard::of(request).results {
+            0 => Answer::reply(bash("echo 1 > one.txt")).hold(0, &held),
+            _ => Answer::reply(say("Done.")),
+        });
+        let site = Site::new(&model);
+        let server = site.start().await;
+        let client = server.client();
+        let running = client.schedule_task("Wait").await;
+        gate.reached().await;
+
+        let holder = hold(&site.data().join("jobs.db")).await;
+        // What only reads is answered at once.
+        assert_eq!(client.job(&running).await["state"], "running");
+        let answer = client.try_schedule(&json!({ "task": "Later" })).await;
+        let wait = answer.headers().get("retry-after").cloned();
+        let told = problem(answer, 503).await;
+        assert!(wait.is_some(), "{told}");
+        let ready = client.get("/readyz").send().await.unwrap();
+        problem(ready, 503).await;
+        // The job that runs waits to write its end, and gets there.
+        gate.open();
+        release(holder).await;
+        client.complete(&running).await;
+        assert_eq!(client.files(&running).await["one.txt"], "1\n");
+        let id = client.schedule_task("Later").await;
+        client.complete(&id).await;
+        assert_eq!(client.jobs("").await.len(), 2);
+        let ready = client.get("/readyz").send().await.unwrap();
+        assert_eq!(ready.status(), 200);
+    });
+}

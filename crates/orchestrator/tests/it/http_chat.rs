@@ -1,0 +1,87 @@
+//! Talking to an agent, turn by turn, over one address.
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::scene::{Events, Scene, play, text};
+
+async fn chat(scene: &Scene, request: Value) -> Events {
+    let request = scene.post("/chat").json(&request);
+    Events::new(request.send().await.unwrap())
+}
+
+#[test]
+fn each_message_is_answered_with_its_own_turn() {
+    play(async |scene| {
+        scene
+            .models
+            .add("friend", [text("Hello."), text("I am fine."), text("Bye.")]);
+        let heard = chat(scene, json!({"message": "Hi!", "model": "friend"}))
+            .await
+            .all()
+            .await;
+        assert_eq!(heard[0].event, "job");
+        assert_eq!(heard.last().unwrap().event, "end");
+        let id = heard[0].data["id"].as_str().unwrap();
+        assert_eq!(heard[0].data["interactive"], true);
+
+        for (turn, words, reply) in [(2, "How are you?", "I am fine."), (3, "Bye!", "Bye.")] {
+            let heard = chat(scene, json!({"message": words, "job_id": id}))
+                .await
+                .all()
+                .await;
+            assert_eq!(heard[0].event, "job");
+            assert_eq!(heard[0].data["id"], *id);
+            assert_eq!(heard.last().unwrap().event, "end");
+            let started: Vec<_> = heard
+                .iter()
+                .filter(|sent| sent.kind() == "turn_started")
+                .collect();
+            assert_eq!(started.len(), 1);
+            assert_eq!(started[0].data["turn"], turn);
+            let replied = heard.iter().find(|sent| sent.kind() == "replied").unwrap();
+            assert!(replied.data.to_string().contains(reply), "{}", replied.data);
+            let ended = heard.iter().filter(|sent| sent.kind() == "turn_ended");
+            assert_eq!(ended.count(), 1);
+        }
+        let job = scene.json(&format!("/v1/jobs/{id}")).await;
+        assert_eq!(job["messages"], 3);
+        assert_eq!(job["status"], "running", "it waits for more");
+    });
+}
+
+#[test]
+fn a_message_to_a_busy_job_waits_its_turn() {
+    play(async |scene| {
+        let gate = scene
+            .models
+            .add_gated("slow", [text("first"), text("second")]);
+        let mut first = chat(scene, json!({"message": "One.", "model": "slow"})).await;
+        let id = first.next().await.unwrap().data["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        gate.asked(1).await;
+        let second = chat(scene, json!({"message": "Two.", "job_id": id})).await;
+        gate.open(2);
+        let (first, second) = (first.all().await, second.all().await);
+        let said = |heard: &[crate::scene::Sent]| {
+            let replied = heard.iter().filter(|sent| sent.kind() == "replied");
+            replied
+                .map(|sent| sent.data["turn"].as_u64().unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!((said(&first), said(&second)), (vec![1], vec![2]));
+    });
+}
+
+#[test]
+fn a_job_that_is_there_keeps_its_options() {
+    play(async |scene| {
+        let id = scene.schedule_plain().await;
+        scene.ended(&id).await;
+        let request = json!({"message": "Hi!", "job_id": id, "timeout": 5});
+        let answer = scene.post("/chat").json(&request).send().await.unwrap();
+        assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    });
+}

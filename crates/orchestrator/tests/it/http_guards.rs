@@ -1,0 +1,269 @@
+//! What stands before every endpoint: names, sites, headers, the audit log.
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::scene::{play, play_with};
+
+const EVIL: &str = "http://evil.example";
+
+#[test]
+fn only_known_names_are_served() {
+    play_with(
+        |config| config.hosts = vec!["hot.example".into()],
+        async |scene| {
+            let port = scene.address.port();
+            for (host, status) in [
+                (format!("127.0.0.1:{port}"), StatusCode::OK),
+                (format!("localhost:{port}"), StatusCode::OK),
+                ("localhost".to_owned(), StatusCode::OK),
+                ("[::1]".to_owned(), StatusCode::OK),
+                ("hot.example".to_owned(), StatusCode::OK),
+                (
+                    format!("evil.example:{port}"),
+                    StatusCode::MISDIRECTED_REQUEST,
+                ),
+                (
+                    "127.0.0.1.evil.example".to_owned(),
+                    StatusCode::MISDIRECTED_REQUEST,
+                ),
+            ] {
+                for path in ["/healthz", "/v1/jobs", "/"] {
+                    let answer = scene.get(path).header("host", &host).send().await.unwrap();
+                    assert_eq!(answer.status(), status, "{path} at {host}");
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn pages_of_other_sites_change_nothing() {
+    play_with(
+        |config| config.origins = vec!["https://friend.example".into()],
+        async |scene| {
+            let own = scene.url("");
+            let localhost = format!("http://localhost:{}", scene.address.port());
+            for (headers, is_let_in) in [
+                (vec![], true),
+                (vec![("origin", own.as_str())], true),
+                (vec![("sec-fetch-site", "same-origin")], true),
+                (vec![("sec-fetch-site", "none")], true),
+                (vec![("origin", "https://friend.example")], true),
+                (
+                    vec![
+                        ("origin", "https://friend.example"),
+                        ("sec-fetch-site", "cross-site"),
+                    ],
+                    true,
+                ),
+                (vec![("origin", EVIL)], false),
+                (vec![("origin", "null")], false),
+                (vec![("origin", localhost.as_str())], false),
+                (vec![("sec-fetch-site", "cross-site")], false),
+                (vec![("sec-fetch-site", "same-site")], false),
+                (
+                    vec![("origin", own.as_str()), ("sec-fetch-site", "cross-site")],
+                    false,
+                ),
+            ] {
+                // As a form of another site would send it, which asks no one before.
+                let mut request = scene.post("/schedule").header("content-type", "text/plain");
+                for (name, value) in &headers {
+                    request = request.header(*name, *value);
+                }
+                let answer = request.body("Do harm.").send().await.unwrap();
+                let expect = if is_let_in {
+                    StatusCode::OK
+                } else {
+                    StatusCode::FORBIDDEN
+                };
+                assert_eq!(answer.status(), expect, "{headers:?}");
+                let mut request = scene.get("/v1/jobs");
+                for (name, value) in &headers {
+                    request = request.header(*name, *value);
+                }
+                assert_eq!(
+                    request.send().await.unwrap().status(),
+                    StatusCode::OK,
+                    "{headers:?}"
+                );
+            }
+            let jobs = scene.json("/v1/jobs").await;
+            assert_eq!(jobs["jobs"].as_array().unwrap().len(), 6);
+        },
+    );
+}
+
+#[test]
+fn only_listed_sites_read_answers() {
+    play_with(
+        |config| config.origins = vec!["https://friend.example".into()],
+        async |scene| {
+            for (origin, is_listed) in [("https://friend.example", true), (EVIL, false)] {
+                let answer = scene
+                    .get("/v1/jobs")
+                    .header("origin", origin)
+                    .send()
+                    .await
+                    .unwrap();
+                let allowed = answer.headers().get("access-control-allow-origin");
+                assert_eq!(
+                    allowed.is_some_and(|value| value == origin),
+                    is_listed,
+                    "{origin}"
+                );
+                assert!(
+                    answer
+                        .headers()
+                        .get_all("vary")
+                        .iter()
+                        .any(|value| value == "origin")
+                );
+                assert!(
+                    !answer
+                        .headers()
+                        .contains_key("access-control-allow-credentials")
+                );
+
+                let preflight = scene
+                    .request("OPTIONS", "/v1/jobs")
+                    .header("origin", origin);
+                let preflight = preflight.header("access-control-request-method", "POST");
+                let answer = preflight.send().await.unwrap();
+                let allowed = answer.headers().get("access-control-allow-methods");
+                match is_listed {
+                    true => {
+                        assert_eq!(answer.status(), StatusCode::NO_CONTENT);
+                        assert_eq!(answer.headers()["access-control-allow-origin"], origin);
+                        assert!(allowed.unwrap().to_str().unwrap().contains("POST"));
+                        let headers = &answer.headers()["access-control-allow-headers"];
+                        assert!(headers.to_str().unwrap().contains("authorization"));
+                    }
+                    false => {
+                        assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+                        assert_eq!(allowed, None);
+                    }
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn no_site_is_listed_by_itself() {
+    play(async |scene| {
+        let answer = scene
+            .get("/v1/jobs")
+            .header("origin", EVIL)
+            .send()
+            .await
+            .unwrap();
+        let cors = answer
+            .headers()
+            .keys()
+            .filter(|name| name.as_str().starts_with("access-control"));
+        assert_eq!(cors.count(), 0);
+    });
+}
+
+#[test]
+fn every_answer_is_guarded() {
+    play(async |scene| {
+        let id = scene.schedule_plain().await;
+        scene.ended(&id).await;
+        for (method, path) in [
+            ("GET", "/".to_owned()),
+            ("GET", "/healthz".to_owned()),
+            ("GET", "/openapi.json".to_owned()),
+            ("GET", format!("/v1/jobs/{id}")),
+            ("GET", format!("/v1/jobs/{id}/events")),
+            ("GET", format!("/v1/jobs/{id}/artifacts")),
+            ("GET", "/no/such/page".to_owned()),
+            ("PUT", "/v1/jobs".to_owned()),
+            ("HEAD", "/v1/jobs".to_owned()),
+        ] {
+            let answer = scene.request(method, &path).send().await.unwrap();
+            let headers = answer.headers();
+            for (name, value) in [
+                ("x-content-type-options", "nosniff"),
+                ("x-frame-options", "DENY"),
+                ("referrer-policy", "no-referrer"),
+                ("cross-origin-opener-policy", "same-origin"),
+                ("cross-origin-resource-policy", "same-origin"),
+            ] {
+                assert_eq!(headers[name], value, "{method} {path}");
+            }
+            let policy = headers["content-security-policy"].to_str().unwrap();
+            assert!(policy.contains("default-src 'none'"), "{method} {path}");
+            assert!(headers.contains_key("permissions-policy"));
+            assert!(headers.contains_key("cache-control"));
+            assert_eq!(headers["x-request-id"].len(), 36);
+            assert!(!headers.contains_key("server"));
+        }
+        let policy = scene.get("/").send().await.unwrap();
+        let policy = policy.headers()["content-security-policy"]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        assert!(policy.contains("script-src 'self'") && policy.contains("frame-ancestors 'none'"));
+        assert!(!policy.contains("unsafe"), "{policy}");
+    });
+}
+
+#[test]
+fn changes_are_on_record_and_nothing_secret_is() {
+    play_with(
+        |config| config.require_keys = true,
+        async |scene| {
+            let users = scene.users.clone();
+            let secret = "a task that nobody else may read";
+            let request = scene
+                .post("/schedule")
+                .bearer_auth(&users.ann)
+                .json(&json!({"task": secret}));
+            let answer: Value = request.send().await.unwrap().json().await.unwrap();
+            let id = answer["job_id"].as_str().unwrap();
+            let cancel = format!("/v1/jobs/{id}/cancel");
+            scene
+                .post(&cancel)
+                .bearer_auth(&users.ben)
+                .send()
+                .await
+                .unwrap();
+            scene
+                .get("/v1/jobs")
+                .bearer_auth(&users.ann)
+                .send()
+                .await
+                .unwrap();
+            let login = scene.post("/v1/login").json(&json!({"key": users.ben}));
+            login.send().await.unwrap();
+            let login = scene.post("/v1/login").json(&json!({"key": "hc_wrong"}));
+            login.send().await.unwrap();
+            scene.post("/v1/keys").send().await.unwrap();
+            scene.end().await;
+
+            let path = scene.data("server-audit.jsonl");
+            let log = std::fs::read_to_string(&path).unwrap();
+            let lines = log
+                .lines()
+                .map(|line| serde_json::from_str::<Value>(line).unwrap());
+            let seen: Vec<_> = lines.map(|line| line["event"].clone()).collect();
+            let line = |user: &str, path: &str, status: u16| json!({"kind": "request", "user": user, "method": "POST", "path": path, "status": status});
+            assert_eq!(
+                seen,
+                [
+                    line("ann", "/schedule", 200),
+                    line("ben", &cancel, 404),
+                    line("ben", "/v1/login", 204),
+                    line("", "/v1/login", 401),
+                ]
+            );
+            for secret in [secret, &users.ann, &users.ben, "hc_wrong"] {
+                assert!(!log.contains(secret), "{log}");
+            }
+            assert!(audit::verify(&path).unwrap().is_clean());
+        },
+    );
+}

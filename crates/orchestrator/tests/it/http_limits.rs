@@ -1,0 +1,143 @@
+//! How much and how often: bodies, rates, queues, wrong keys.
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::scene::{play, play_with, text};
+
+#[test]
+fn bodies_have_a_size() {
+    play_with(
+        |config| config.largest_body = 1_000,
+        async |scene| {
+            for (size, status) in [
+                (100, StatusCode::OK),
+                (1_000, StatusCode::OK),
+                (1_001, StatusCode::PAYLOAD_TOO_LARGE),
+                (1 << 20, StatusCode::PAYLOAD_TOO_LARGE),
+            ] {
+                let body = "x".repeat(size);
+                let request = scene.post("/schedule").header("content-type", "text/plain");
+                let answer = request.body(body.clone()).send().await.unwrap();
+                assert_eq!(answer.status(), status, "{size}");
+
+                // The same without saying how long it is.
+                let pieces = body
+                    .into_bytes()
+                    .chunks(300)
+                    .map(|piece| Ok::<_, std::io::Error>(piece.to_vec()))
+                    .collect::<Vec<_>>();
+                let stream = futures_util::stream::iter(pieces);
+                let request = scene.post("/schedule").header("content-type", "text/plain");
+                let request = request.body(reqwest::Body::wrap_stream(stream));
+                assert_eq!(
+                    request.send().await.unwrap().status(),
+                    status,
+                    "{size} in pieces"
+                );
+            }
+        },
+    );
+}
+
+#[test]
+fn who_asks_too_often_waits() {
+    play_with(
+        |config| {
+            config.rate = 1;
+            config.require_keys = true;
+        },
+        async |scene| {
+            let ask = async |key: &str| scene.get("/v1/me").bearer_auth(key).send().await.unwrap();
+            let mut refused = None;
+            // Bursts of ten are let in; time goes on meanwhile, but not for so long.
+            for number in 0..30 {
+                let answer = ask(&scene.users.ann).await;
+                if answer.status() == StatusCode::TOO_MANY_REQUESTS {
+                    refused = Some((number, answer));
+                    break;
+                }
+                assert_eq!(answer.status(), StatusCode::OK);
+            }
+            let (number, answer) = refused.expect("thirty requests in a row are too many");
+            assert!(number >= 10, "{number}");
+            let wait: u64 = answer.headers()["retry-after"]
+                .to_str()
+                .unwrap()
+                .parse()
+                .unwrap();
+            assert!(wait >= 1);
+            let problem: Value = answer.json().await.unwrap();
+            assert_eq!(problem["type"], "/docs#problem-too-many-requests");
+            // Others are not held up.
+            assert_eq!(ask(&scene.users.ben).await.status(), StatusCode::OK);
+        },
+    );
+}
+
+#[test]
+fn who_guesses_keys_waits_and_who_has_one_does_not() {
+    play_with(
+        |config| config.require_keys = true,
+        async |scene| {
+            let known = async || {
+                let request = scene.get("/v1/me").bearer_auth(&scene.users.ann);
+                request.send().await.unwrap().status()
+            };
+            assert_eq!(known().await, StatusCode::OK);
+            let mut statuses = Vec::new();
+            for number in 0..200 {
+                let request = scene.get("/v1/me").bearer_auth(format!("hc_guess{number}"));
+                statuses.push(request.send().await.unwrap().status());
+            }
+            assert_eq!(statuses[0], StatusCode::UNAUTHORIZED);
+            assert_eq!(statuses[199], StatusCode::TOO_MANY_REQUESTS);
+            assert_eq!(known().await, StatusCode::OK);
+        },
+    );
+}
+
+#[test]
+fn a_full_queue_says_when_to_come_back() {
+    play_with(
+        |config| {
+            config.concurrency = 1;
+            config.queue = 2;
+            config.queue_per_user = 2;
+        },
+        async |scene| {
+            let gate = scene.models.add_gated("slow", [text("Done.")]);
+            let request = json!({"task": "Wait.", "model": "slow"});
+            let running = scene.schedule(request.clone()).await;
+            gate.asked(1).await;
+            let waiting = [
+                scene.schedule(request.clone()).await,
+                scene.schedule(request.clone()).await,
+            ];
+            for path in ["/schedule", "/v1/jobs"] {
+                let answer = scene.post(path).json(&request).send().await.unwrap();
+                assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
+                assert!(answer.headers().contains_key("retry-after"));
+                let problem: Value = answer.json().await.unwrap();
+                assert_eq!(problem["type"], "/docs#problem-queue-full");
+            }
+            gate.open(3);
+            for id in [&running, &waiting[0], &waiting[1]] {
+                scene.ended(id).await;
+            }
+            scene.schedule_plain().await;
+        },
+    );
+}
+
+#[test]
+fn a_server_that_ends_takes_no_more() {
+    play(async |scene| {
+        assert_eq!(
+            scene.get("/readyz").send().await.unwrap().status(),
+            StatusCode::OK
+        );
+        scene.end().await;
+        assert!(scene.get("/readyz").send().await.is_err());
+    });
+}

@@ -1,0 +1,136 @@
+//! A process of its own for the tests, to be killed and starved of disk space.
+//!
+//! `scheduler schedule|fill FOLDER`: says on standard output what was acknowledged.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use futures_util::future::join_all;
+use jiff::Timestamp;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use protocol::Spending;
+use protocol::job::{Job, JobId, JobRequest, State};
+use store::jobs::{Along, Changed};
+use store::{Jobs, StoreError};
+use uuid::Uuid;
+
+type Failure = Box<dyn std::error::Error>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["schedule", folder] => schedule(folder).await,
+        ["fill", folder] => fill(folder).await,
+        _ => Err("scheduler schedule|fill FOLDER".into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = say(&format!("failed: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Schedules, and ends every other job, until it is killed.
+async fn schedule(folder: &str) -> Result<(), Failure> {
+    let jobs = Jobs::open(Path::new(folder)).await?;
+    let workers = (0..8).map(|worker| schedule_on(&jobs, worker));
+    join_all(workers).await.into_iter().collect()
+}
+
+async fn schedule_on(jobs: &Jobs, worker: u64) -> Result<(), Failure> {
+    for number in 0_u64.. {
+        let mut job = job(worker << 32 | number, 1000);
+        jobs.schedule(job.clone(), None).await?;
+        say(&format!("{} done", job.id))?;
+        if number % 2 == 1 {
+            continue;
+        }
+        job.state = State::Complete;
+        job.messages += 1;
+        let along = Along {
+            message: Some("more".into()),
+            delivery: Some("it has ended".into()),
+        };
+        let changed = jobs.change(job, along).await?;
+        assert!(matches!(changed, Changed::Saved(_)));
+    }
+    Ok(())
+}
+
+/// Schedules until files cannot grow; then lets them grow again and schedules once more.
+async fn fill(folder: &str) -> Result<(), Failure> {
+    let jobs = Jobs::open(Path::new(folder)).await?;
+    let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE)?;
+    setrlimit(Resource::RLIMIT_FSIZE, 1 << 20, hard)?;
+    let mut is_full = false;
+    for round in 0_u64.. {
+        let new = (0..5).map(|number| job(round << 32 | number, 5000));
+        let schedules = new.map(async |job| (job.id, jobs.schedule(job, None).await));
+        for (id, scheduled) in join_all(schedules).await {
+            is_full |= tell(id, scheduled.map(drop))?;
+        }
+        if is_full {
+            break;
+        }
+    }
+    // A few pages may still have fitted.
+    let failure = loop {
+        if let Err(error) = jobs.check().await {
+            break error;
+        }
+    };
+    tell(JobId(Uuid::nil()), Err(failure))?;
+    setrlimit(Resource::RLIMIT_FSIZE, hard, hard)?;
+    jobs.check().await?;
+    let last = job(u64::MAX, 1);
+    let id = last.id;
+    let scheduled = jobs.schedule(last, None).await;
+    tell(id, scheduled.map(drop))?;
+    Ok(())
+}
+
+/// Whether it failed.
+fn tell(id: JobId, result: Result<(), StoreError>) -> std::io::Result<bool> {
+    match &result {
+        Ok(()) => say(&format!("{id} done"))?,
+        Err(error) => say(&format!("full: {error}"))?,
+    }
+    Ok(result.is_err())
+}
+
+/// With an id that no other process gives.
+fn job(number: u64, length: usize) -> Job {
+    let created = Timestamp::now();
+    let id = (created.as_nanosecond() as u128) << 64 | u128::from(number);
+    Job {
+        id: JobId(Uuid::from_u128(id)),
+        owner: "somebody".into(),
+        request: JobRequest {
+            task: format!("Build me a todo app {}", "x".repeat(length)),
+            ..JobRequest::default()
+        },
+        state: State::Queued,
+        epoch: 0,
+        revision: 0,
+        created,
+        started: None,
+        ended: None,
+        ran_millis: 0,
+        session: None,
+        messages: 1,
+        crashes: 0,
+        result: None,
+        artifact: None,
+        spending: Spending::none(),
+    }
+}
+
+fn say(line: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}

@@ -1,0 +1,146 @@
+//! Who is next, how much each user has, and what has ended.
+
+use futures_util::future::join_all;
+use protocol::job::{Artifact, Cause, Job};
+use store::jobs::{Along, Load};
+
+use super::{State, World, failed, id, new, numbers, saved, time};
+
+impl World {
+    /// Claims what is next, until nothing is.
+    async fn drain(&self, owner: &str) -> Vec<u128> {
+        let mut order = Vec::new();
+        while let Some(job) = self.jobs.oldest_queued(owner).await.unwrap() {
+            let number = job.id.0.as_u128();
+            self.become_(number, State::Running).await;
+            order.push(number);
+        }
+        order
+    }
+}
+
+#[tokio::test]
+async fn jobs_are_taken_in_the_order_in_which_they_were_queued() {
+    let world = World::new().await;
+    // Ids and times are those of clocks, which may be set back.
+    for number in [5, 3, 9] {
+        world.schedule(number).await;
+    }
+    world.schedule_for("else", 1).await;
+    assert_eq!(world.drain("somebody").await, [5, 3, 9]);
+    assert_eq!(world.drain("else").await, [1]);
+    assert_eq!(world.drain("nobody").await, [0; 0]);
+
+    // Given back: each keeps its place, also before one that came meanwhile.
+    world.schedule(4).await;
+    for number in [9, 5] {
+        world.become_(number, State::Queued).await;
+    }
+    assert_eq!(world.drain("somebody").await, [5, 9, 4]);
+
+    // Woken up: at the end, also if it waits for long.
+    world.become_(5, State::Complete).await;
+    world.become_(3, failed(Cause::Agent)).await;
+    for number in [4, 9] {
+        world.become_(number, State::Queued).await;
+    }
+    world.become_(5, State::Queued).await;
+    world.schedule(2).await;
+    world.become_(3, State::Queued).await;
+    let place = world.job(5).await;
+    world.jobs.change(place, Along::default()).await.unwrap();
+    assert_eq!(world.drain("somebody").await, [9, 4, 5, 2, 3]);
+
+    // When all have ended there is a first place again.
+    for number in [9, 4, 5, 2, 3] {
+        world.become_(number, State::Complete).await;
+    }
+    world.schedule(7).await;
+    world.become_(9, State::Queued).await;
+    assert_eq!(world.drain("somebody").await, [7, 9]);
+}
+
+#[tokio::test]
+async fn of_jobs_that_come_at_once_the_older_is_first() {
+    let world = World::new().await;
+    world.schedule(500).await;
+    join_all(
+        (1..=150)
+            .rev()
+            .map(|number| world.jobs.schedule(new(number), None)),
+    )
+    .await;
+    let order = world.drain("somebody").await;
+    assert_eq!(order[0], 500);
+    let (first, rest) = order[1..].split_at(64);
+    let (second, third) = rest.split_at(64);
+    // As many as one statement takes have one place.
+    for part in [first, second, third] {
+        assert!(part.is_sorted(), "{part:?}");
+    }
+    assert_eq!(order.len(), 151);
+}
+
+#[tokio::test]
+async fn a_load_counts_what_has_not_ended() {
+    let world = World::new().await;
+    for number in 1..=5 {
+        world.schedule_for("one", number).await;
+    }
+    for number in 6..=8 {
+        world.schedule_for("two", number).await;
+    }
+    world.schedule_for("three", 9).await;
+    world.become_(1, State::Running).await;
+    world.become_(2, State::Waiting).await;
+    world.become_(3, State::Complete).await;
+    world.become_(9, failed(Cause::Agent)).await;
+    let mut loads = world.jobs.loads().await.unwrap();
+    loads.sort_by(|one, other| one.owner.cmp(&other.owner));
+    let load = |owner: &str, queued, running| Load {
+        owner: owner.into(),
+        queued,
+        running,
+    };
+    assert_eq!(loads, [load("one", 2, 2), load("two", 3, 0)]);
+    assert_eq!(numbers(&world.jobs.claimed().await.unwrap()), [1, 2]);
+}
+
+#[tokio::test]
+async fn the_longest_ended_are_the_first_to_go() {
+    let world = World::new().await;
+    let artifact = |bytes| Artifact {
+        bytes,
+        files: 1,
+        sha256: String::new(),
+        left_out: vec![],
+    };
+    for (number, ended) in [(1, 30), (2, 10), (3, 20), (4, 20), (5, 5)] {
+        let job = world.schedule(number).await;
+        let ended = Job {
+            state: State::Complete,
+            ended: Some(time(ended)),
+            artifact: Some(artifact(1 << number)),
+            ..job
+        };
+        saved(world.jobs.change(ended, Along::default()).await.unwrap());
+    }
+    world.schedule(6).await;
+    // What was woken up has not ended, and keeps its artifact until there is another.
+    let woken = Job {
+        state: State::Queued,
+        ended: None,
+        ..world.job(5).await
+    };
+    saved(world.jobs.change(woken, Along::default()).await.unwrap());
+    let ended = async |limit| numbers(&world.jobs.longest_ended(limit).await.unwrap());
+    assert_eq!(ended(10).await, [2, 3, 4, 1]);
+    assert_eq!(ended(2).await, [2, 3]);
+    assert_eq!(
+        world.jobs.artifact_bytes().await.unwrap(),
+        2 + 4 + 8 + 16 + 32
+    );
+    assert!(world.jobs.forget(id(4), 1).await.unwrap());
+    assert_eq!(world.jobs.artifact_bytes().await.unwrap(), 2 + 4 + 8 + 32);
+    assert_eq!(ended(10).await, [2, 3, 1]);
+}

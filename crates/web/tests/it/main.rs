@@ -1,0 +1,7 @@
+//! Tests of the web UI: its files as they are, and its modules in a browser.
+
+#![allow(clippy::unwrap_used)]
+
+mod browser;
+mod files;
+mod page_server;
