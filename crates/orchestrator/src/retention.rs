@@ -96,6 +96,10 @@ impl Keeper {
                 break;
             }
         }
+        self.jobs.remove_old_logins(now).await?;
+        if forgotten > 0 {
+            self.jobs.shrink().await?;
+        }
         Ok(forgotten)
     }
 

@@ -11,11 +11,13 @@ mod talk;
 mod turns;
 mod verdict;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent::Setup;
 use audit::AuditLog;
+use nix::sys::statvfs::statvfs;
 use protocol::job::{Cause, Job};
 use protocol::{Event, Spending};
 use store::{Journal, StoreError};
@@ -181,8 +183,11 @@ impl Worker {
         let audit = AuditLog::open(self.folder.audit())
             .map_err(|error| failed(Cause::Server, chain(&error)))?;
         let config = &self.parts.config;
-        let spec = plan::spec(&self.job, &self.folder, config, ran, Arc::new(audit))
+        let mut spec = plan::spec(&self.job, &self.folder, config, ran, Arc::new(audit))
             .map_err(|error| failed(Cause::Sandbox, chain(&error)))?;
+        if let Some(free) = free_room(&config.data) {
+            spec.limits.disk = spec.limits.disk.min(plan::share_of(free));
+        }
         let prepared = tokio::select! {
             biased;
             () = self.claimed.parked.cancelled() => return Err(Ending::Parked),
@@ -227,6 +232,12 @@ impl Worker {
         self.log.note(event);
         self.room.tell(event);
     }
+}
+
+/// Bytes that are free on a folder's disk, if it says so.
+fn free_room(folder: &Path) -> Option<u64> {
+    let state = statvfs(folder).ok()?;
+    Some(state.blocks_available().saturating_mul(state.fragment_size()))
 }
 
 fn failed(cause: Cause, message: impl Into<String>) -> Ending {

@@ -1,4 +1,4 @@
-//! One SQLite file, with one connection that writes and one that reads.
+//! One SQLite file, with one connection that writes and two that read.
 //!
 //! Writes wait for each other here, instead of in SQLite where they would poll; reads never wait
 //! for writes. Other processes may use the same file at the same time.
@@ -24,12 +24,15 @@ const CACHE: &str = "-1024";
 /// The log is cut back to this many bytes when it was longer.
 const LOG_SIZE: &str = "4194304";
 
+/// Opened at first use: who only appends never needs it.
+type Reader = OnceCell<Mutex<SqliteConnection>>;
+
 #[derive(Debug)]
 pub(crate) struct Database {
     path: PathBuf,
     writer: Arc<Mutex<Writer>>,
-    /// Opened at first use: who only appends never needs it.
-    reader: OnceCell<Mutex<SqliteConnection>>,
+    reader: Reader,
+    slow_reader: Reader,
 }
 
 /// The connection for writing.
@@ -52,12 +55,26 @@ impl Database {
         Ok(Self {
             path,
             writer: Arc::new(Mutex::new(writer)),
-            reader: OnceCell::new(),
+            reader: Reader::new(),
+            slow_reader: Reader::new(),
         })
     }
 
     /// The connection for reading.
     pub(crate) async fn reader(&self) -> Result<MutexGuard<'_, SqliteConnection>, StoreError> {
+        self.connected(&self.reader).await
+    }
+
+    /// Another connection for reading, for what may take longer, so that nothing short waits for
+    /// it.
+    pub(crate) async fn slow_reader(&self) -> Result<MutexGuard<'_, SqliteConnection>, StoreError> {
+        self.connected(&self.slow_reader).await
+    }
+
+    async fn connected<'a>(
+        &self,
+        reader: &'a Reader,
+    ) -> Result<MutexGuard<'a, SqliteConnection>, StoreError> {
         let open = async || {
             let connection = options(&self.path)
                 .pragma("query_only", "ON")
@@ -65,7 +82,7 @@ impl Database {
                 .await;
             connection.map(Mutex::new).map_err(opening(&self.path))
         };
-        Ok(self.reader.get_or_try_init(open).await?.lock().await)
+        Ok(reader.get_or_try_init(open).await?.lock().await)
     }
 
     /// Begins to write. To be awaited inside of [`carry_out`].

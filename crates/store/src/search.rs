@@ -42,7 +42,7 @@ impl Store {
     /// word also stands for longer ones that begin with it. A limit of 0 is all.
     pub async fn search(&self, words: &str, limit: u64) -> Result<Vec<Found>, StoreError> {
         let words = quote(words);
-        let mut reader = self.sessions_db().reader().await?;
+        let mut reader = self.sessions_db().slow_reader().await?;
         let found = find(&mut reader, &words, limit).await;
         found.map_err(StoreError::database(WHAT))
     }

@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
+use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use testkit::{Answer, Gate};
 
 use crate::client::problem;
 use crate::model::{Heard, bash, say, serve};
 use crate::play::{eventually, play};
-use crate::server::Site;
+use crate::server::{Site, names};
 
 /// Leaves no byte of room.
 fn fill(folder: &Path) {
@@ -49,6 +50,12 @@ fn a_full_disk_is_said_to_be_full_and_what_was_accepted_is_done() {
         };
         let told = problem(refused, 507).await;
         assert_eq!(told["type"], "/docs#problem-disk-full", "{told}");
+        // A zip has no room either, and leaves nothing behind.
+        let zip = Part::bytes(vec![0; 1 << 20]).file_name("input.zip");
+        let form = Form::new().text("task", "Later").part("input", zip);
+        let answer = client.post("/v1/jobs").multipart(form).send().await;
+        problem(answer.unwrap(), 507).await;
+        assert_eq!(names(&server.data().join("uploads")), [""; 0]);
         // It still answers.
         assert_eq!(client.jobs("").await.len(), accepted.len());
         assert_eq!(client.get("/healthz").send().await.unwrap().status(), 200);
@@ -78,29 +85,72 @@ fn a_full_disk_is_said_to_be_full_and_what_was_accepted_is_done() {
 }
 
 #[test]
-fn a_job_that_fills_the_disk_ends_and_others_go_on() {
+fn a_job_that_finds_the_disk_full_says_so_when_there_is_room() {
+    play(async {
+        let gate = Gate::new();
+        let held = gate.clone();
+        let model = serve(move |request| {
+            let heard = Heard::of(request);
+            match (heard.task(), heard.results) {
+                ("Wait", 0) => Answer::reply(bash("head -c 9M /dev/zero | tr '\\0' x; exit 1")),
+                ("Wait", _) => Answer::reply(say(&"words ".repeat(50_000))).hold(0, &held),
+                _ => Answer::reply(say("Done.")),
+            }
+        });
+        let site = Site::new(&model).flags(["--drain", "100ms"]).disk(64);
+        let server = site.start().await;
+        let client = server.client();
+        let first = client.schedule_task("Wait").await;
+        gate.reached().await;
+        fill(&server.data());
+        gate.open();
+        let said = "database or disk is full";
+        eventually("the store fails", async || site.stderr().contains(said)).await;
+        std::fs::remove_file(server.data().join("filler")).unwrap();
+        let message = client.failed(&first, "server").await;
+        assert!(message.contains(said), "{message}");
+        let id = client.schedule_task("Do it").await;
+        client.complete(&id).await;
+
+        // One that cannot write anything down ends all the same when it is told to.
+        let second = client.schedule_task("Wait").await;
+        let mut told = client.follow(&second, 0).await;
+        told.until("tool_started").await;
+        fill(&server.data());
+        assert!(server.end().await.success());
+    });
+}
+
+#[test]
+fn a_job_that_wants_the_whole_disk_is_stopped_and_others_go_on() {
     play(async {
         let model = serve(move |request| {
             let heard = Heard::of(request);
             match (heard.task(), heard.results) {
-                ("Fill", 0) => bash("cat /dev/zero > large; rm -f large.none; ls -l large"),
-                ("Fill", _) => say(&format!("It said: {}", heard.last)),
-                (_, 0) => bash("echo 1 > one.txt"),
-                _ => say("Done."),
+                ("One file", 0) => bash("cat /dev/zero > large"),
+                ("Many files", 0) => bash("for n in $(seq 64); do head -c 1M /dev/zero > $n; done"),
+                ("Do it", 0) => bash("echo 1 > one.txt"),
+                ("Do it", _) => say("Done."),
+                _ => say(&format!("It said: {}", heard.last)),
             }
         });
+        // Far less than a job may use of a disk that has it.
         let site = Site::new(&model).disk(64);
         let server = site.start().await;
         let client = server.client();
-        let id = client.schedule_task("Fill").await;
-        let job = client.ended(&id).await;
-        let text = job.to_string();
-        assert!(text.contains("disk") || text.contains("No space"), "{text}");
-        // Whoever looks after the server makes room, and it never has to be started again.
-        let path = format!("/v1/jobs/{id}");
-        assert_eq!(client.delete(&path).send().await.unwrap().status(), 204);
-        let other = client.schedule_task("Do it").await;
-        client.complete(&other).await;
-        assert_eq!(client.files(&other).await["one.txt"], "1\n");
+        for (task, words) in [
+            ("One file", ["File size limit exceeded", "disk"]),
+            ("Many files", ["disk", "disk"]),
+        ] {
+            let id = client.schedule_task(task).await;
+            let job = client.ended(&id).await;
+            let text = job.to_string();
+            assert!(words.iter().any(|words| text.contains(words)), "{text}");
+            let other = client.schedule_task("Do it").await;
+            client.complete(&other).await;
+            assert_eq!(client.files(&other).await["one.txt"], "1\n");
+            let path = format!("/v1/jobs/{id}");
+            assert_eq!(client.delete(&path).send().await.unwrap().status(), 204);
+        }
     });
 }

@@ -1,6 +1,7 @@
 //! Who waits: in a queue that has an end, and in an order that is fair.
 
 use jiff::Timestamp;
+use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use testkit::{Answer, Gate};
 use tokio::task::JoinSet;
@@ -31,10 +32,8 @@ fn a_full_queue_says_when_to_come_back_and_keeps_nothing() {
                 match number % 3 {
                     // With a zip, which is not kept either.
                     0 => {
-                        let zip = reqwest::multipart::Part::bytes(EMPTY_ZIP).file_name("input.zip");
-                        let form = reqwest::multipart::Form::new()
-                            .text("task", task)
-                            .part("input", zip);
+                        let zip = Part::bytes(EMPTY_ZIP).file_name("input.zip");
+                        let form = Form::new().text("task", task).part("input", zip);
                         let request = client.post("/v1/jobs").multipart(form);
                         request.send().await.unwrap()
                     }

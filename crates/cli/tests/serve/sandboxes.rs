@@ -30,6 +30,7 @@ fn a_sandbox_that_is_killed_from_outside_ends_no_server() {
             let id = client.schedule_task("Sleep").await;
             kill_sandbox_with(&mark, is_guest).await;
             let job = client.ended(&id).await;
+            println!("{}", serde_json::to_string_pretty(&job).unwrap());
             match job["state"].as_str().unwrap() {
                 "complete" => assert_eq!(client.files(&id).await["seen.txt"], "begun\n"),
                 _ => {

@@ -58,12 +58,15 @@ fn a_store_that_another_process_holds_is_said_to_be_busy() {
         let holder = hold(&site.data().join("jobs.db")).await;
         // What only reads is answered at once.
         assert_eq!(client.job(&running).await["state"], "running");
-        let answer = client.try_schedule(&json!({ "task": "Later" })).await;
+        let later = json!({ "task": "Later" });
+        let (answer, ready) = tokio::join!(
+            client.try_schedule(&later),
+            client.get("/readyz").send()
+        );
         let wait = answer.headers().get("retry-after").cloned();
         let told = problem(answer, 503).await;
         assert!(wait.is_some(), "{told}");
-        let ready = client.get("/readyz").send().await.unwrap();
-        problem(ready, 503).await;
+        problem(ready.unwrap(), 503).await;
         // The job that runs waits to write its end, and gets there.
         gate.open();
         release(holder).await;

@@ -163,7 +163,7 @@ impl Jobs {
         what: &'static str,
         statement: Statement<'_>,
     ) -> Result<Vec<SqliteRow>, StoreError> {
-        let mut reader = self.inner.database.reader().await?;
+        let mut reader = self.inner.database.slow_reader().await?;
         let rows = statement.fetch_all(&mut *reader).await;
         rows.map_err(StoreError::database(what))
     }
