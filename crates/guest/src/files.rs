@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use link::request::{Answer, FileKind, Metadata, Raw, ReadFile, RefusalKind, WriteFile, WriteMode};
 use link::{Item, Stream};
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::unistd::linkat;
 
 use crate::refusal::{OnPath, refuse_with};
 use crate::session::Guest;
@@ -146,9 +148,18 @@ async fn take_content(guest: &Rc<Guest>, request: WriteFile, stream: &mut Stream
 struct Draft {
     file: File,
     path: PathBuf,
-    /// Where the content is until it is complete; absent when appending.
-    aside: Option<PathBuf>,
+    content: Content,
     mode: WriteMode,
+}
+
+/// Where the content is until it is complete.
+enum Content {
+    /// In the file itself, to which it is appended.
+    Itself,
+    /// In a file without a name, of which nothing is left however this process ends.
+    Nameless,
+    /// In a file beside it, where the file system has none without a name.
+    Aside(PathBuf),
 }
 
 impl Draft {
@@ -192,51 +203,96 @@ impl Draft {
             return Ok(Self {
                 file,
                 path,
-                aside: None,
+                content: Content::Itself,
                 mode: request.mode,
             });
         }
-        let aside = aside(&path);
-        let file = options
-            .write(true)
-            .create_new(true)
-            .open(&aside)
-            .on("write", &path)?;
-        // The umask must not take away what was asked for.
-        file.set_permissions(fs::Permissions::from_mode(mode))
-            .on("write", &path)?;
-        Ok(Self {
+        let (file, content) = match nameless(&path, mode) {
+            Ok(file) => (file, Content::Nameless),
+            Err(_) => {
+                let aside = aside(&path);
+                let file = options
+                    .write(true)
+                    .create_new(true)
+                    .open(&aside)
+                    .on("write", &path)?;
+                (file, Content::Aside(aside))
+            }
+        };
+        let draft = Self {
             file,
             path,
-            aside: Some(aside),
+            content,
             mode: request.mode,
-        })
+        };
+        // The umask must not take away what was asked for.
+        draft
+            .file
+            .set_permissions(fs::Permissions::from_mode(mode))
+            .on("write", &draft.path)?;
+        Ok(draft)
     }
 
     fn publish(mut self) -> Answer<()> {
-        let Some(aside) = self.aside.take() else {
-            return Ok(());
+        let published = match std::mem::replace(&mut self.content, Content::Itself) {
+            Content::Itself => Ok(()),
+            Content::Nameless => self.publish_nameless(),
+            Content::Aside(aside) => self.publish_from(&aside),
         };
+        published.on("write", &self.path)
+    }
+
+    /// Only what is replaced needs a second name, and that for a moment only.
+    fn publish_nameless(&self) -> io::Result<()> {
+        match name(&self.file, &self.path) {
+            Err(error)
+                if error.kind() == io::ErrorKind::AlreadyExists
+                    && self.mode != WriteMode::Create =>
+            {
+                let aside = aside(&self.path);
+                name(&self.file, &aside)?;
+                self.publish_from(&aside)
+            }
+            named => named,
+        }
+    }
+
+    fn publish_from(&self, aside: &Path) -> io::Result<()> {
         let published = match self.mode {
             // A link refuses to replace; a rename does not.
             WriteMode::Create => {
-                fs::hard_link(&aside, &self.path).and_then(|()| fs::remove_file(&aside))
+                fs::hard_link(aside, &self.path).and_then(|()| fs::remove_file(aside))
             }
-            _ => fs::rename(&aside, &self.path),
+            _ => fs::rename(aside, &self.path),
         };
         if published.is_err() {
-            let _ = fs::remove_file(&aside);
+            let _ = fs::remove_file(aside);
         }
-        published.on("write", &self.path)
+        published
     }
 }
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        if let Some(aside) = &self.aside {
+        if let Content::Aside(aside) = &self.content {
             let _ = fs::remove_file(aside);
         }
     }
+}
+
+/// A file without a name, in the same file system.
+fn nameless(path: &Path, mode: u32) -> io::Result<File> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let mut options = OpenOptions::new();
+    options.write(true).mode(mode).custom_flags(libc::O_TMPFILE);
+    options.open(folder)
+}
+
+/// Gives a file that has no name its first one, unless that is taken.
+fn name(file: &File, path: &Path) -> io::Result<()> {
+    let held = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = AtFlags::AT_SYMLINK_FOLLOW;
+    Ok(linkat(AT_FDCWD, held.as_str(), AT_FDCWD, path, flags)?)
 }
 
 /// A name beside the file, in the same file system.

@@ -237,7 +237,8 @@ impl Worker {
 /// Bytes that are free on a folder's disk, if it says so.
 fn free_room(folder: &Path) -> Option<u64> {
     let state = statvfs(folder).ok()?;
-    Some(state.blocks_available().saturating_mul(state.fragment_size()))
+    let blocks = state.blocks_available();
+    Some(blocks.saturating_mul(state.fragment_size()))
 }
 
 fn failed(cause: Cause, message: impl Into<String>) -> Ending {

@@ -258,6 +258,30 @@ pub struct Job {
     pub spending: Spending,
 }
 
+impl Job {
+    /// A job that was just asked for.
+    pub fn new(id: JobId, owner: String, request: JobRequest, created: Timestamp) -> Self {
+        Self {
+            id,
+            owner,
+            request,
+            state: State::Queued,
+            epoch: 0,
+            revision: 0,
+            created,
+            started: None,
+            ended: None,
+            ran_millis: 0,
+            session: None,
+            messages: 1,
+            crashes: 0,
+            result: None,
+            artifact: None,
+            spending: Spending::none(),
+        }
+    }
+}
+
 /// The zip of a job's workspace, as it was published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use protocol::Spending;
 use protocol::job::{Job, JobId, JobRequest, State, Status};
 use store::Jobs;
 use store::jobs::{Along, Changed, JobQuery};
@@ -181,30 +180,18 @@ fn id(number: u128) -> JobId {
 }
 
 fn job(id: JobId) -> Job {
-    Job {
+    Job::new(
         id,
-        owner: "somebody".into(),
-        request: JobRequest {
+        "somebody".to_owned(),
+        JobRequest {
             task: format!(
                 "Build me a todo app, number {}, with tests",
                 id.0.as_u128() as u64
             ),
             ..JobRequest::default()
         },
-        state: State::Queued,
-        epoch: 0,
-        revision: 0,
-        created: Timestamp::now(),
-        started: None,
-        ended: None,
-        ran_millis: 0,
-        session: None,
-        messages: 1,
-        crashes: 0,
-        result: None,
-        artifact: None,
-        spending: Spending::none(),
-    }
+        Timestamp::now(),
+    )
 }
 
 fn say(what: &str, mut times: Vec<Duration>, whole: Duration) -> Result<(), Failure> {

@@ -9,7 +9,6 @@ use std::process::ExitCode;
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use protocol::Spending;
 use protocol::job::{Job, JobId, JobRequest, State};
 use store::jobs::{Along, Changed};
 use store::{Jobs, StoreError};
@@ -106,27 +105,15 @@ fn tell(id: JobId, result: Result<(), StoreError>) -> std::io::Result<bool> {
 fn job(number: u64, length: usize) -> Job {
     let created = Timestamp::now();
     let id = (created.as_nanosecond() as u128) << 64 | u128::from(number);
-    Job {
-        id: JobId(Uuid::from_u128(id)),
-        owner: "somebody".into(),
-        request: JobRequest {
+    Job::new(
+        JobId(Uuid::from_u128(id)),
+        "somebody".to_owned(),
+        JobRequest {
             task: format!("Build me a todo app {}", "x".repeat(length)),
             ..JobRequest::default()
         },
-        state: State::Queued,
-        epoch: 0,
-        revision: 0,
         created,
-        started: None,
-        ended: None,
-        ran_millis: 0,
-        session: None,
-        messages: 1,
-        crashes: 0,
-        result: None,
-        artifact: None,
-        spending: Spending::none(),
-    }
+    )
 }
 
 fn say(line: &str) -> std::io::Result<()> {

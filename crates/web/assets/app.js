@@ -47,7 +47,11 @@ async function enter() {
   current?.stop?.();
   current = null;
   const main = document.getElementById("main");
-  if (!route) return mount(main, missing(), "");
+  if (!route) {
+    // The bar shows the way on to those who may go it; others see the page alone.
+    me ??= await api.me().catch(() => null);
+    return mount(main, missing(), "");
+  }
   if (!route.isOpen && !(await known(main))) return undefined;
   const context = {
     parameters: route.pattern.exec(path).slice(1),
@@ -110,9 +114,14 @@ function missing() {
   const element = h(
     "div.page",
     null,
-    h("h1", null, "Not found"),
-    h("p", null, "There is no page at this address."),
-    h("p", null, h("a", { href: "/" }, "All jobs")),
+    h(
+      "div.empty.lost",
+      null,
+      mark(),
+      h("h1", null, "Not found"),
+      h("p", null, "There is no page at this address."),
+      h("a.button", { href: "/" }, icon("jobs"), "All jobs"),
+    ),
   );
   return { title: "Not found", element };
 }

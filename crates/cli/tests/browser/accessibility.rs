@@ -26,6 +26,15 @@ pub(crate) fn axe() -> String {
         })
 }
 
+/// Lays out also what is out of sight: it may have no styles yet, or those of another look.
+pub(crate) async fn lay_out(browser: &Browser) {
+    let sheet = "(() => { const sheet = new CSSStyleSheet();\
+        sheet.replaceSync('* { content-visibility: visible !important }');\
+        document.adoptedStyleSheets = [sheet]; })()";
+    browser.value(sheet).await;
+    browser.drawn().await;
+}
+
 /// Every rule that the page breaks, and where.
 pub(crate) async fn violations(browser: &Browser, axe: &str) -> Vec<String> {
     let broken = browser

@@ -1,66 +1,36 @@
-//! A browser window, as the person in front of it has it: what it shows, and what can be done.
+//! A browser window, as the person in front of it has it: where it is and what it shows. What is
+//! done there is in `hands`, and what only the browser itself knows in `inside`.
 
-use std::collections::BTreeMap;
-use std::str::FromStr;
 use std::time::Duration;
 
 use fantoccini::Client;
-use fantoccini::actions::{InputSource, KeyAction, KeyActions};
 use fantoccini::elements::{Element, ElementRef};
 use fantoccini::error::CmdError;
-use fantoccini::key::Key;
-use fantoccini::wd::WebDriverCompatibleCommand;
-use reqwest::{Method, Url};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::client::unzip;
 use crate::driver::Driver;
 use crate::server::Server;
 
 /// Past this a page will never show what it should. None comes near it.
-const PATIENCE: Duration = Duration::from_secs(40);
-const PAUSE: Duration = Duration::from_millis(15);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const PAUSE: Duration = Duration::from_millis(15);
 
 /// Under this name WebDriver hands elements over.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// What every script begins with: the first element that is seen, and has these words.
+/// What every script begins with: the first element that is seen, and has these words. What is
+/// scrolled out of sight may have no `innerText`.
 const PRELUDE: &str = "const all = (css) => [...document.querySelectorAll(css)];\
     const seen = (css, words = '') => all(css).find((one) => one.checkVisibility() \
-        && (one.innerText + ' ' + (one.getAttribute('aria-label') ?? '')).includes(words));";
+        && [one.innerText, one.textContent, one.ariaLabel ?? ''].join(' ').includes(words));";
 
 /// A window on one server.
 pub(crate) struct Browser {
-    client: Client,
-    driver: Driver,
+    pub(crate) client: Client,
+    pub(crate) driver: Driver,
     address: String,
     has_ended: bool,
-}
-
-/// A call of WebDriver that is not in its standard.
-#[derive(Debug)]
-struct Extra {
-    path: &'static str,
-    body: Value,
-}
-
-impl WebDriverCompatibleCommand for Extra {
-    fn endpoint(
-        &self,
-        base: &Url,
-        session: Option<&str>,
-    ) -> Result<Url, <Url as FromStr>::Err> {
-        base.join(&format!(
-            "session/{}/{}",
-            session.unwrap_or_default(),
-            self.path
-        ))
-    }
-
-    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
-        (Method::POST, Some(self.body.to_string()))
-    }
 }
 
 impl Browser {
@@ -138,7 +108,9 @@ impl Browser {
                 }
                 if Instant::now() > give_up {
                     let page = self.text("body").await;
-                    panic!("{place}: never came about: {expression} ({last:?})\n--- the page\n{page}");
+                    panic!(
+                        "{place}: never came about: {expression} ({last:?})\n--- the page\n{page}"
+                    );
                 }
                 tokio::time::sleep(PAUSE).await;
             }
@@ -147,7 +119,11 @@ impl Browser {
 
     /// The element that is seen and has these words, as soon as there is one.
     #[track_caller]
-    pub(crate) fn find<'a>(&'a self, css: &str, words: &str) -> impl Future<Output = Element> + use<'a> {
+    pub(crate) fn find<'a>(
+        &'a self,
+        css: &str,
+        words: &str,
+    ) -> impl Future<Output = Element> + use<'a> {
         let found = self.until(&format!("seen({}, {})", json!(css), json!(words)));
         async {
             let found = found.await;
@@ -165,7 +141,11 @@ impl Browser {
 
     /// Waits until nothing of the kind is seen.
     #[track_caller]
-    pub(crate) fn misses<'a>(&'a self, css: &str, words: &str) -> impl Future<Output = ()> + use<'a> {
+    pub(crate) fn misses<'a>(
+        &'a self,
+        css: &str,
+        words: &str,
+    ) -> impl Future<Output = ()> + use<'a> {
         let gone = self.until(&format!("!seen({}, {})", json!(css), json!(words)));
         async { drop(gone.await) }
     }
@@ -182,134 +162,25 @@ impl Browser {
         serde_json::from_value(self.value(&texts).await).unwrap()
     }
 
-    /// Presses the mouse on it.
-    #[track_caller]
-    pub(crate) fn click<'a>(&'a self, css: &str, words: &str) -> impl Future<Output = ()> + use<'a> {
-        let what = format!("{css} {words}");
-        let found = self.find(css, words);
-        async move {
-            let clicked = found.await.click().await;
-            clicked.unwrap_or_else(|error| panic!("cannot click {what}: {error}"));
-        }
-    }
-
-    /// Clicks into a field and writes.
-    pub(crate) async fn write(&self, css: &str, text: &str) {
-        self.find(css, "").await.send_keys(text).await.unwrap();
-    }
-
-    /// Hands a file to a field that takes files, which need not be seen.
-    pub(crate) async fn hand_over(&self, css: &str, file: &std::path::Path) {
-        let field = self.client.find(fantoccini::Locator::Css(css)).await;
-        field.unwrap().send_keys(file.to_str().unwrap()).await.unwrap();
-    }
-
-    /// Presses keys, wherever the focus is.
-    pub(crate) async fn press(&self, keys: &str) {
-        let mut actions = KeyActions::new("keyboard".to_owned());
-        for value in keys.chars() {
-            actions = actions
-                .then(KeyAction::Down { value })
-                .then(KeyAction::Up { value });
-        }
-        self.client.perform_actions(actions).await.unwrap();
-    }
-
-    /// Presses a key while Control is held.
-    pub(crate) async fn press_with_control(&self, key: Key) {
-        let (control, value) = (char::from(Key::Control), char::from(key));
-        let actions = KeyActions::new("keyboard".to_owned())
-            .then(KeyAction::Down { value: control })
-            .then(KeyAction::Down { value })
-            .then(KeyAction::Up { value })
-            .then(KeyAction::Up { value: control });
-        self.client.perform_actions(actions).await.unwrap();
-    }
-
-    /// A zip that is being downloaded, when it is whole: its files.
-    pub(crate) async fn downloaded(&self) -> BTreeMap<String, String> {
-        let folder = self.driver.downloads();
-        let give_up = Instant::now() + PATIENCE;
-        loop {
-            let entries = std::fs::read_dir(&folder).unwrap().flatten();
-            let is_zip = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "zip");
-            if let Some(file) = entries.map(|entry| entry.path()).find(is_zip) {
-                return unzip(&std::fs::read(file).unwrap());
-            }
-            assert!(Instant::now() < give_up, "no zip was downloaded");
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
-    /// A call of the browser's own protocol.
-    pub(crate) async fn command(&self, name: &str, parameters: Value) -> Value {
-        let body = json!({"cmd": name, "params": parameters});
-        let path = "goog/cdp/execute";
-        let answer = self.client.issue_cmd(Extra { path, body }).await;
-        answer.unwrap_or_else(|error| panic!("{name}: {error}"))
-    }
-
-    /// Gives the window the size and the touch of a phone, or of a desktop.
-    pub(crate) async fn size(&self, width: u32, height: u32) {
-        let is_phone = width < 600;
-        let size = json!({
-            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone,
-        });
-        self.command("Emulation.setDeviceMetricsOverride", size).await;
-    }
-
-    /// What the system says of dark and light.
-    pub(crate) async fn scheme(&self, scheme: &str) {
-        let features = json!([
-            {"name": "prefers-color-scheme", "value": scheme},
-            {"name": "prefers-reduced-motion", "value": "reduce"},
-        ]);
-        self.command("Emulation.setEmulatedMedia", json!({ "features": features }))
-            .await;
-    }
-
-    /// A picture of the window, as a PNG.
-    pub(crate) async fn picture(&self) -> Vec<u8> {
-        self.client.screenshot().await.unwrap()
-    }
-
-    /// The messages of a log since it was last read.
-    async fn log(&self, name: &str) -> Vec<String> {
-        let body = json!({ "type": name });
-        let path = "se/log";
-        let log = self.client.issue_cmd(Extra { path, body }).await.unwrap();
-        let messages = log.as_array().unwrap().iter();
-        messages
-            .map(|entry| entry["message"].as_str().unwrap().to_owned())
-            .collect()
-    }
-
-    /// The addresses of all requests since this was last asked.
-    pub(crate) async fn requests(&self) -> Vec<String> {
-        let messages = self.log("performance").await;
-        let messages = messages.iter().map(|text| Value::from_str(text).unwrap());
-        messages
-            .map(|message| message["message"].clone())
-            .filter(|message| message["method"] == "Network.requestWillBeSent")
-            .map(|message| {
-                let url = &message["params"]["request"]["url"];
-                url.as_str().unwrap().to_owned()
-            })
-            .collect()
-    }
-
     /// Closes the window. Nothing was wrong in any page but what is named here, and nothing was
     /// asked of anybody but the server.
     pub(crate) async fn end(mut self, expected: &[&str]) {
         self.has_ended = true;
         let complaints: Vec<String> = self.log("browser").await;
         let is_expected = |line: &String| expected.iter().any(|words| line.contains(words));
-        let wrong: Vec<&String> = complaints.iter().filter(|line| !is_expected(line)).collect();
+        let wrong: Vec<&String> = complaints
+            .iter()
+            .filter(|line| !is_expected(line))
+            .collect();
         let requests = self.requests().await;
         let own = format!("{}/", self.address);
         let foreign: Vec<&String> = requests
             .iter()
-            .filter(|url| !url.starts_with(&own) && !url.starts_with("data:"))
+            .filter(|url| {
+                !["data:", "chrome:", &own]
+                    .iter()
+                    .any(|own| url.starts_with(own))
+            })
             .collect();
         self.client.clone().close().await.unwrap();
         assert!(wrong.is_empty(), "the browser complains: {wrong:#?}");
@@ -320,9 +191,15 @@ impl Browser {
 /// Whether an error only says that the page is just becoming another one.
 fn passes(error: &CmdError) -> bool {
     let text = error.to_string();
-    ["stale element", "navigated", "no such execution context", "Cannot find context", "aborted"]
-        .iter()
-        .any(|words| text.contains(words))
+    [
+        "stale element",
+        "navigated",
+        "no such execution context",
+        "Cannot find context",
+        "aborted",
+    ]
+    .iter()
+    .any(|words| text.contains(words))
 }
 
 impl Drop for Browser {

@@ -111,7 +111,7 @@ impl Drop for Driver {
         drop(self.process.start_kill());
         // A test that failed left its browser running.
         for pid in processes_with(&self.folder.path().display().to_string()) {
-            drop(kill(Pid::from_raw(pid), Signal::SIGKILL));
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
+use crate::browser::Browser;
 use crate::model::{Heard, say, serve};
 use crate::play::play;
 use crate::server::Site;
-use crate::browser::Browser;
 
 #[test]
 fn what_was_said_is_found_again() {
@@ -23,7 +23,9 @@ fn what_was_said_is_found_again() {
             client.complete(&id).await;
             jobs.push(id);
         }
-        let chat = client.schedule(json!({"task": "Just talk", "interactive": true})).await;
+        let chat = client
+            .schedule(json!({"task": "Just talk", "interactive": true}))
+            .await;
         client.until(&chat, "waiting").await;
 
         let browser = Browser::open(&server, "/history").await;
@@ -70,7 +72,11 @@ fn the_list_follows_its_jobs() {
         let id = server.client().schedule_task("Appear by itself").await;
         browser.sees(".job-row", "Appear by itself").await;
         browser.sees(".job-row .pill", "Complete").await;
-        let answer = server.client().delete(&format!("/v1/jobs/{id}")).send().await;
+        let answer = server
+            .client()
+            .delete(&format!("/v1/jobs/{id}"))
+            .send()
+            .await;
         assert!(answer.unwrap().status().is_success());
         browser.sees(".empty", "The cell is empty").await;
         browser.end(&[]).await;

@@ -78,7 +78,11 @@ const IS_CLEAN: &str = r"(() => {
 
 /// What fails if it is not clean.
 async fn assert_clean(browser: &Browser, place: &str) {
-    assert_eq!(browser.value("window.pwned ?? null").await, json!(null), "{place}");
+    assert_eq!(
+        browser.value("window.pwned ?? null").await,
+        json!(null),
+        "{place}"
+    );
     assert_eq!(browser.value(IS_CLEAN).await, true, "{place}");
 }
 
@@ -96,9 +100,14 @@ fn nothing_that_comes_from_a_sandbox_or_a_model_is_obeyed() {
             {"title": "<img src=x onerror=window.pwned=1> `<script>window.pwned=1</script>` \u{202e}x", "status": "active"},
         ]});
         let stage = Stage::new([
-            Answer::reply(speaking(&words(REPLY), ScriptedReply::call("plan", plan))).hold(0, &gate),
+            Answer::reply(speaking(&words(REPLY), ScriptedReply::call("plan", plan)))
+                .hold(0, &gate),
             bash(&words(OUTPUT)).into(),
-            ScriptedReply::call("<img src=x onerror=window.pwned=1>", json!({"<b>": "<script>window.pwned=1</script>"})).into(),
+            ScriptedReply::call(
+                "<img src=x onerror=window.pwned=1>",
+                json!({"<b>": "<script>window.pwned=1</script>"}),
+            )
+            .into(),
             say(&words(REPLY)).into(),
         ])
         .await;
@@ -107,51 +116,93 @@ fn nothing_that_comes_from_a_sandbox_or_a_model_is_obeyed() {
         // Live, as it comes; then again from the record.
         let browser = stage.open(&format!("/jobs/{id}")).await;
         let permission = json!({"origin": browser.address(), "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]});
-        browser.command("Browser.grantPermissions", permission).await;
-        browser.promised("", "navigator.clipboard.writeText('mine')").await;
+        browser
+            .command("Browser.grantPermissions", permission)
+            .await;
+        browser
+            .promised("", "navigator.clipboard.writeText('mine')")
+            .await;
         gate.open();
-        browser.until("seen('.job-page[data-state=complete] .item.outcome')").await;
+        browser
+            .until("seen('.job-page[data-state=complete] .item.outcome')")
+            .await;
         assert_clean(&browser, "live").await;
         browser.reload().await;
-        browser.until("seen('.job-page[data-state=complete] .item.outcome')").await;
+        browser
+            .until("seen('.job-page[data-state=complete] .item.outcome')")
+            .await;
         for call in browser.texts(".call-line").await {
             assert!(!call.contains('\u{202e}'), "{call}");
         }
         let title = browser.title().await;
-        assert!(title.starts_with("<script>window.pwned = 1</script>"), "{title}");
-        assert_eq!(browser.text("h1").await, browser.value("document.querySelector('h1').textContent").await);
-        browser.value("all('details').forEach((one) => one.open = true)").await;
-        browser.sees(".call-body .output", "after the clipboard").await;
-        browser.sees(".call-body .output", "<script>window.pwned = 1</script>").await;
-        browser.sees(".item.reply", "<script>window.pwned = 1</script>").await;
+        assert!(
+            title.starts_with("<script>window.pwned = 1</script>"),
+            "{title}"
+        );
+        assert_eq!(
+            browser.text("h1").await,
+            browser
+                .value("document.querySelector('h1').textContent")
+                .await
+        );
+        browser
+            .value("all('details').forEach((one) => one.open = true)")
+            .await;
+        browser
+            .sees(".call-body .output", "after the clipboard")
+            .await;
+        browser
+            .sees(".call-body .output", "<script>window.pwned = 1</script>")
+            .await;
+        browser
+            .sees(".item.reply", "<script>window.pwned = 1</script>")
+            .await;
         browser.sees(".item.reply", "⟨U+202E⟩reversed").await;
         assert_clean(&browser, "transcript").await;
         // Nothing but addresses that a reader may follow became a link.
-        let links = browser.value("all('.reply a').map((one) => one.getAttribute('href'))").await;
+        let links = browser
+            .value("all('.reply a').map((one) => one.getAttribute('href'))")
+            .await;
         for link in links.as_array().unwrap() {
             let link = link.as_str().unwrap();
-            assert!(link.starts_with(&address) || link.starts_with("https://example.com/"), "{link}");
+            assert!(
+                link.starts_with(&address) || link.starts_with("https://example.com/"),
+                "{link}"
+            );
         }
 
         browser.click(".tab", "Files").await;
         browser.sees(".tree-row", "invoice⟨U+202E⟩fdp.exe").await;
         browser.sees(".tree-row", "two⟨U+000A⟩lines.txt").await;
         assert_clean(&browser, "files").await;
-        for name in ["<img src=x", "\"><svg onload", "' onmouseover=", "__proto__", "evil.svg", "long.txt"] {
+        for name in [
+            "<img src=x",
+            "\"><svg onload",
+            "' onmouseover=",
+            "__proto__",
+            "evil.svg",
+            "long.txt",
+        ] {
             browser.click("button.tree-row", name).await;
             browser.sees(".viewer-head h2", name).await;
             browser.until("seen('.file-text')").await;
             assert_clean(&browser, name).await;
         }
-        browser.click(".tree-row[aria-expanded=false]", "<iframe").await;
+        browser
+            .click(".tree-row[aria-expanded=false]", "<iframe")
+            .await;
         browser.until("!seen('.loading')").await;
 
         browser.click(".tab", "Diff").await;
-        browser.sees(".diff-row.added", "</pre></code><script>").await;
+        browser
+            .sees(".diff-row.added", "</pre></code><script>")
+            .await;
         browser.sees(".diff-row.added", "⟨U+202E⟩reversed").await;
         assert_clean(&browser, "diff").await;
         browser.click(".tab", "Logs").await;
-        browser.sees(".log", "<script>window.pwned = 1</script>").await;
+        browser
+            .sees(".log", "<script>window.pwned = 1</script>")
+            .await;
         assert_clean(&browser, "log").await;
         browser.click(".chip", "Audit log").await;
         browser.sees(".audit", "python3").await;
@@ -160,17 +211,29 @@ fn nothing_that_comes_from_a_sandbox_or_a_model_is_obeyed() {
         browser.sees("#panel-details", "onerror").await;
         assert_clean(&browser, "details").await;
 
-        for (path, ready) in [("/", ".job-row"), ("/history", ".job-row"), ("/history?q=script", "mark")] {
+        for (path, ready) in [
+            ("/", ".job-row"),
+            ("/history", ".job-row"),
+            ("/history?q=script", "mark"),
+        ] {
             browser.go(path).await;
             browser.sees(ready, "").await;
             assert_clean(&browser, path).await;
         }
-        assert_eq!(browser.promised("", "navigator.clipboard.readText()").await, "mine");
+        assert_eq!(
+            browser.promised("", "navigator.clipboard.readText()").await,
+            "mine"
+        );
 
         // What is downloaded as it is never becomes a page of this site.
         let raw = format!("/v1/jobs/{id}/files/raw?path=evil.svg");
         let answer = stage.server.client().get(&raw).send().await.unwrap();
-        assert!(answer.headers()["content-disposition"].to_str().unwrap().starts_with("attachment"));
+        assert!(
+            answer.headers()["content-disposition"]
+                .to_str()
+                .unwrap()
+                .starts_with("attachment")
+        );
         assert_eq!(answer.headers()["x-content-type-options"], "nosniff");
 
         browser.end(&[]).await;

@@ -2,10 +2,10 @@
 
 use fantoccini::key::Key;
 
+use crate::browser::Browser;
 use crate::model::{Heard, say, serve};
 use crate::play::play;
 use crate::server::Site;
-use crate::browser::Browser;
 
 #[test]
 fn shortcuts_lead_everywhere() {
@@ -20,11 +20,19 @@ fn shortcuts_lead_everywhere() {
         let browser = Browser::open(&server, "/").await;
         browser.until("all('.job-row').length === 2").await;
 
-        for (keys, path) in [("n", "/new"), ("gd", "/"), ("gh", "/history"), ("gk", "/keys"), ("c", "/chat")] {
+        for (keys, path) in [
+            ("n", "/new"),
+            ("gd", "/"),
+            ("gh", "/history"),
+            ("gk", "/keys"),
+            ("c", "/chat"),
+        ] {
             // Fields have the focus on some pages; Escape leaves them.
             browser.press(&Key::Escape).await;
             browser.press(keys).await;
-            browser.until(&format!("location.pathname === '{path}'")).await;
+            browser
+                .until(&format!("location.pathname === '{path}'"))
+                .await;
             browser.until("document.querySelector('main h1')").await;
         }
 
@@ -46,29 +54,53 @@ fn shortcuts_lead_everywhere() {
         browser.press("gd").await;
         browser.until("all('.job-row').length === 2").await;
         browser.press("jj").await;
-        browser.until("document.activeElement.innerText === 'First of all'").await;
+        browser
+            .until("document.activeElement.innerText === 'First of all'")
+            .await;
         browser.press("k").await;
-        browser.until("document.activeElement.innerText === 'Second to none'").await;
+        browser
+            .until("document.activeElement.innerText === 'Second to none'")
+            .await;
         browser.press(&Key::Enter).await;
         browser.sees(".item.reply", "So: Second to none").await;
-        for (key, panel) in [("2", "files"), ("3", "diff"), ("4", "logs"), ("5", "details"), ("1", "transcript")] {
+        for (key, panel) in [
+            ("2", "files"),
+            ("3", "diff"),
+            ("4", "logs"),
+            ("5", "details"),
+            ("1", "transcript"),
+        ] {
             browser.press(key).await;
-            browser.until(&format!("seen('#panel-{panel}') && all('[role=tabpanel]:not([hidden])').length === 1")).await;
+            browser
+                .until(&format!(
+                    "seen('#panel-{panel}') && all('[role=tabpanel]:not([hidden])').length === 1"
+                ))
+                .await;
         }
         browser.press("m").await;
-        browser.until("document.activeElement.ariaLabel === 'Message to the agent'").await;
+        browser
+            .until("document.activeElement.ariaLabel === 'Message to the agent'")
+            .await;
         browser.press(&Key::Escape).await;
 
         // Tabs move with arrows, as tabs do.
-        browser.value("document.getElementById('tab-transcript').focus()").await;
-        browser.press(&format!("{}{}", Key::Right, Key::Right)).await;
-        browser.until("document.activeElement.id === 'tab-diff' && seen('#panel-diff')").await;
+        browser
+            .value("document.getElementById('tab-transcript').focus()")
+            .await;
+        browser
+            .press(&format!("{}{}", Key::Right, Key::Right))
+            .await;
+        browser
+            .until("document.activeElement.id === 'tab-diff' && seen('#panel-diff')")
+            .await;
 
         // The first stop of Tab leads past the bar.
         browser.go("/").await;
         browser.until("all('.job-row').length === 2").await;
         browser.press(&Key::Tab).await;
-        browser.until("document.activeElement.className === 'skip'").await;
+        browser
+            .until("document.activeElement.className === 'skip'")
+            .await;
         browser.press(&Key::Enter).await;
         browser.until("document.activeElement.id === 'main'").await;
         browser.end(&[]).await;

@@ -21,7 +21,13 @@ fn a_key_is_shown_once_and_revoked() {
 
         browser.reload().await;
         browser.sees("table.keys", "laptop").await;
-        assert!(!browser.value("document.documentElement.outerHTML").await.to_string().contains(&token));
+        assert!(
+            !browser
+                .value("document.documentElement.outerHTML")
+                .await
+                .to_string()
+                .contains(&token)
+        );
 
         browser.click("table.keys button", "Revoke").await;
         browser.click("dialog[open] button", "Revoke").await;
@@ -73,7 +79,9 @@ fn who_has_no_key_gets_nowhere_and_comes_back_with_one() {
         // She uses it as anybody does.
         browser.write("textarea[aria-label=Task]", "Buy milk").await;
         browser.click(".composer button[type=submit]", "Run").await;
-        browser.until("seen('.job-page[data-state=complete]')").await;
+        browser
+            .until("seen('.job-page[data-state=complete]')")
+            .await;
 
         browser.click("button[aria-label='Sign out ada']", "").await;
         browser.sees("h1", "Sign in").await;

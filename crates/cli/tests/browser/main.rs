@@ -5,6 +5,7 @@
 //! every page are left in `target/screenshots`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![allow(clippy::print_stderr, reason = "and say why")]
 
 mod accessibility;
 mod browser;
@@ -13,8 +14,10 @@ mod browser;
 mod client;
 mod driver;
 mod gallery;
+mod hands;
 mod history;
 mod hostile;
+mod inside;
 mod keyboard;
 mod keys;
 mod missing;
@@ -29,6 +32,7 @@ mod place;
 #[allow(dead_code, reason = "other tests use the rest of it")]
 mod play;
 mod reconnect;
+mod sample_jobs;
 #[path = "../serve/server.rs"]
 #[allow(dead_code, reason = "other tests use the rest of it")]
 mod server;

@@ -20,7 +20,12 @@ fn an_address_that_leads_nowhere_leads_back() {
 
         // To a person a page, and to a program a problem; both with the right status.
         let client = stage.server.client();
-        let page = client.get("/nowhere").header("Accept", "text/html").send().await.unwrap();
+        let page = client
+            .get("/nowhere")
+            .header("Accept", "text/html")
+            .send()
+            .await
+            .unwrap();
         assert_eq!(page.status(), StatusCode::NOT_FOUND);
         assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8");
         problem(client.get("/nowhere").send().await.unwrap(), 404).await;

@@ -53,32 +53,59 @@ fn every_option_reaches_the_job_as_it_was_set() {
         browser.press(&Key::Enter).await;
         browser.press("*.example.com:443,").await;
         browser.sees(".entered li", "*.example.com:443").await;
-        browser.find("#field-backend", "").await.select_by_value("native").await.unwrap();
+        browser
+            .find("#field-backend", "")
+            .await
+            .select_by_value("native")
+            .await
+            .unwrap();
         browser.click("label[for=interactive]", "").await;
         browser.click("label.chip", "Git").await;
-        fill(&browser, &[("git", "https://example.com/owner/name"), ("branch", "next")]).await;
+        fill(
+            &browser,
+            &[
+                ("git", "https://example.com/owner/name"),
+                ("branch", "next"),
+            ],
+        )
+        .await;
         browser.click("button[type=submit]", "Schedule").await;
         browser.sees(".pill", "Queued").await;
 
         let path = browser.path().await;
-        let job = stage.server.client().job(path.rsplit('/').next().unwrap()).await;
+        let job = stage
+            .server
+            .client()
+            .job(path.rsplit('/').next().unwrap())
+            .await;
         for (name, wanted) in [
             ("state", json!("queued")),
             ("task", json!("Mend the parser")),
             ("model", json!("claude-opus-4-5")),
             ("backend", json!("native")),
-            ("limits", json!({"memory": 512 << 20, "cpus": 0.5, "pids": 64, "disk": 1 << 30})),
+            (
+                "limits",
+                json!({"memory": 512 << 20, "cpus": 0.5, "pids": 64, "disk": 1 << 30}),
+            ),
             ("network", json!(["pypi.org", "*.example.com:443"])),
             ("budget", json!({"cost": 0.5, "tokens": 20000, "turns": 7})),
             ("timeout", json!(900)),
-            ("input", json!({"git": {"url": "https://example.com/owner/name", "branch": "next"}})),
+            (
+                "input",
+                json!({"git": {"url": "https://example.com/owner/name", "branch": "next"}}),
+            ),
             ("has_webhook", json!(true)),
             ("interactive", json!(true)),
         ] {
             assert_eq!(job[name], wanted, "{name}");
         }
         browser.click(".tab", "Details").await;
-        for words in ["512 MiB", "pypi.org, *.example.com:443", "$0.50, 20k tokens, 7 requests", "(next)"] {
+        for words in [
+            "512 MiB",
+            "pypi.org, *.example.com:443",
+            "$0.50, 20k tokens, 7 requests",
+            "(next)",
+        ] {
             browser.sees("#panel-details dd", words).await;
         }
         gate.open();
@@ -91,7 +118,8 @@ fn a_zip_is_unpacked_where_the_agent_works() {
     play(async {
         let stage = Stage::new([bash("cat notes/first.txt"), say("Read.")]).await;
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-        zip.start_file("notes/first.txt", SimpleFileOptions::default()).unwrap();
+        zip.start_file("notes/first.txt", SimpleFileOptions::default())
+            .unwrap();
         zip.write_all(b"bring the milk\n").unwrap();
         let file = stage.site.here("notes.zip");
         std::fs::write(&file, zip.finish().unwrap().into_inner()).unwrap();
@@ -105,7 +133,9 @@ fn a_zip_is_unpacked_where_the_agent_works() {
         browser.hand_over("#field-upload", &file).await;
         browser.sees(".drop", "notes.zip").await;
         browser.click("button[type=submit]", "Schedule").await;
-        browser.until("seen('.job-page[data-state=complete]')").await;
+        browser
+            .until("seen('.job-page[data-state=complete]')")
+            .await;
         browser.click(".call summary", "cat notes").await;
         browser.sees(".call-body .output", "bring the milk").await;
         browser.click(".tab", "Diff").await;
@@ -123,30 +153,53 @@ fn what_is_wrong_is_said_at_its_field() {
 
         // Seen from here.
         browser.click("button[type=submit]", "Schedule").await;
-        browser.sees("#field-task-problem", "Say what is to be done").await;
-        fill(&browser, &[("task", "Try"), ("memory", "much"), ("timeout", "100h")]).await;
+        browser
+            .sees("#field-task-problem", "Say what is to be done")
+            .await;
+        fill(
+            &browser,
+            &[("task", "Try"), ("memory", "much"), ("timeout", "100h")],
+        )
+        .await;
         browser.click("button[type=submit]", "Schedule").await;
         browser.sees("#field-memory-problem", "512m").await;
         browser.sees("#field-timeout-problem", "At most").await;
         assert_eq!(browser.text("#field-task-problem").await, "");
-        browser.until("document.activeElement.id === 'field-memory'").await;
+        browser
+            .until("document.activeElement.id === 'field-memory'")
+            .await;
         for name in ["memory", "timeout"] {
-            browser.find(&format!("#field-{name}"), "").await.clear().await.unwrap();
+            browser
+                .find(&format!("#field-{name}"), "")
+                .await
+                .clear()
+                .await
+                .unwrap();
         }
 
         // Seen by the server.
         fill(&browser, &[("network", "localhost")]).await;
         browser.click("button[type=submit]", "Schedule").await;
-        browser.sees("#field-network-problem", "not a public host").await;
-        browser.until("document.activeElement.id === 'field-network'").await;
-        browser.until("seen('#field-network').getAttribute('aria-invalid') === 'true'").await;
+        browser
+            .sees("#field-network-problem", "not a public host")
+            .await;
+        browser
+            .until("document.activeElement.id === 'field-network'")
+            .await;
+        browser
+            .until("seen('#field-network').getAttribute('aria-invalid') === 'true'")
+            .await;
         assert_eq!(browser.path().await, "/new");
         assert!(stage.server.client().jobs("").await.is_empty());
 
         // And mended.
-        browser.click(".entered button[aria-label='Remove localhost']", "").await;
+        browser
+            .click(".entered button[aria-label='Remove localhost']", "")
+            .await;
         browser.click("button[type=submit]", "Schedule").await;
-        browser.until("seen('.job-page[data-state=complete]')").await;
+        browser
+            .until("seen('.job-page[data-state=complete]')")
+            .await;
         browser.end(&["422"]).await;
     });
 }

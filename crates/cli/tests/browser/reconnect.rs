@@ -1,7 +1,7 @@
 //! A page over the death of its server.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 use testkit::{Answer, Gate};
@@ -48,7 +48,8 @@ fn a_page_outlives_its_server_and_shows_everything_once() {
             serve(move |request| match Heard::of(request).results {
                 0 => Answer::reply(speaking("Step one begins.", bash("echo one > one"))),
                 1 if !has_died.load(Ordering::SeqCst) => {
-                    Answer::reply(say("Half a sentence that will be lost.")).hold(BEFORE_WORDS + 3, &gate)
+                    Answer::reply(say("Half a sentence that will be lost."))
+                        .hold(BEFORE_WORDS + 3, &gate)
                 }
                 1 => Answer::reply(speaking("Step two, again.", bash("cat one"))),
                 _ => Answer::reply(say("All is done.")),
@@ -70,23 +71,41 @@ fn a_page_outlives_its_server_and_shows_everything_once() {
         gate.open();
 
         browser.sees(".item.reply", "All is done.").await;
-        browser.until("seen('.job-page[data-state=complete]')").await;
+        browser
+            .until("seen('.job-page[data-state=complete]')")
+            .await;
         browser.misses(".connection", "").await;
         assert_eq!(browser.value("window.isTheSamePage").await, true);
 
         let events = server.client().follow(&id, 0).await.all().await;
-        let shown = browser.value("all('.item').map((one) => one.dataset.kind)").await;
+        let shown = browser
+            .value("all('.item').map((one) => one.dataset.kind)")
+            .await;
         let shown: Vec<String> = serde_json::from_value(shown).unwrap();
         assert_eq!(shown, expected(&events));
         let page = browser.text(".transcript").await;
-        for (words, times) in [("Step one begins.", 1), ("Step two, again.", 1), ("All is done.", 1), ("Half a sentence", 0)] {
+        for (words, times) in [
+            ("Step one begins.", 1),
+            ("Step two, again.", 1),
+            ("All is done.", 1),
+            ("Half a sentence", 0),
+        ] {
             assert_eq!(page.matches(words).count(), times, "{words}\n{page}");
         }
         // The same as somebody sees who comes later.
         let texts = browser.texts(".item").await;
         browser.reload().await;
-        browser.until(&format!("all('.item').length === {}", texts.len())).await;
+        browser
+            .until(&format!("all('.item').length === {}", texts.len()))
+            .await;
         assert_eq!(browser.texts(".item").await, texts);
-        browser.end(&["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE"]).await;
+        browser
+            .end(&[
+                "ERR_CONNECTION_REFUSED",
+                "ERR_INCOMPLETE_CHUNKED_ENCODING",
+                "ERR_CONNECTION_RESET",
+                "ERR_EMPTY_RESPONSE",
+            ])
+            .await;
     });
 }

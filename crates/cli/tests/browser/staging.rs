@@ -9,7 +9,7 @@ use crate::server::{Server, Site};
 pub(crate) struct Stage {
     pub(crate) server: Server,
     pub(crate) site: Site,
-    pub(crate) model: ModelServer,
+    _model: ModelServer,
 }
 
 impl Stage {
@@ -24,7 +24,7 @@ impl Stage {
         Self {
             server: site.start().await,
             site,
-            model,
+            _model: model,
         }
     }
 

@@ -10,7 +10,9 @@ use crate::staging::Stage;
 use crate::task::BEFORE_WORDS;
 
 async fn say_to(browser: &Browser, text: &str) {
-    browser.write("textarea[aria-label='Message to the agent']", text).await;
+    browser
+        .write("textarea[aria-label='Message to the agent']", text)
+        .await;
     browser.press(&Key::Enter).await;
 }
 
@@ -34,7 +36,9 @@ fn a_message_to_a_running_job_is_its_next_turn() {
         browser.sees(".item.prompt", "Not blue, please").await;
         browser.sees(".item.reply", "Then green.").await;
         browser.misses(".queue", "").await;
-        browser.until("seen('.job-page[data-state=complete]')").await;
+        browser
+            .until("seen('.job-page[data-state=complete]')")
+            .await;
         browser.end(&[]).await;
     });
 }
@@ -68,7 +72,10 @@ fn a_job_is_interrupted_goes_on_and_is_cancelled() {
         browser.click("dialog[open] button", "Cancel the job").await;
         browser.sees(".job-header .pill", "Cancelled").await;
         browser.until("seen('.job-page[data-state=failed]')").await;
-        assert_eq!(stage.server.client().job(&id).await["failure"]["cause"], "cancelled");
+        assert_eq!(
+            stage.server.client().job(&id).await["failure"]["cause"],
+            "cancelled"
+        );
         browser.end(&[]).await;
     });
 }
@@ -79,11 +86,17 @@ fn an_ended_job_is_tried_again_and_deleted() {
         let stage = Stage::new([bash("echo first > file"), say("One."), say("Two.")]).await;
         let id = stage.server.client().schedule_task("Try it").await;
         let browser = stage.open(&format!("/jobs/{id}")).await;
-        browser.until("seen('.job-page[data-state=complete]')").await;
+        browser
+            .until("seen('.job-page[data-state=complete]')")
+            .await;
         browser.click(".job-actions button", "Retry").await;
-        browser.until(&format!("!location.pathname.endsWith('{id}')")).await;
+        browser
+            .until(&format!("!location.pathname.endsWith('{id}')"))
+            .await;
         browser.sees(".item.reply", "Two.").await;
-        browser.until("seen('.job-page[data-state=complete]')").await;
+        browser
+            .until("seen('.job-page[data-state=complete]')")
+            .await;
 
         // The second has a life of its own: it goes, and the first stays.
         let path = browser.path().await;

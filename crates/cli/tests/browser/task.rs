@@ -11,7 +11,7 @@ use crate::staging::Stage;
 /// Events of a streamed text before its words: the message's start, the block's, and a ping.
 pub(crate) const BEFORE_WORDS: usize = 3;
 
-/// A reply that thinks and speaks before it calls.
+/// A reply that speaks before it calls.
 pub(crate) fn speaking(text: &str, call: ScriptedReply) -> ScriptedReply {
     ScriptedReply {
         text: Some(text.to_owned()),
@@ -23,7 +23,10 @@ pub(crate) fn speaking(text: &str, call: ScriptedReply) -> ScriptedReply {
 fn a_task_is_written_watched_read_and_taken_home() {
     play(async {
         let gate = Gate::new();
-        let begin = speaking("I look around first.", bash("echo one; echo two >&2; exit 3"));
+        let begin = speaking(
+            "I look around first.",
+            bash("echo one; echo two >&2; exit 3"),
+        );
         let stage = Stage::new([
             Answer::reply(begin).hold(BEFORE_WORDS + 2, &gate),
             write("src/hello.py", "print('hello')\n").into(),
@@ -34,7 +37,9 @@ fn a_task_is_written_watched_read_and_taken_home() {
         let browser = stage.open("/").await;
 
         browser.sees(".empty", "The cell is empty").await;
-        browser.write("textarea[aria-label=Task]", "Say hello in Python").await;
+        browser
+            .write("textarea[aria-label=Task]", "Say hello in Python")
+            .await;
         browser.press_with_control(Key::Enter).await;
 
         // In the middle of a sentence.
@@ -44,13 +49,17 @@ fn a_task_is_written_watched_read_and_taken_home() {
         browser.sees(".pill", "Running").await;
         assert!(browser.title().await.starts_with("● Say hello in Python"));
         gate.open();
-        browser.until("seen('.job-page[data-state=complete]')").await;
+        browser
+            .until("seen('.job-page[data-state=complete]')")
+            .await;
         browser.sees(".item.reply", "I look around first.").await;
         browser.sees(".item.reply strong", "hello.py").await;
         assert_eq!(browser.title().await, "Say hello in Python · Hotcell");
 
         // A call says how it ended, and opens.
-        browser.sees(".call[data-status=done] .call-end", "exit 3").await;
+        browser
+            .sees(".call[data-status=failed] .call-end", "exit 3")
+            .await;
         browser.click(".call summary", "echo one").await;
         browser.sees(".call-body .output", "two").await;
 
@@ -71,7 +80,9 @@ fn a_task_is_written_watched_read_and_taken_home() {
         browser.sees(".audit .tag", "file_change").await;
 
         browser.click(".tab", "Details").await;
-        browser.sees("#panel-details .task-text", "Say hello in Python").await;
+        browser
+            .sees("#panel-details .task-text", "Say hello in Python")
+            .await;
 
         browser.click(".job-banner a[download]", "Download").await;
         let files = browser.downloaded().await;
@@ -81,7 +92,9 @@ fn a_task_is_written_watched_read_and_taken_home() {
         browser.click(".tab", "Transcript").await;
         let before = browser.texts(".item").await;
         browser.reload().await;
-        browser.until(&format!("all('.item').length === {}", before.len())).await;
+        browser
+            .until(&format!("all('.item').length === {}", before.len()))
+            .await;
         browser.click(".call summary", "echo one").await;
         browser.sees(".call-body .output", "two").await;
 
@@ -104,9 +117,16 @@ fn output_is_seen_while_a_command_runs() {
         let browser = stage.open(&format!("/jobs/{id}")).await;
         browser.sees(".output.live", "it has begun").await;
         browser.sees(".call[data-status=running]", "mkfifo").await;
-        let pipe = stage.site.data().join("jobs").join(&id).join("workspace/go");
+        let pipe = stage
+            .site
+            .data()
+            .join("jobs")
+            .join(&id)
+            .join("workspace/go");
         tokio::fs::write(pipe, "now\n").await.unwrap();
-        browser.until("seen('.job-page[data-state=complete]')").await;
+        browser
+            .until("seen('.job-page[data-state=complete]')")
+            .await;
         browser.misses(".output.live", "").await;
         browser.click(".call summary", "mkfifo").await;
         browser.sees(".call-body .output", "it went on").await;

@@ -4,9 +4,9 @@ use crate::model::say;
 use crate::play::play;
 use crate::staging::Stage;
 
-/// How bright the page is.
-const IS_DARK: &str = "(() => { const [r, g, b] = getComputedStyle(document.body).backgroundColor\
-    .match(/\\d+/g).map(Number); return r + g + b < 200; })()";
+/// Whether what is written is bright.
+const IS_DARK: &str = "(() => { const [r, g, b] = getComputedStyle(document.body).color\
+    .match(/\\d+/g).map(Number); return r + g + b > 400; })()";
 
 #[test]
 fn a_choice_of_dark_or_light_is_remembered() {
@@ -17,7 +17,9 @@ fn a_choice_of_dark_or_light_is_remembered() {
             browser.scheme(scheme).await;
             browser.until(&format!("{IS_DARK} === {is_dark}")).await;
         }
-        browser.click("button[aria-label*='dark and light']", "").await;
+        browser
+            .click("button[aria-label*='dark and light']", "")
+            .await;
         browser.until(IS_DARK).await;
         browser.reload().await;
         browser.until(IS_DARK).await;

@@ -161,10 +161,7 @@ impl Person {
     }
 
     /// Asks until there is an answer.
-    async fn insist(
-        &mut self,
-        request: impl Fn(&Client) -> reqwest::RequestBuilder,
-    ) -> Value {
+    async fn insist(&mut self, request: impl Fn(&Client) -> reqwest::RequestBuilder) -> Value {
         loop {
             let client = self.server_now.borrow_and_update().clone();
             if let Some(client) = client
@@ -189,7 +186,7 @@ fn name(number: usize) -> String {
 }
 
 fn has_second(number: usize) -> bool {
-    number % 5 == 0
+    number.is_multiple_of(5)
 }
 
 fn second(number: usize) -> String {
@@ -245,7 +242,11 @@ async fn check(client: &Client, job: &Value, number: usize) {
     let id = job["id"].as_str().unwrap();
     let files = client.files(id).await;
     assert_eq!(files, expected(number), "{job}");
-    let word = if has_second(number) { "done twice" } else { "done" };
+    let word = if has_second(number) {
+        "done twice"
+    } else {
+        "done"
+    };
     assert_eq!(job["result"], format!("{} {word}", name(number)), "{job}");
 
     let told = client.follow(id, 0).await.all().await;

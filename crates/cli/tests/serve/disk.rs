@@ -107,8 +107,16 @@ fn a_job_that_finds_the_disk_full_says_so_when_there_is_room() {
         let said = "database or disk is full";
         eventually("the store fails", async || site.stderr().contains(said)).await;
         std::fs::remove_file(server.data().join("filler")).unwrap();
-        let message = client.failed(&first, "server").await;
-        assert!(message.contains(said), "{message}");
+        // Whatever it was about to write down.
+        let job = client.ended(&first).await;
+        let cause = job["failure"]["cause"].as_str().unwrap();
+        assert!(["server", "artifact"].contains(&cause), "{cause}");
+        let message = job["failure"]["message"].as_str().unwrap();
+        let words = [said, "No space left"];
+        assert!(
+            words.iter().any(|words| message.contains(words)),
+            "{message}"
+        );
         let id = client.schedule_task("Do it").await;
         client.complete(&id).await;
 

@@ -58,7 +58,10 @@ fn a_full_queue_says_when_to_come_back_and_keeps_nothing() {
         let listed = client.jobs("").await;
         assert_eq!(listed.len(), 6);
         // Folders are made of jobs that are there, and no zip is left behind.
-        let ids: Vec<&str> = listed.iter().map(|job| job["id"].as_str().unwrap()).collect();
+        let ids: Vec<&str> = listed
+            .iter()
+            .map(|job| job["id"].as_str().unwrap())
+            .collect();
         for name in names(&site.data().join("jobs")) {
             assert!(ids.contains(&&*name), "{name}");
         }
@@ -91,7 +94,12 @@ fn who_has_few_jobs_does_not_wait_for_who_has_many() {
         });
         let site = Site::new(&model).flags(["--require-keys", "--concurrency", "2"]);
         let mut tokens = Vec::new();
-        for (user, role) in [("ann", "user"), ("ben", "user"), ("eve", "user"), ("root", "admin")] {
+        for (user, role) in [
+            ("ann", "user"),
+            ("ben", "user"),
+            ("eve", "user"),
+            ("root", "admin"),
+        ] {
             let flags = ["keys", "create", "--user", user, "--role", role];
             let output = site.hotcell(flags).output().await.unwrap();
             let token = String::from_utf8(output.stdout).unwrap();
@@ -132,7 +140,10 @@ fn who_has_few_jobs_does_not_wait_for_who_has_many() {
             .collect();
         all.sort();
         let last = all.iter().rposition(|(_, owner)| owner != "ann").unwrap();
-        let anns = all[..last].iter().filter(|(_, owner)| owner == "ann").count();
+        let anns = all[..last]
+            .iter()
+            .filter(|(_, owner)| owner == "ann")
+            .count();
         // Two ran before anybody else came; then each has a turn of three.
         assert!(anns <= 2 + 5 + 2, "{anns} of Ann's came first");
     });

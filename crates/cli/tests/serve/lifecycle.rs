@@ -97,7 +97,10 @@ fn the_two_lines_of_the_readme() {
         let named = zip.headers()["content-disposition"].to_str().unwrap();
         assert!(named.contains(&format!("hotcell-{id}.zip")), "{named}");
         let files = unzip(&zip.bytes().await.unwrap());
-        let files: Vec<_> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+        let files: Vec<_> = files
+            .iter()
+            .map(|(name, text)| (&**name, &**text))
+            .collect();
         assert_eq!(
             files,
             [("out/list.txt", "todo\n"), ("todo.sh", "echo todo\n")]
@@ -144,7 +147,10 @@ fn gated(gate: &Gate) -> ModelServer {
 
 async fn check_three_files(client: &Client, id: &str) {
     let files = client.files(id).await;
-    let files: Vec<_> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let files: Vec<_> = files
+        .iter()
+        .map(|(name, text)| (&**name, &**text))
+        .collect();
     let expect = [
         ("one.txt", "1\n"),
         ("three.txt", "1\n2\n"),
@@ -232,7 +238,10 @@ fn what_runs_may_end_in_its_time() {
         assert!(server.end().await.success());
         let server = site.start().await;
         let job = server.client().job(&id).await;
-        assert_eq!((&job["state"], &job["attempts"]), (&json!("complete"), &json!(1)));
+        assert_eq!(
+            (&job["state"], &job["attempts"]),
+            (&json!("complete"), &json!(1))
+        );
         check_three_files(server.client(), &id).await;
     });
 }
@@ -258,7 +267,13 @@ fn a_data_folder_has_one_server() {
         );
         // The first one does not care.
         assert_eq!(
-            server.client().get("/healthz").send().await.unwrap().status(),
+            server
+                .client()
+                .get("/healthz")
+                .send()
+                .await
+                .unwrap()
+                .status(),
             200
         );
         // Dead, it is no obstacle.

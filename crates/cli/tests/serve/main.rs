@@ -4,6 +4,7 @@
 //! `HOTCELL_TEST_FRACTION` divides the numbers of the tests that load the machine: 5 is a fifth.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![allow(clippy::print_stderr, reason = "and say why")]
 
 mod access;
 mod chaos;

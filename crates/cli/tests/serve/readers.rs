@@ -18,11 +18,11 @@ fn a_reader_that_never_reads_holds_up_nobody() {
     play(async {
         let gate = Gate::new();
         let held = gate.clone();
-        // Results of 100 kB each are events that last.
+        // What commands print is told as it comes, in more pieces than any buffer takes.
         let model = serve(move |request| match Heard::of(request).results {
             0 => Answer::reply(bash("true")).hold(0, &held),
-            number @ 1..=20 => Answer::reply(bash(&format!(
-                "head -c 4M /dev/zero | tr '\\0' 'x' | fold; echo {number}"
+            number @ 1..=10 => Answer::reply(bash(&format!(
+                "head -c 2M /dev/zero | tr '\\0' 'x' | fold; echo {number}"
             ))),
             _ => Answer::reply(say("Done.")),
         });
@@ -61,7 +61,7 @@ fn a_reader_that_never_reads_holds_up_nobody() {
 /// With a small buffer of its own, so that the server's is soon full.
 async fn ask_and_not_read(address: &str, id: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(4 << 10).unwrap();
+    socket.set_recv_buffer_size(128 << 10).unwrap();
     let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
     let request = format!(
         "GET /v1/jobs/{id}/events HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n"

@@ -59,10 +59,8 @@ fn a_store_that_another_process_holds_is_said_to_be_busy() {
         // What only reads is answered at once.
         assert_eq!(client.job(&running).await["state"], "running");
         let later = json!({ "task": "Later" });
-        let (answer, ready) = tokio::join!(
-            client.try_schedule(&later),
-            client.get("/readyz").send()
-        );
+        let (answer, ready) =
+            tokio::join!(client.try_schedule(&later), client.get("/readyz").send());
         let wait = answer.headers().get("retry-after").cloned();
         let told = problem(answer, 503).await;
         assert!(wait.is_some(), "{told}");

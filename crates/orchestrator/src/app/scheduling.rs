@@ -6,8 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use protocol::Spending;
-use protocol::job::{Job, JobId, JobInput, JobRequest, State};
+use protocol::job::{Job, JobId, JobInput, JobRequest};
 use store::jobs::{Idempotency, Scheduled};
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
@@ -88,7 +87,8 @@ impl App {
         let place = self.reserve(&owner)?;
         let app = self.clone();
         let kept = tokio::spawn(async move {
-            let job = new_job(owner, request);
+            let id = JobId(Uuid::now_v7());
+            let job = Job::new(id, owner, request, Timestamp::now());
             app.keep(job, upload, key, place).await
         });
         kept.await.unwrap_or_else(|_| Err(AppError::Lost))
@@ -187,26 +187,5 @@ fn of_retention(error: RetentionError) -> AppError {
     match error {
         RetentionError::Store(error) => AppError::Store(error),
         RetentionError::Files(error) => AppError::Files(error),
-    }
-}
-
-fn new_job(owner: String, request: JobRequest) -> Job {
-    Job {
-        id: JobId(Uuid::now_v7()),
-        owner,
-        request,
-        state: State::Queued,
-        epoch: 0,
-        revision: 0,
-        created: Timestamp::now(),
-        started: None,
-        ended: None,
-        ran_millis: 0,
-        session: None,
-        messages: 1,
-        crashes: 0,
-        result: None,
-        artifact: None,
-        spending: Spending::none(),
     }
 }

@@ -7,7 +7,6 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use protocol::Spending;
 use protocol::job::{JobId, JobInput, JobRequest, State};
 use sha2::{Digest, Sha256};
 use store::{Hash, RecordedKind, Stamp};
@@ -31,25 +30,19 @@ impl Scene {
             .to_zoned(jiff::tz::TimeZone::UTC)
             .datetime();
         let job = Job {
-            id: JobId(Uuid::now_v7()),
-            owner: "somebody".to_owned(),
-            request: JobRequest {
-                input,
-                ..JobRequest::default()
-            },
             state: State::Running,
             epoch: 1,
             revision: 1,
-            created: Timestamp::now(),
-            started: None,
-            ended: None,
-            ran_millis: 0,
             session: Some(SessionId::new(&now, 1)),
-            messages: 1,
-            crashes: 0,
-            result: None,
-            artifact: None,
-            spending: Spending::default(),
+            ..Job::new(
+                JobId(Uuid::now_v7()),
+                "somebody".to_owned(),
+                JobRequest {
+                    input,
+                    ..JobRequest::default()
+                },
+                Timestamp::now(),
+            )
         };
         Self { home, store, job }
     }

@@ -159,6 +159,8 @@ pub(crate) fn media_type(headers: &HeaderMap) -> Option<Media> {
         "application/json" => Media::Json,
         "text/plain" => Media::Text,
         "multipart/form-data" => Media::Form,
+        // What `curl -d` says of any body, unless it is told better.
+        "application/x-www-form-urlencoded" => return None,
         _ => Media::Other,
     })
 }
@@ -250,13 +252,17 @@ mod tests {
             ("text/plain", Media::Text),
             ("text/plain;charset=\"utf-8\"", Media::Text),
             ("multipart/form-data; boundary=x", Media::Form),
-            ("application/x-www-form-urlencoded", Media::Other),
+            ("application/xml", Media::Other),
             ("", Media::Other),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::CONTENT_TYPE, value.parse().unwrap());
             assert_eq!(media_type(&headers), Some(expect), "{value}");
         }
+        let mut headers = HeaderMap::new();
+        let form = "application/x-www-form-urlencoded".parse().unwrap();
+        headers.insert(header::CONTENT_TYPE, form);
+        assert_eq!(media_type(&headers), None);
         assert_eq!(media_type(&HeaderMap::new()), None);
     }
 

@@ -2,9 +2,11 @@
 //!
 //! A body is bounded before anybody reads it, whoever that is. Keeps nothing.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::body::{Body, BodyDataStream, Bytes};
+use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
 use futures_util::{StreamExt, stream};
 use tokio::time::timeout;
 
@@ -26,14 +28,30 @@ struct Incoming {
     body: BodyDataStream,
     limit: u64,
     left: u64,
+    end: End,
 }
 
-/// The same body, which fails when it is too large or too slow.
-pub(crate) fn bound(body: Body, limit: u64) -> Body {
+/// Whether a body was read to its end. A connection with an unread rest cannot be used again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct End(Arc<AtomicBool>);
+
+impl End {
+    pub(crate) fn of(body: &Body) -> Self {
+        Self(Arc::new(AtomicBool::new(body.is_end_stream())))
+    }
+
+    pub(crate) fn is_reached(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The same body, which fails when it is too large or too slow, and notes its end.
+pub(crate) fn bound(body: Body, limit: u64, end: End) -> Body {
     let incoming = Incoming {
         body: body.into_data_stream(),
         limit,
         left: limit,
+        end,
     };
     let pieces = stream::try_unfold(incoming, |mut incoming| async move {
         let piece = incoming.next().await?;
@@ -48,6 +66,7 @@ impl Incoming {
             return Err(Box::new(BodyError::TooSlow));
         };
         let Some(piece) = piece.transpose()? else {
+            self.end.0.store(true, Ordering::Relaxed);
             return Ok(None);
         };
         match self.left.checked_sub(piece.len() as u64) {
@@ -70,10 +89,13 @@ mod tests {
     use crate::http::problem::{Kind, Problem};
 
     async fn read(body: Body, limit: u64) -> Result<usize, Kind> {
-        match to_bytes(bound(body, limit), usize::MAX).await {
+        let end = End::of(&body);
+        let read = match to_bytes(bound(body, limit, end.clone()), usize::MAX).await {
             Ok(bytes) => Ok(bytes.len()),
             Err(error) => Err(Problem::of_body(&error).kind),
-        }
+        };
+        assert_eq!(end.is_reached(), read.is_ok());
+        read
     }
 
     #[tokio::test(start_paused = true)]

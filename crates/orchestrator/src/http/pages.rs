@@ -4,7 +4,7 @@
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
@@ -38,6 +38,22 @@ pub(crate) fn routes() -> Router<Http> {
             get(async |request: Request| file("docs.html", &request)),
         )
         .route(ASSETS, get(asset))
+        .fallback(missing)
+}
+
+/// What is at no address: a page that says so to those who look at pages, and a problem to programs.
+async fn missing(mut request: Request) -> Response {
+    let is_look = [Method::GET, Method::HEAD].contains(request.method());
+    let is_api = request.uri().path().starts_with("/v1/");
+    let accepted = request.headers().get(header::ACCEPT);
+    let accepted = accepted.and_then(|value| value.to_str().ok());
+    if !is_look || is_api || !accepted.is_some_and(|kinds| kinds.contains("text/html")) {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    request.headers_mut().remove(header::IF_NONE_MATCH);
+    let mut response = file("index.html", &request);
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
 }
 
 /// The page of a chat. It shares its address with talking in one, and so is described too.

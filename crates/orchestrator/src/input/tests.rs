@@ -8,7 +8,6 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use jiff::Timestamp;
-use protocol::Spending;
 use protocol::job::{JobId, JobRequest, State};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -22,22 +21,15 @@ fn job(input: Option<JobInput>) -> Job {
         ..JobRequest::default()
     };
     Job {
-        id: JobId(Uuid::now_v7()),
-        owner: "somebody".to_owned(),
-        request,
         state: State::Running,
         epoch: 1,
         revision: 1,
-        created: Timestamp::now(),
-        started: None,
-        ended: None,
-        ran_millis: 0,
-        session: None,
-        messages: 1,
-        crashes: 0,
-        result: None,
-        artifact: None,
-        spending: Spending::default(),
+        ..Job::new(
+            JobId(Uuid::now_v7()),
+            "somebody".to_owned(),
+            request,
+            Timestamp::now(),
+        )
     }
 }
 

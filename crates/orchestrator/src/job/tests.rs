@@ -1,3 +1,5 @@
+//! The life of a job, for any order of what can happen to it.
+
 #![allow(clippy::unwrap_used)]
 
 use jiff::Timestamp;
@@ -10,24 +12,12 @@ use super::*;
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn new_job() -> Job {
-    Job {
-        id: JobId(Uuid::nil()),
-        owner: "ada".to_owned(),
-        request: JobRequest::default(),
-        state: State::Queued,
-        epoch: 0,
-        revision: 0,
-        created: NOW,
-        started: None,
-        ended: None,
-        ran_millis: 0,
-        session: None,
-        messages: 1,
-        crashes: 0,
-        result: None,
-        artifact: None,
-        spending: Spending::none(),
-    }
+    Job::new(
+        JobId(Uuid::nil()),
+        "ada".to_owned(),
+        JobRequest::default(),
+        NOW,
+    )
 }
 
 fn session(number: u32) -> SessionId {

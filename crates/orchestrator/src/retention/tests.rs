@@ -6,7 +6,7 @@ use std::fs::{self, File};
 
 use jiff::SignedDuration;
 use protocol::job::{JobId, JobRequest, State};
-use protocol::{EventKind, SessionId, Spending};
+use protocol::{EventKind, SessionId};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -54,28 +54,23 @@ impl Scene {
         drop(journal);
         let ended = ended.map(|days| self.now - DAY * days);
         let job = Job {
-            id: JobId(Uuid::now_v7()),
-            owner: "somebody".to_owned(),
-            request: JobRequest {
-                task: "task".to_owned(),
-                ..JobRequest::default()
-            },
             state: match ended {
                 Some(_) => State::Complete,
                 None => State::Running,
             },
             epoch: 1,
-            revision: 0,
-            created: self.now,
             started: Some(self.now),
             ended,
-            ran_millis: 0,
             session: Some(session),
-            messages: 1,
-            crashes: 0,
-            result: None,
-            artifact: None,
-            spending: Spending::default(),
+            ..Job::new(
+                JobId(Uuid::now_v7()),
+                "somebody".to_owned(),
+                JobRequest {
+                    task: "task".to_owned(),
+                    ..JobRequest::default()
+                },
+                self.now,
+            )
         };
         let begun = Job {
             state: State::Queued,

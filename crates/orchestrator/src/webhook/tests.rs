@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use jiff::SignedDuration;
-use protocol::Spending;
 use protocol::job::{Job, JobId, JobRequest, State, Webhook};
 use store::jobs::Along;
 use tempfile::TempDir;
@@ -94,28 +93,16 @@ impl Scene {
             url: url.to_owned(),
             secret: secret.map(str::to_owned),
         };
-        let job = Job {
-            id: JobId(Uuid::now_v7()),
-            owner: "somebody".to_owned(),
-            request: JobRequest {
+        let job = Job::new(
+            JobId(Uuid::now_v7()),
+            "somebody".to_owned(),
+            JobRequest {
                 task: "task".to_owned(),
                 webhook: Some(webhook),
                 ..JobRequest::default()
             },
-            state: State::Queued,
-            epoch: 0,
-            revision: 0,
-            created: Timestamp::now(),
-            started: None,
-            ended: None,
-            ran_millis: 0,
-            session: None,
-            messages: 1,
-            crashes: 0,
-            result: None,
-            artifact: None,
-            spending: Spending::default(),
-        };
+            Timestamp::now(),
+        );
         self.jobs.schedule(job.clone(), None).await.unwrap();
         let ended = Job {
             state: State::Complete,

@@ -58,6 +58,10 @@ fn a_task_comes_in_any_clothes() {
         )
         .await;
         check(Some("text/plain"), "plain words", "plain words").await;
+        // As `curl -d` sends it.
+        let form = Some("application/x-www-form-urlencoded");
+        check(form, "plain words", "plain words").await;
+        check(form, r#"{"task":"a"}"#, "a").await;
         check(Some("text/plain"), r#"{"task":"a"}"#, r#"{"task":"a"}"#).await;
         check(None, "words alone", "words alone").await;
         check(None, r#"{"task":"guessed"}"#, "guessed").await;

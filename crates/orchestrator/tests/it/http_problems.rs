@@ -85,8 +85,8 @@ fn bodies_that_are_wrong_are_told_where() {
             ("/schedule", Some("text/plain"), "", 422, "invalid", "task"),
             (
                 "/schedule",
-                Some("application/x-www-form-urlencoded"),
-                "task=a",
+                Some("application/xml"),
+                "<task>a</task>",
                 415,
                 "media-type",
                 "JSON",

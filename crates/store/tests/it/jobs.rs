@@ -15,7 +15,6 @@ mod schedule;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use protocol::Spending;
 use protocol::job::{Cause, Failure, Job, JobId, JobRequest, State};
 use sqlx::SqliteConnection;
 use store::Jobs;
@@ -121,25 +120,13 @@ fn failed(cause: Cause) -> State {
 
 /// A job as it is scheduled.
 fn new(number: u128) -> Job {
-    Job {
-        id: id(number),
-        owner: "somebody".into(),
-        request: JobRequest {
+    Job::new(
+        id(number),
+        "somebody".to_owned(),
+        JobRequest {
             task: format!("Build me todo app {number}"),
             ..JobRequest::default()
         },
-        state: State::Queued,
-        epoch: 0,
-        revision: 0,
-        created: time(number as i64 % 1000),
-        started: None,
-        ended: None,
-        ran_millis: 0,
-        session: None,
-        messages: 1,
-        crashes: 0,
-        result: None,
-        artifact: None,
-        spending: Spending::none(),
-    }
+        time(number as i64 % 1000),
+    )
 }

@@ -1,6 +1,6 @@
 // Shows code: blocks in a text, and whole files with line numbers. Everything goes in as text.
 
-import { h } from "../dom.js";
+import { fill, h } from "../dom.js";
 import { highlight, highlightLines } from "../text/highlight.js";
 import { languageOfFile } from "../text/languages.js";
 import { visible } from "../text/visible.js";
@@ -12,6 +12,17 @@ const LINES_AT_ONCE = 200;
 export function tokenSpans(tokens) {
   return tokens.map(({ kind, text }) =>
     kind === "" ? visible(text) : h(`span.token-${kind}`, null, visible(text)),
+  );
+}
+
+/** A line in which `backticks` mean code, and nothing else means anything; drawn if it is new. */
+export function showLine(element, text) {
+  if (element.shownLine === text) return;
+  element.shownLine = text;
+  const parts = text.split(/`([^`]+)`/);
+  fill(
+    element,
+    parts.map((part, index) => (index % 2 === 1 ? h("code", null, part) : part)),
   );
 }
 

@@ -101,7 +101,10 @@ export function makeChipsField({ name, label, help, placeholder, check }) {
       remove(values.at(-1));
     }
   });
-  input.addEventListener("blur", take);
+  // A new chip moves what is below; the button that is just being pressed must stay where it is.
+  input.addEventListener("blur", (event) => {
+    if (event.relatedTarget?.type !== "submit") take();
+  });
   draw();
   return { ...field, values: () => values, take };
 }

@@ -5,6 +5,7 @@ import { address } from "../api.js";
 import { fill, h, set, setText } from "../dom.js";
 import { age, bytes, fullTime, plural } from "../text/format.js";
 import { oneLine, visible, visibleName } from "../text/visible.js";
+import { showLine } from "./code_view.js";
 import { icon } from "./icons.js";
 import { isActive, pill, updatePill } from "./status.js";
 
@@ -66,7 +67,7 @@ export function makeJobHeader({ act, showOwner }) {
     element,
     update(job, state) {
       updatePill(status, job);
-      setText(title, oneLine(job.task, 160));
+      showLine(title, oneLine(job.task, 160));
       for (const { name, when } of BUTTONS) buttons.get(name).hidden = !when(job);
       download.hidden = !["running", "waiting"].includes(job.state);
       set(download, "href", address.artifacts(job.id));

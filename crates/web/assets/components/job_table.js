@@ -3,8 +3,9 @@
 
 import { h, keyed, set, setText } from "../dom.js";
 import { address } from "../api.js";
-import { age, clock, fullTime, money } from "../text/format.js";
+import { age, clock, duration, fullTime, money } from "../text/format.js";
 import { oneLine } from "../text/visible.js";
+import { showLine } from "./code_view.js";
 import { pill, stateWords, updatePill } from "./status.js";
 
 export function makeJobTable({ showOwner, label }) {
@@ -27,7 +28,8 @@ export function makeJobTable({ showOwner, label }) {
 
   function make(job) {
     const status = pill(job);
-    const link = h("a.job-link", { href: address.job(job.id) }, oneLine(job.task, 240));
+    const link = h("a.job-link", { href: address.job(job.id) });
+    showLine(link, oneLine(job.task, 240));
     const parts = {
       status,
       link,
@@ -66,7 +68,7 @@ export function makeJobTable({ showOwner, label }) {
         .join(" · "),
     );
     setText(cost, money(job.spending?.cost));
-    setText(time, job.started ? clock(ranSeconds(job)) : "–");
+    setText(time, job.started ? (job.ended ? duration : clock)(ranSeconds(job)) : "–");
     setText(old, age(job.created));
     set(old, "title", fullTime(job.created));
   }

@@ -91,7 +91,7 @@ function drawTable({ head, sides, rows }) {
         h(
           "tr",
           null,
-          head.map((inline, column) => cell("th", inline, column)),
+          head.map((inline, column) => cell(inline.length > 0 ? "th" : "td", inline, column)),
         ),
       ),
       h(

@@ -2,8 +2,9 @@
 // that protect the machine.
 
 import { fill, h, keyed, setText } from "../dom.js";
-import { clock, count, inputTokens, money, tokens } from "../text/format.js";
+import { clock, count, duration, inputTokens, limitWords, money, tokens } from "../text/format.js";
 import { visibleName } from "../text/visible.js";
+import { showLine } from "./code_view.js";
 import { icon } from "./icons.js";
 
 const PLAN_WORDS = { pending: "to do", active: "in progress", done: "done" };
@@ -66,7 +67,8 @@ export function makeSide() {
         spending?.max_requests ?? job.budget?.turns,
         String,
       );
-      stats.time.show(clock(seconds), seconds, job.timeout ?? spending?.max_seconds, clock);
+      const spent = (job.ended ? duration : clock)(seconds);
+      stats.time.show(spent, seconds, job.timeout ?? spending?.max_seconds, clock);
       if (state.plan !== shownPlan) {
         shownPlan = state.plan;
         showPlan({ panel: plan, list: planList, counts: planCount, now: planNow }, state.plan);
@@ -110,7 +112,7 @@ function makeStat(name) {
 function showPlan({ panel, list, counts, now }, steps) {
   panel.hidden = !steps || steps.length === 0;
   if (panel.hidden) return;
-  setText(now, visibleName(steps.find((step) => step.status === "active")?.title ?? ""));
+  showLine(now, visibleName(steps.find((step) => step.status === "active")?.title ?? ""));
   setText(counts, `${steps.filter((step) => step.status === "done").length} / ${steps.length}`);
   keyed(
     list,
@@ -129,7 +131,7 @@ function showPlan({ panel, list, counts, now }, steps) {
             h("span.visually-hidden", null, PLAN_WORDS[step.status]),
           );
         }
-        setText(element.lastElementChild, visibleName(step.title));
+        showLine(element.lastElementChild, visibleName(step.title));
       },
     },
   );
@@ -166,7 +168,7 @@ export function sandboxFacts({ backend, walls, network, limits }) {
     ),
     Object.entries(limits ?? {}).map(([name, value]) => [
       h("dt", null, visibleName(name)),
-      h("dd", null, visibleName(String(value))),
+      h("dd", null, visibleName(limitWords(String(value)))),
     ]),
   );
 }

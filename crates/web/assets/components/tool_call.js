@@ -2,7 +2,7 @@
 // and changes. What is closed is not built.
 
 import { fill, h, setText } from "../dom.js";
-import { bytes, duration } from "../text/format.js";
+import { bytes, duration, plural } from "../text/format.js";
 import { visible, visibleName } from "../text/visible.js";
 import { codeBlock } from "./code_view.js";
 import { changeCounts, diffRows, diffSize } from "./diff_view.js";
@@ -105,13 +105,15 @@ function showChanges(element, call) {
       const size = diffSize(change.diff);
       added += size.added;
       removed += size.removed;
-      return changeDetails(change, size);
+      const isNamed = call.changes.length === 1 && change.path === call.input?.path;
+      return changeDetails(change, size, isNamed);
     }),
   );
   fill(counts, added + removed > 0 && changeCounts(added, removed));
 }
 
-function changeDetails(change, size) {
+/** The line above says already what changed, if that is one file that the call names. */
+function changeDetails(change, size, isNamed) {
   const body = h("div");
   const details = h(
     "details.change",
@@ -120,8 +122,9 @@ function changeDetails(change, size) {
       "summary",
       null,
       icon("right"),
-      h("bdi.path", null, visibleName(change.path)),
-      changeCounts(size.added, size.removed),
+      isNamed
+        ? h("span.quiet", null, `Show ${plural(size.rows, "line")}`)
+        : [h("bdi.path", null, visibleName(change.path)), changeCounts(size.added, size.removed)],
     ),
     body,
   );

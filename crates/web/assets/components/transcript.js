@@ -49,8 +49,9 @@ export function makeTranscript({ startAtEnd }) {
   function scrolled() {
     const top = document.scrollingElement.scrollTop;
     hasScrolled = true;
-    if (distance() < NEAR) isAtEnd = true;
-    else if (top < scrolledBefore) isAtEnd = false;
+    // The smallest step up leaves the end, or one could not get to what is just above it.
+    if (top < scrolledBefore) isAtEnd = distance() < 4;
+    else if (distance() < NEAR) isAtEnd = true;
     scrolledBefore = top;
     showJump();
   }

@@ -56,6 +56,11 @@ export function clock(seconds) {
   return `${Math.floor(whole / 3600)} h${minutes > 0 ? ` ${String(minutes).padStart(2, "0")} m` : ""}`;
 }
 
+/** A limit as the sandbox says it; seconds with many digits are for machines. */
+export function limitWords(text) {
+  return text.replace(/^(\d+(?:\.\d+)?)s\b/, (_, seconds) => clock(Number(seconds)));
+}
+
 /** How long ago, in one word. */
 export function age(time, now = Date.now()) {
   const seconds = (now - Date.parse(time)) / 1000;

@@ -108,7 +108,7 @@ export function makeDiff(id, job) {
           h("span.visually-hidden", null, ` (${file.change})`),
         ),
         h("bdi.path", null, name),
-        changeCounts(file.added ?? 0, file.removed ?? 0),
+        file.diff && changeCounts(file.added ?? 0, file.removed ?? 0),
       ),
       body,
     );

@@ -6,6 +6,7 @@ import { empty, problemNotice } from "../components/feedback.js";
 import { icon } from "../components/icons.js";
 import { log } from "../components/output_view.js";
 import { isActive } from "../components/status.js";
+import { limitWords } from "../text/format.js";
 import { visible } from "../text/visible.js";
 
 const TAIL = 256 * 1024;
@@ -109,6 +110,24 @@ export function makeLogs(id, job) {
   };
 }
 
+function isNothing(value) {
+  return value === null || value === false || value === "" || (Array.isArray(value) && value.length === 0);
+}
+
+function shellWord(word) {
+  return /^[\w./=:@%+,-]+$/.test(word) ? word : JSON.stringify(word);
+}
+
+/** A value as people write it. */
+function factWords(key, value) {
+  if (typeof value !== "object" || value === null) return String(value);
+  if (key === "argv") return value.map(shellWord).join(" ");
+  if (Array.isArray(value)) return value.join("; ");
+  return Object.entries(value)
+    .map(([key, one]) => `${key} ${limitWords(String(one))}`)
+    .join(", ");
+}
+
 /** One line for each record of the audit log. A first line that is cut is left out. */
 function auditTable(text) {
   const rows = text.split("\n").map(readRecord).filter(Boolean);
@@ -149,11 +168,11 @@ function readRecord(line) {
   }
   if (typeof record?.event !== "object" || record.event === null) return null;
   const { kind, ...facts } = record.event;
-  const words = Object.entries(facts).map(
-    ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
-  );
+  const words = Object.entries(facts)
+    .filter(([, value]) => !isNothing(value))
+    .map(([key, value]) => `${key}: ${factWords(key, value)}`);
   const time = String(record.time ?? "")
     .replace(/^\d{4}-\d\d-\d\dT/, "")
     .replace(/Z$/, "");
-  return { time: visible(time), kind: visible(String(kind)), rest: visible(words.join("  ")) };
+  return { time: visible(time), kind: visible(String(kind)), rest: visible(words.join("\n")) };
 }

@@ -1,6 +1,6 @@
 // Colours of code, and differences.
 
-import { fileView } from "/assets/components/code_view.js";
+import { fileView, showLine } from "/assets/components/code_view.js";
 import { diffRows } from "/assets/components/diff_view.js";
 import { parseDiff } from "/assets/text/diff.js";
 import { highlight, highlightLines } from "/assets/text/highlight.js";
@@ -10,6 +10,15 @@ import { equal, holds, numbers, test } from "./check.js";
 const LANGUAGES = "rust python js ts json toml yaml sh html css c go java sql dockerfile diff unknown".split(
   " ",
 );
+
+test("backticks in a line are code, and nothing else is anything", () => {
+  const element = document.createElement("p");
+  showLine(element, "Write `a<b>` and `c`, not <i>this</i> or ` that");
+  equal(
+    [element.textContent, [...element.children].map((one) => `${one.tagName} ${one.textContent}`)],
+    ["Write a<b> and c, not <i>this</i> or ` that", ["CODE a<b>", "CODE c"]],
+  );
+});
 
 test("highlighting changes no character", () => {
   const parts = [

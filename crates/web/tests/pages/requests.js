@@ -8,6 +8,7 @@ import {
   count,
   dayName,
   duration,
+  limitWords,
   money,
   parseBytes,
   tokens,
@@ -145,6 +146,11 @@ test("numbers are written for people", () => {
     "2 h 01 m",
   ]);
   equal(clock(-5), "0 s");
+  equal(["4259.981337414s by guest", "900s", "4G by guest"].map(limitWords), [
+    "1 h 10 m by guest",
+    "15 m",
+    "4G by guest",
+  ]);
   equal(tokens({ input_tokens: 1, cache_read_input_tokens: 2, output_tokens: 3 }), 6);
 });
 

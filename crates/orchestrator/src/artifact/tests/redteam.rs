@@ -193,11 +193,11 @@ async fn line_81_more_files_than_anybody_packs() {
     let scene = Scene::new();
     let script = r"
 import os
-for folder in range(150):
+for folder in range(60):
     os.mkdir(str(folder))
     for file in range(1000): os.close(os.open(f'{folder}/{file}', os.O_CREAT))
 os.mkdir('one')
-for file in range(50000): os.close(os.open(f'one/{file}', os.O_CREAT))
+for file in range(45000): os.close(os.open(f'one/{file}', os.O_CREAT))
 os.mkdir('deep'); os.chdir('deep')
 for level in range(10000): os.mkdir('d'); os.chdir('d')";
     inside(&scene, script).await;

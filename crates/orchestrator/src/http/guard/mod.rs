@@ -69,7 +69,8 @@ pub(crate) async fn pass(State(http): State<Http>, request: Request, next: Next)
     let route = parts.extensions.get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("", MatchedPath::as_str);
 
-    let mut response = match admit(&http, &mut parts, body, route, begun).await {
+    let end = body::End::of(&body);
+    let mut response = match admit(&http, &mut parts, (body, &end), route, begun).await {
         Ok(Admitted::In { body, noted }) => {
             let request = Request::from_parts(parts, body);
             let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
@@ -91,6 +92,10 @@ pub(crate) async fn pass(State(http): State<Http>, request: Request, next: Next)
     }
     let headers = response.headers_mut();
     headers::add(headers);
+    if !end.is_reached() {
+        // So that the client does not put its next request where nobody listens.
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     http.origins.open(origin.as_ref(), headers);
     let mut text = [0; 36];
     let text = id.as_hyphenated().encode_lower(&mut text);
@@ -125,7 +130,7 @@ enum Admitted {
 async fn admit(
     http: &Http,
     parts: &mut Parts,
-    body: Body,
+    body: (Body, &body::End),
     route: &str,
     now: Instant,
 ) -> Result<Admitted, Problem> {
@@ -192,7 +197,12 @@ pub(crate) fn peer(extensions: &Extensions) -> SocketAddr {
 }
 
 /// Bounds what whoever handles the request will read.
-fn bound(http: &Http, headers: &HeaderMap, body: Body, route: &str) -> Result<Body, Problem> {
+fn bound(
+    http: &Http,
+    headers: &HeaderMap,
+    (body, end): (Body, &body::End),
+    route: &str,
+) -> Result<Body, Problem> {
     if body.is_end_stream() {
         return Ok(body);
     }
@@ -203,7 +213,7 @@ fn bound(http: &Http, headers: &HeaderMap, body: Body, route: &str) -> Result<Bo
     }
     match body.size_hint().lower() > limit {
         true => Err(Problem::of_body(&BodyError::TooLarge { limit })),
-        false => Ok(body::bound(body, limit)),
+        false => Ok(body::bound(body, limit, end.clone())),
     }
 }
 
@@ -226,14 +236,15 @@ fn note(noted: Noted, method: &Method, response: &Response) {
     });
 }
 
-/// An answer of the framework's own gets a body that says what is wrong.
+/// An answer of the framework's own gets a body that says what is wrong. Problems and pages do
+/// already.
 fn as_problem(response: Response) -> Response {
     let status = response.status();
-    let is_problem = response
+    let says_itself = response
         .headers()
         .get(header::CONTENT_TYPE)
-        .is_some_and(|value| value == MEDIA_TYPE);
-    if status.as_u16() < 400 || is_problem {
+        .is_some_and(|value| value == MEDIA_TYPE || value.as_bytes().starts_with(b"text/html"));
+    if status.as_u16() < 400 || says_itself {
         return response;
     }
     let mut problem = Problem::of_status(status).into_response();

@@ -1,0 +1,86 @@
+//! What a person does in a browser: the mouse, the keys, files handed over and taken home.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use fantoccini::Locator;
+use fantoccini::actions::{InputSource, KeyAction, KeyActions};
+use fantoccini::key::Key;
+use tokio::time::Instant;
+
+use crate::browser::{Browser, PATIENCE, PAUSE};
+use crate::client::unzip;
+
+impl Browser {
+    /// Presses the mouse on it.
+    #[track_caller]
+    pub(crate) fn click<'a>(
+        &'a self,
+        css: &str,
+        words: &str,
+    ) -> impl Future<Output = ()> + use<'a> {
+        let what = format!("{css} {words}");
+        let found = self.find(css, words);
+        async move {
+            let element = found.await;
+            // Away from the bars at the top and at the bottom.
+            let script = "arguments[0].scrollIntoView({ block: 'center', behavior: 'instant' })";
+            let itself = serde_json::to_value(&element).unwrap();
+            self.client.execute(script, vec![itself]).await.unwrap();
+            let clicked = element.click().await;
+            clicked.unwrap_or_else(|error| panic!("cannot click {what}: {error}"));
+        }
+    }
+
+    /// Clicks into a field and writes.
+    pub(crate) async fn write(&self, css: &str, text: &str) {
+        self.find(css, "").await.send_keys(text).await.unwrap();
+    }
+
+    /// Hands a file to a field that takes files, which need not be seen.
+    pub(crate) async fn hand_over(&self, css: &str, file: &Path) {
+        let field = self.client.find(Locator::Css(css)).await;
+        field
+            .unwrap()
+            .send_keys(file.to_str().unwrap())
+            .await
+            .unwrap();
+    }
+
+    /// Presses keys, wherever the focus is.
+    pub(crate) async fn press(&self, keys: &str) {
+        let mut actions = KeyActions::new("keyboard".to_owned());
+        for value in keys.chars() {
+            actions = actions
+                .then(KeyAction::Down { value })
+                .then(KeyAction::Up { value });
+        }
+        self.client.perform_actions(actions).await.unwrap();
+    }
+
+    /// Presses a key while Control is held.
+    pub(crate) async fn press_with_control(&self, key: Key) {
+        let (control, value) = (char::from(Key::Control), char::from(key));
+        let actions = KeyActions::new("keyboard".to_owned())
+            .then(KeyAction::Down { value: control })
+            .then(KeyAction::Down { value })
+            .then(KeyAction::Up { value })
+            .then(KeyAction::Up { value: control });
+        self.client.perform_actions(actions).await.unwrap();
+    }
+
+    /// A zip that is being downloaded, when it is whole: its files.
+    pub(crate) async fn downloaded(&self) -> BTreeMap<String, String> {
+        let folder = self.driver.downloads();
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            let entries = std::fs::read_dir(&folder).unwrap().flatten();
+            let is_zip = |path: &PathBuf| path.extension().is_some_and(|end| end == "zip");
+            if let Some(file) = entries.map(|entry| entry.path()).find(is_zip) {
+                return unzip(&std::fs::read(file).unwrap());
+            }
+            assert!(Instant::now() < give_up, "no zip was downloaded");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What a browser knows and a person does not see: its own protocol, its logs, its requests.
+
+use std::str::FromStr;
+
+use fantoccini::wd::WebDriverCompatibleCommand;
+use reqwest::{Method, Url};
+use serde_json::{Value, json};
+
+use crate::browser::Browser;
+
+/// A call of WebDriver that is not in its standard.
+#[derive(Debug)]
+struct Extra {
+    path: &'static str,
+    body: Value,
+}
+
+impl WebDriverCompatibleCommand for Extra {
+    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, <Url as FromStr>::Err> {
+        base.join(&format!(
+            "session/{}/{}",
+            session.unwrap_or_default(),
+            self.path
+        ))
+    }
+
+    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
+        (Method::POST, Some(self.body.to_string()))
+    }
+}
+
+impl Browser {
+    /// A call of the browser's own protocol.
+    pub(crate) async fn command(&self, name: &str, parameters: Value) -> Value {
+        let body = json!({"cmd": name, "params": parameters});
+        let path = "goog/cdp/execute";
+        let answer = self.client.issue_cmd(Extra { path, body }).await;
+        answer.unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Gives the window the size and the touch of a phone, or of a desktop.
+    pub(crate) async fn size(&self, width: u32, height: u32) {
+        let is_phone = width < 600;
+        let size = json!({
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone,
+        });
+        self.command("Emulation.setDeviceMetricsOverride", size)
+            .await;
+    }
+
+    /// What the system says of dark and light.
+    pub(crate) async fn scheme(&self, scheme: &str) {
+        let features = json!([
+            {"name": "prefers-color-scheme", "value": scheme},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]);
+        self.command(
+            "Emulation.setEmulatedMedia",
+            json!({ "features": features }),
+        )
+        .await;
+    }
+
+    /// Waits until what has changed is drawn.
+    pub(crate) async fn drawn(&self) {
+        let frames =
+            "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))";
+        self.promised("", frames).await;
+        // A picture is only taken of a whole frame; the one that is wanted is the next.
+        self.picture().await;
+    }
+
+    /// A picture of the window, as a PNG.
+    pub(crate) async fn picture(&self) -> Vec<u8> {
+        self.client.screenshot().await.unwrap()
+    }
+
+    /// The messages of a log since it was last read.
+    pub(crate) async fn log(&self, name: &str) -> Vec<String> {
+        let body = json!({ "type": name });
+        let path = "se/log";
+        let log = self.client.issue_cmd(Extra { path, body }).await.unwrap();
+        let messages = log.as_array().unwrap().iter();
+        messages
+            .map(|entry| entry["message"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// The addresses of all requests since this was last asked.
+    pub(crate) async fn requests(&self) -> Vec<String> {
+        let messages = self.log("performance").await;
+        let messages = messages.iter().map(|text| Value::from_str(text).unwrap());
+        messages
+            .map(|message| message["message"].clone())
+            .filter(|message| message["method"] == "Network.requestWillBeSent")
+            .map(|message| {
+                let url = &message["params"]["request"]["url"];
+                url.as_str().unwrap().to_owned()
+            })
+            .collect()
+    }
+}
