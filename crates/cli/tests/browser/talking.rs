@@ -9,6 +9,21 @@ use crate::play::play;
 use crate::staging::Stage;
 use crate::task::BEFORE_WORDS;
 
+/// Lets the answer to an interruption come after everything that follows from it. It is older then
+/// than what the page knows.
+const SLOW_ANSWER: &str = "(() => {\
+    const fetch = window.fetch;\
+    const frame = () => new Promise((done) => requestAnimationFrame(done));\
+    window.fetch = async (path, ...rest) => {\
+        const answer = await fetch(path, ...rest);\
+        if (String(path).endsWith('/interrupt')) {\
+            while (!document.querySelector('.pill').textContent.includes('Waiting')) await frame();\
+            setTimeout(() => { window.isAnswered = true; });\
+        }\
+        return answer;\
+    };\
+})()";
+
 async fn say_to(browser: &Browser, text: &str) {
     browser
         .write("textarea[aria-label='Message to the agent']", text)
@@ -59,9 +74,12 @@ fn a_job_is_interrupted_goes_on_and_is_cancelled() {
         browser.click("dialog[open] button", "Keep").await;
         browser.misses("dialog[open]", "").await;
         browser.sees(".pill", "Running").await;
+        browser.value(SLOW_ANSWER).await;
         browser.click(".job-actions button", "Interrupt").await;
         browser.click("dialog[open] button", "Interrupt").await;
         browser.sees(".item.outcome", "Interrupted").await;
+        browser.until("window.isAnswered").await;
+        browser.drawn().await;
         browser.sees(".pill", "Waiting").await;
 
         say_to(&browser, "Estimate instead").await;

@@ -2,6 +2,7 @@
 //!
 //! `HOTCELL_BIN` names the program to test; without it, the one that was built with the tests.
 //! `HOTCELL_TEST_FRACTION` divides the numbers of the tests that load the machine: 5 is a fifth.
+//! `HOTCELL_TEST_SEED` is the seed of random moments, which is printed otherwise.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 #![allow(clippy::print_stderr, reason = "and say why")]

@@ -199,10 +199,10 @@ function open(element, first, { query, go, me }) {
     },
   });
 
+  // What comes of it is told by the stream, in its order; an answer may be older than what was told.
   async function say(text) {
-    const record = await api.say(id, text);
+    await api.say(id, text);
     queue.said(text, state);
-    if (record?.id) heard(record);
     stream.resume();
     transcript.follow();
     wanted();
@@ -217,8 +217,7 @@ function open(element, first, { query, go, me }) {
         await api.remove(id);
         go("/");
       } else {
-        const record = await api[action](id);
-        if (record?.id) heard(record);
+        await api[action](id);
       }
     } catch (problem) {
       toastProblem(problem);
