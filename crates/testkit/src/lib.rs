@@ -6,12 +6,15 @@
 //! and programs under test alike, and a paused clock in a test does not stop it. Tests wait for
 //! requests, and hold streams at a [`Gate`]; they never sleep.
 //!
+//! [`Events`] reads what an orchestrator streams.
+//!
 //! A dev-dependency only: it panics where a test is wrong, and no part of the product may use it.
 
 mod answer;
 mod body;
 mod check;
 mod counter;
+mod event_stream;
 mod framing;
 mod gate;
 mod plan;
@@ -23,6 +26,7 @@ mod settings;
 mod wire;
 
 pub use answer::{Answer, RawChunk};
+pub use event_stream::{Events, Sent};
 pub use framing::{Chunking, Framing, LineEnds};
 pub use gate::Gate;
 pub use record::Recorded;

@@ -54,7 +54,9 @@ impl Typed for Plan {
     async fn run(&self, arguments: Arguments, _: Context<'_>) -> Result<ToolOutput, ToolError> {
         match arguments.steps.len() {
             1..=MOST_STEPS => Ok(ToolOutput::text("The person sees the plan.")),
-            0 => Err(ToolError::Refused("a plan has at least one step".to_owned())),
+            0 => Err(ToolError::Refused(
+                "a plan has at least one step".to_owned(),
+            )),
             count => Err(ToolError::Refused(format!(
                 "{count} steps are too many: at most {MOST_STEPS}"
             ))),

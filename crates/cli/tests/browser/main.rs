@@ -37,9 +37,6 @@ mod sample_jobs;
 #[allow(dead_code, reason = "other tests use the rest of it")]
 mod server;
 mod staging;
-#[path = "../serve/stream.rs"]
-#[allow(dead_code, reason = "other tests use the rest of it")]
-mod stream;
 mod talking;
 mod task;
 mod theme;

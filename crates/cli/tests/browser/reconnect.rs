@@ -10,8 +10,8 @@ use crate::browser::Browser;
 use crate::model::{Heard, bash, say, serve};
 use crate::play::play;
 use crate::server::Site;
-use crate::stream::Sent;
 use crate::task::{BEFORE_WORDS, speaking};
+use testkit::Sent;
 
 /// What the transcript of these events shows: each thing that lasts, by its kind, in order.
 fn expected(events: &[Sent]) -> Vec<String> {

@@ -18,8 +18,8 @@ use crate::model::{Heard, bash, say, serve, write};
 use crate::play::{eventually, play_alone, portion};
 use crate::processes::no_orphans;
 use crate::server::Site;
-use crate::stream::Sent;
 use crate::webhooks::Ear;
+use testkit::Sent;
 
 /// Of which every fifth hears a second message.
 const JOBS: usize = 200;

@@ -7,7 +7,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::play::eventually;
-use crate::stream::Events;
+use testkit::Events;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Client {

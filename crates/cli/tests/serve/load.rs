@@ -11,7 +11,7 @@ use crate::model::{Heard, bash, say, serve};
 use crate::play::{eventually, play_alone, portion};
 use crate::processes::{no_orphans, sandboxes_of};
 use crate::server::Site;
-use crate::stream::{Events, Sent};
+use testkit::{Events, Sent};
 
 const RUNNING: usize = 100;
 const QUEUED: usize = 1_000;

@@ -26,5 +26,4 @@ mod readers;
 mod sandboxes;
 mod server;
 mod store;
-mod stream;
 mod webhooks;

@@ -2,8 +2,9 @@
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
+use testkit::Events;
 
-use crate::scene::{Events, Scene, play, text};
+use crate::scene::{Scene, play, text};
 
 async fn chat(scene: &Scene, request: Value) -> Events {
     let request = scene.post("/chat").json(&request);
@@ -65,7 +66,7 @@ fn a_message_to_a_busy_job_waits_its_turn() {
         let second = chat(scene, json!({"message": "Two.", "job_id": id})).await;
         gate.open(2);
         let (first, second) = (first.all().await, second.all().await);
-        let said = |heard: &[crate::scene::Sent]| {
+        let said = |heard: &[testkit::Sent]| {
             let replied = heard.iter().filter(|sent| sent.kind() == "replied");
             replied
                 .map(|sent| sent.data["turn"].as_u64().unwrap())

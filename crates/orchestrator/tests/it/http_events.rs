@@ -1,8 +1,9 @@
 //! Following a job: from any place, without a gap and without a double.
 
 use serde_json::json;
+use testkit::Events;
 
-use crate::scene::{Events, Scene, bash, play, text};
+use crate::scene::{Scene, bash, play, text};
 
 async fn follow_after(scene: &Scene, id: &str, after: u64, by_header: bool) -> Events {
     let path = format!("/v1/jobs/{id}/events");
@@ -117,8 +118,7 @@ fn who_joins_late_sees_all_and_what_follows() {
         late.until("tool_ended").await;
         gate.open(1);
         let (early, late) = (early.all().await, late.all().await);
-        let replied =
-            |heard: &[crate::scene::Sent]| heard.iter().any(|sent| sent.kind() == "replied");
+        let replied = |heard: &[testkit::Sent]| heard.iter().any(|sent| sent.kind() == "replied");
         assert!(replied(&early) && replied(&late));
         assert_eq!(early.last(), late.last());
     });

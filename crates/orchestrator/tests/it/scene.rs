@@ -1,7 +1,6 @@
 //! A server to test, in a folder of its own, and a client of it.
 
 mod models;
-mod stream;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,11 +16,11 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use store::Jobs;
 use tempfile::TempDir;
+use testkit::Events;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 pub(crate) use self::models::{Scripts, bash, text};
-pub(crate) use self::stream::{Events, Sent};
 
 /// Past this a test hangs. No test comes near it.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,36 +1,44 @@
-//! Server-sent events, read as a browser reads them.
+//! Server-sent events of an orchestrator, read as a browser reads them.
 
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
 
-/// An event stream.
-pub(crate) struct Events {
+/// An event stream. Panics where it is not what a browser could read.
+#[derive(Debug)]
+pub struct Events {
     answer: Response,
     text: Vec<u8>,
 }
 
 /// One event.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sent {
-    pub(crate) event: String,
-    pub(crate) id: Option<u64>,
-    pub(crate) data: Value,
+pub struct Sent {
+    pub event: String,
+    pub id: Option<u64>,
+    pub data: Value,
 }
 
 impl Sent {
     /// The kind of an agent's event; empty for others.
-    pub(crate) fn kind(&self) -> &str {
+    pub fn kind(&self) -> &str {
         match self.event.as_str() {
-            "agent" => self.data["type"].as_str().unwrap(),
+            "agent" => self.data["type"].as_str().expect("an event has a type"),
             _ => "",
         }
     }
 }
 
 impl Events {
-    pub(crate) fn new(answer: Response) -> Self {
+    pub fn new(answer: Response) -> Self {
         assert_eq!(answer.status(), StatusCode::OK);
-        assert_eq!(answer.headers()["content-type"], "text/event-stream");
+        // Nothing on the way may keep it or hold it back.
+        for (name, value) in [
+            ("content-type", "text/event-stream"),
+            ("cache-control", "no-store"),
+            ("x-accel-buffering", "no"),
+        ] {
+            assert_eq!(answer.headers()[name], value);
+        }
         Self {
             answer,
             text: Vec::new(),
@@ -38,17 +46,21 @@ impl Events {
     }
 
     /// The next event; `None` when the stream has ended in order.
-    pub(crate) async fn next(&mut self) -> Option<Sent> {
-        self.try_next().await.unwrap()
+    pub async fn next(&mut self) -> Option<Sent> {
+        self.try_next().await.expect("the stream goes on")
     }
 
     /// The same, of a server that may die.
-    pub(crate) async fn try_next(&mut self) -> Result<Option<Sent>, reqwest::Error> {
+    pub async fn try_next(&mut self) -> Result<Option<Sent>, reqwest::Error> {
         loop {
             let end = self.text.windows(2).position(|pair| pair == b"\n\n");
             if let Some(end) = end {
                 let block: Vec<u8> = self.text.drain(..end + 2).collect();
-                match parse(std::str::from_utf8(&block).unwrap().trim_end()) {
+                match parse(
+                    std::str::from_utf8(&block)
+                        .expect("events are UTF-8")
+                        .trim_end(),
+                ) {
                     Some(sent) => return Ok(Some(sent)),
                     None => continue,
                 }
@@ -64,7 +76,7 @@ impl Events {
     }
 
     /// The next event of the agent that is of this kind.
-    pub(crate) async fn until(&mut self, kind: &str) -> Sent {
+    pub async fn until(&mut self, kind: &str) -> Sent {
         loop {
             let sent = self.next().await;
             let sent = sent.unwrap_or_else(|| panic!("the stream ended before `{kind}`"));
@@ -75,7 +87,7 @@ impl Events {
     }
 
     /// Everything up to the end of the stream.
-    pub(crate) async fn all(mut self) -> Vec<Sent> {
+    pub async fn all(mut self) -> Vec<Sent> {
         let mut all = Vec::new();
         while let Some(sent) = self.next().await {
             all.push(sent);
@@ -90,9 +102,12 @@ fn parse(block: &str) -> Option<Sent> {
     let mut id = None;
     let mut data = String::new();
     for line in block.lines() {
-        match line.split_once(": ").unwrap() {
+        match line
+            .split_once(": ")
+            .expect("a line is a field and its value")
+        {
             ("event", name) => event = Some(name.to_owned()),
-            ("id", number) => id = Some(number.parse().unwrap()),
+            ("id", number) => id = Some(number.parse().expect("an id is a number")),
             ("data", text) => data.push_str(text),
             ("" | "retry", _) => {}
             other => panic!("{other:?}"),
@@ -101,6 +116,6 @@ fn parse(block: &str) -> Option<Sent> {
     Some(Sent {
         event: event?,
         id,
-        data: serde_json::from_str(&data).unwrap(),
+        data: serde_json::from_str(&data).expect("data is JSON"),
     })
 }
