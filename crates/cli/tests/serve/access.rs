@@ -15,7 +15,7 @@ fn no_model() -> ModelServer {
 }
 
 /// Makes a key with the program, and says its token.
-async fn key(site: &Site, user: &str, role: &str) -> String {
+pub(crate) async fn key(site: &Site, user: &str, role: &str) -> String {
     let flags = ["keys", "create", "--user", user, "--role", role];
     let output = site.hotcell(flags).output().await.unwrap();
     assert!(output.status.success(), "{output:?}");

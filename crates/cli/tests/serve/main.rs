@@ -24,6 +24,7 @@ mod play;
 mod processes;
 mod readers;
 mod sandboxes;
+mod secrets;
 mod server;
 mod store;
 mod webhooks;

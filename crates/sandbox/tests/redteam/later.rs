@@ -25,15 +25,15 @@ const LATER: &[(u32, &str)] = &[
     ),
     (
         69,
-        "jobs: there are no ids or tokens to guess before the orchestrator",
+        "jobs: the isolation matrix of `orchestrator`; its network opens no address of the host",
     ),
     (
         73,
-        "taming escapes and HTML is for whoever shows them: the command line, later UIs",
+        "taming escapes and HTML is for whoever shows them: tests of `cli`, and its browser tests",
     ),
     (
         76,
-        "logs of programs beside the audit log come with the orchestrator",
+        "what the server logs beside the audit log is looked through by its tests in `cli`",
     ),
     (
         77,
