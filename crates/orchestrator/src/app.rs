@@ -136,7 +136,7 @@ impl App {
 
     pub(crate) async fn job(&self, caller: &Caller, id: JobId) -> Result<Job, AppError> {
         match self.parts.jobs.job(id).await? {
-            Some(job) if caller.sees(&job.owner) => Ok(job),
+            Some(job) if caller.sees(&job.owner) => Ok(self.parts.roster.complete(job)),
             _ => Err(AppError::NoJob(id)),
         }
     }
@@ -150,7 +150,8 @@ impl App {
         if caller.role != UserRole::Admin {
             query.owner = Some(caller.user.clone());
         }
-        Ok(self.parts.jobs.list(&query).await?)
+        let jobs = self.parts.jobs.list(&query).await?.into_iter();
+        Ok(jobs.map(|job| self.parts.roster.complete(job)).collect())
     }
 
     /// Where a job's files are; they may not be there yet.

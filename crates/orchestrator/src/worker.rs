@@ -126,6 +126,7 @@ impl Worker {
             Err(error) => return failed(Cause::Server, chain(&error)),
         };
         self.progress = Progress::of(&history);
+        self.claimed.set_spending(&self.progress.spending);
         self.room.begin(self.progress.seq);
         let command = match self.first_command().await {
             Ok(Some(command)) => command,
@@ -229,6 +230,7 @@ impl Worker {
     /// Passes on what the agent tells.
     fn hear(&mut self, event: &Event) {
         self.progress.apply(event);
+        self.claimed.set_spending(&self.progress.spending);
         self.log.note(event);
         self.room.tell(event);
     }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use protocol::job::{Job, JobId};
+use protocol::Spending;
+use protocol::job::{Job, JobId, State};
 use store::jobs::Beat;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -25,6 +26,8 @@ pub(crate) struct Claimed {
     pub(crate) spoken: Notify,
     /// How often somebody wanted the turn to stop.
     pub(crate) interrupts: watch::Sender<u64>,
+    /// What the job has cost so far; the record learns it at the end.
+    spending: Mutex<Spending>,
     /// Since when the job waits for a message, if it does.
     waiting: Mutex<Option<Instant>>,
     /// Others want to run: the job is not to wait for long.
@@ -43,6 +46,7 @@ impl Claimed {
             parked: CancellationToken::new(),
             spoken: Notify::new(),
             interrupts: watch::Sender::new(0),
+            spending: Mutex::new(job.spending.clone()),
             waiting: Mutex::new(None),
             pressed: CancellationToken::new(),
             left: CancellationToken::new(),
@@ -51,6 +55,21 @@ impl Claimed {
 
     pub(crate) fn interrupt(&self) {
         self.interrupts.send_modify(|count| *count += 1);
+    }
+
+    pub(crate) fn set_spending(&self, spending: &Spending) {
+        let mut kept = self.spending.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.clone_from(spending);
+    }
+
+    /// Puts what only the worker knows yet into a record of the job.
+    fn complete(&self, job: &mut Job) {
+        let spending = self.spending.lock().unwrap_or_else(PoisonError::into_inner);
+        job.ran_millis = self.stopwatch.millis();
+        job.spending = Spending {
+            seconds: job.ran_millis as f64 / 1000.0,
+            ..spending.clone()
+        };
     }
 
     /// The job begins to wait for a message, or stops to.
@@ -70,6 +89,18 @@ pub(crate) struct Roster(Mutex<HashMap<JobId, Arc<Claimed>>>);
 impl Roster {
     pub(crate) fn find(&self, id: JobId) -> Option<Arc<Claimed>> {
         self.all().get(&id).cloned()
+    }
+
+    /// A job's record with what its worker knows beside it, if it has one under that claim.
+    pub(crate) fn complete(&self, mut job: Job) -> Job {
+        let claimed = self.find(job.id).filter(|claimed| {
+            let is_claimed = matches!(job.state, State::Running | State::Waiting);
+            is_claimed && claimed.epoch == job.epoch
+        });
+        if let Some(claimed) = claimed {
+            claimed.complete(&mut job);
+        }
+        job
     }
 
     pub(crate) fn enter(&self, id: JobId, claimed: Arc<Claimed>) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use protocol::job::{JobRequest, State};
 use protocol::{Event, EventKind};
+use store::jobs::JobQuery;
 
 use super::house::{House, Site, scripted, task, within};
 use super::script::{bash, text};
@@ -212,5 +213,27 @@ fn many_follow_one_job() {
             assert_eq!(heard.unwrap(), (1..=last).collect::<Vec<_>>());
         }
         Arc::into_inner(house).unwrap().close().await;
+    });
+}
+
+#[test]
+fn what_a_running_job_has_cost_is_known_while_it_runs() {
+    within(async {
+        let house = Site::new().open().await;
+        let gate = house
+            .scripts
+            .add_gated("slow", [bash("true"), text("done")]);
+        let id = house.schedule(scripted("slow")).await;
+        gate.open(1);
+        gate.asked(2).await;
+        let caller = Caller::local();
+        let listed = house.app.list(&caller, JobQuery::default()).await.unwrap();
+        for job in [house.app.job(&caller, id).await.unwrap(), listed[0].clone()] {
+            assert_eq!((job.spending.requests, job.spending.cost), (1, Some(0.5)));
+        }
+        gate.open(2);
+        let job = house.end_of(id).await;
+        assert_eq!((job.spending.requests, job.spending.cost), (2, Some(1.0)));
+        house.close().await;
     });
 }

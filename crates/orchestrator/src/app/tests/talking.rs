@@ -109,15 +109,11 @@ fn an_interactive_job_waits_for_each_next_message_in_its_sandbox() {
         assert_eq!(house.app.work().running, 1);
         let ran = job.ran_millis;
         house.say(id, "write it").await;
-        let both = |job: &protocol::job::Job| job.state == State::Waiting && job.messages == 2;
-        // The record with two messages may still be the one that waited for the second.
-        loop {
-            house.until(id, both).await;
-            if house.heard(id).await.len() == 2 {
-                break;
-            }
+        // Before it is heard, the record with two messages is the one that waited for the second.
+        while house.heard(id).await.len() < 2 {
             tokio::task::yield_now().await;
         }
+        house.until(id, |job| job.state == State::Waiting).await;
         let job = house.app.cancel(&Caller::local(), id).await.unwrap();
         check_cause(&job, Cause::Cancelled);
         assert!(job.ran_millis >= ran);
