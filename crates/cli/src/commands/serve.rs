@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use orchestrator::{Config, Models, Policy, Retention, ServeError, Server};
+use sandbox::Backend;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Serve;
@@ -62,6 +63,12 @@ async fn host(config: Config, models: ConfiguredModels, serve: &Serve) -> Result
 
 fn config(serve: &Serve, settings: &Settings) -> Result<Config, Complaint> {
     let load = &serve.load;
+    let sandbox = walls(&serve.sandbox.walls, settings)?;
+    // Tasks come from whoever can reach the server.
+    if sandbox.backend == Backend::None {
+        return Err(Complaint::usage("a server runs nothing without a sandbox")
+            .hint("drop `--backend none`, or USE_SANDBOX=false".to_owned()));
+    }
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     Ok(Config {
         data: data_folder(&serve.store, None)?,
@@ -74,7 +81,7 @@ fn config(serve: &Serve, settings: &Settings) -> Result<Config, Complaint> {
         hosts: serve.host.clone(),
         origins: serve.origin.clone(),
         policy: Policy {
-            sandbox: walls(&serve.sandbox.walls, settings)?,
+            sandbox,
             budget: ceilings(settings, &serve.budget)?,
             timeout: load.job_timeout,
             max_tokens: reply_tokens(settings)?,

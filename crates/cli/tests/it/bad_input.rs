@@ -399,6 +399,68 @@ fn walls() {
 }
 
 #[test]
+fn servers_and_keys() {
+    let said = complaints(&[
+        "serve --listen here",
+        "serve --concurrency 0",
+        "serve --job-timeout never",
+        "serve --backend none",
+        "USE_SANDBOX=false serve",
+        "serve --allow-net http://example.com",
+        "serve --memory lots",
+        "keys create",
+        "keys create --user ''",
+        "keys create --user ada --role king",
+        "keys revoke nonsense",
+    ]);
+    assert_snapshot!(said, @r"
+        $ serve --listen here
+        hotcell: invalid value 'here' for '--listen <ADDRESS>': invalid socket address syntax
+        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+
+        $ serve --concurrency 0
+        hotcell: invalid value '0' for '--concurrency <NUMBER>': it must be a whole number from 1 on
+        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+
+        $ serve --job-timeout never
+        hotcell: invalid value 'never' for '--job-timeout <TIME>': a time is a whole number with ms, s, m, h or d, such as `30s`
+        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+
+        $ serve --backend none
+        hotcell: a server runs nothing without a sandbox
+        hint: drop `--backend none`, or USE_SANDBOX=false
+
+        $ USE_SANDBOX=false serve
+        hotcell: a server runs nothing without a sandbox
+        hint: drop `--backend none`, or USE_SANDBOX=false
+
+        $ serve --allow-net http://example.com
+        hotcell: cannot allow `http://example.com`: write a host such as `example.com`, without scheme or path
+        hint: write `example.com`, `*.example.com` or `host:port`
+
+        $ serve --memory lots
+        hotcell: invalid value 'lots' for '--memory <SIZE>': a size is a number with K, M, G or T, such as `512M`
+        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+
+        $ keys create
+        hotcell: the following required arguments were not provided: --user <NAME>
+        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+
+        $ keys create --user ''
+        hotcell: a value is required for '--user <NAME>' but none was supplied
+        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+
+        $ keys create --user ada --role king
+        hotcell: invalid value 'king' for '--role <ROLE>'
+        hint: one of admin, user
+
+        $ keys revoke nonsense
+        hotcell: invalid value 'nonsense' for '<ID>': invalid character: found `n` at 0
+        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+    ");
+}
+
+#[test]
 fn a_file_of_settings_that_is_none() {
     for content in ["NO EQUALS SIGN\n", "A='open\n"] {
         let place = Place::new();
