@@ -148,13 +148,14 @@ mod tests {
         check("250ms", Some(250));
         check("5m", Some(300_000));
         check("7", Some(7000));
+        check("2d", Some(172_800_000));
         for bad in [
             "",
             "s",
             "0",
             "0s",
             "-1s",
-            "1d",
+            "1y",
             "1.5s",
             "99999999999999999999h",
         ] {
