@@ -2,7 +2,7 @@
 //!
 //! The workspace is not to be trusted and may change meanwhile: what cannot be packed is left out
 //! and named, and the zip is whole whatever happens. Written in one pass without going back, into
-//! a file ([`pack`]) or to whoever reads it ([`stream`]).
+//! a file ([`pack`]) or to whoever reads it ([`stream()`]).
 
 mod entry;
 mod left_out;

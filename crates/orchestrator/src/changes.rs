@@ -1,7 +1,7 @@
 //! What a job changed in its workspace since its start.
 //!
 //! The start is the first checkpoint of the job's session, or nothing at all for a job that was
-//! given nothing. What is now is read through [`Tree`], also while the job runs. Bounded in files,
+//! given nothing. What is now is read through [`crate::tree::Tree`], also while the job runs. Bounded in files,
 //! in bytes of each and in bytes of all. What git keeps for itself in `.git` is no change of files.
 
 mod compare;
