@@ -1,8 +1,9 @@
 //! What a job changed in its workspace since its start.
 //!
 //! The start is the first checkpoint of the job's session, or nothing at all for a job that was
-//! given nothing. What is now is read through [`crate::tree::Tree`], also while the job runs. Bounded in files,
-//! in bytes of each and in bytes of all. What git keeps for itself in `.git` is no change of files.
+//! given nothing. What is now is read through [`crate::tree::Tree`], also while the job runs. Bounded
+//! in files, in bytes of each and in bytes of all. What git keeps for itself in `.git` is no change
+//! of files.
 
 mod compare;
 mod describe;
