@@ -13,7 +13,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## build, and have a scripted agent do a task in a real sandbox; no key needed
+demo: ## build, start a server, and have a scripted model do a task in a real sandbox; no key needed
 	@scripts/demo
 
 .PHONY: test
@@ -35,7 +35,7 @@ check: ## formatting, lints, documentation, layers and headers
 	@scripts/check-headers
 
 .PHONY: bench
-bench: ## measure sandboxes beside unshare, bwrap, runc and podman, and the agent; writes bench.json
+bench: ## measure sandboxes beside unshare, bwrap, runc and podman, the agent and the server; writes bench.json
 	@scripts/setup bench
 	cargo build --release --locked --package cli --package bench
 	target/release/bench
