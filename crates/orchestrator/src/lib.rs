@@ -5,6 +5,10 @@
 //! of either loses nothing. [`job`] decides and does nothing; [`worker`] performs. Prints nothing,
 //! reads no settings: [`Config`] and [`Models`] say it all. Entry point: [`Server`].
 
+// What tests inside share with those outside knows the crate by its name.
+#[cfg(test)]
+extern crate self as orchestrator;
+
 mod app;
 mod artifact;
 mod changes;

@@ -8,5 +8,6 @@ mod following;
 mod house;
 mod queue;
 mod recovery;
+#[path = "../../tests/it/scene/models.rs"]
 mod script;
 mod talking;

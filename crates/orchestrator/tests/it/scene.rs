@@ -1,5 +1,6 @@
 //! A server to test, in a folder of its own, and a client of it.
 
+#[allow(dead_code, reason = "the tests inside the crate use the rest of it")]
 mod models;
 
 use std::net::SocketAddr;

@@ -1,6 +1,8 @@
-//! Models that do as a test says: by name, from a script, and held back at will.
+//! Models that do as a test says: by name, from a script, and held back at will. The tests inside
+//! the crate use them too.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use agent::Price;
@@ -8,17 +10,18 @@ use futures_util::future::BoxFuture;
 use llm::script::{Script, ScriptedReply};
 use llm::{Model, ModelError, Piece, Reply, Request, Scripted};
 use orchestrator::{Chosen, Models};
+use protocol::Usage;
 use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 
 /// Every name is a script; without a name, one that says `Done.` for ever.
 #[derive(Debug, Default)]
 pub(crate) struct Scripts {
-    scripts: Mutex<HashMap<String, Entry>>,
+    scripts: Mutex<HashMap<String, Role>>,
+    is_broken: AtomicBool,
 }
 
-/// What is said, and what holds it back.
-type Entry = (Script, Option<Arc<Gate>>);
+type Role = (Script, Option<Arc<Gate>>);
 
 /// Holds replies back until the test lets them go.
 #[derive(Debug)]
@@ -34,6 +37,10 @@ impl Gate {
         asked.wait_for(|asked| *asked >= count).await.unwrap();
     }
 
+    pub(crate) fn count(&self) -> usize {
+        *self.asked.borrow()
+    }
+
     /// Lets so many replies go.
     pub(crate) fn open(&self, replies: usize) {
         self.open.add_permits(replies);
@@ -42,7 +49,8 @@ impl Gate {
 
 impl Scripts {
     pub(crate) fn add(&self, name: &str, replies: impl IntoIterator<Item = ScriptedReply>) {
-        self.insert(name, replies, None);
+        let script = (script(replies), None);
+        self.scripts.lock().unwrap().insert(name.to_owned(), script);
     }
 
     /// A script whose replies all wait at a gate.
@@ -55,19 +63,9 @@ impl Scripts {
             asked: watch::Sender::new(0),
             open: Semaphore::new(0),
         });
-        self.insert(name, replies, Some(gate.clone()));
+        let script = (script(replies), Some(gate.clone()));
+        self.scripts.lock().unwrap().insert(name.to_owned(), script);
         gate
-    }
-
-    fn insert(
-        &self,
-        name: &str,
-        replies: impl IntoIterator<Item = ScriptedReply>,
-        gate: Option<Arc<Gate>>,
-    ) {
-        let script = script(replies);
-        let mut scripts = self.scripts.lock().unwrap();
-        scripts.insert(name.to_owned(), (script, gate));
     }
 }
 
@@ -94,20 +92,27 @@ impl Models for Scripts {
 
     fn choose(&self, name: Option<&str>, replied: usize) -> Result<Chosen, String> {
         let (script, gate) = match name {
-            None => (script(vec![text("Done."); 100]), None),
+            // Chosen once when it is scheduled.
+            Some("fragile") if self.is_broken.swap(true, Ordering::Relaxed) => {
+                panic!("as the test wants")
+            }
+            Some("fragile" | "explosive") | None => (script(vec![text("Done."); 100]), None),
             Some(name) => {
                 let scripts = self.scripts.lock().unwrap();
                 let found = scripts.get(name).cloned();
                 found.ok_or_else(|| format!("there is no model `{name}`"))?
             }
         };
+        let is_priced = name != Some("priceless");
+        let price = move |_: &Usage| is_priced.then_some(0.5);
         Ok(Chosen {
             model: Arc::new(Gated {
                 inner: Scripted::starting_at(script, replied),
                 gate,
+                is_explosive: name == Some("explosive"),
             }),
-            price: Price(Arc::new(|_| Some(0.5))),
-            is_priced: true,
+            price: Price(Arc::new(price)),
+            is_priced,
         })
     }
 }
@@ -116,11 +121,12 @@ impl Models for Scripts {
 struct Gated {
     inner: Scripted,
     gate: Option<Arc<Gate>>,
+    is_explosive: bool,
 }
 
 impl Model for Gated {
     fn name(&self) -> &str {
-        self.inner.name()
+        "scripted"
     }
 
     fn reply<'a>(
@@ -129,6 +135,7 @@ impl Model for Gated {
         hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
         Box::pin(async move {
+            assert!(!self.is_explosive, "as the test wants");
             if let Some(gate) = &self.gate {
                 gate.asked.send_modify(|asked| *asked += 1);
                 gate.open.acquire().await.unwrap().forget();
