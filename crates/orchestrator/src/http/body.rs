@@ -13,6 +13,9 @@ use tokio::time::timeout;
 /// How long a body may send nothing.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Bytes of a body that is too large which are still taken, so that its sender gets the answer.
+const POURED_AWAY: usize = 16 << 20;
+
 /// Why a body was not read to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
@@ -72,10 +75,23 @@ impl Incoming {
         match self.left.checked_sub(piece.len() as u64) {
             Some(left) => self.left = left,
             None => {
+                self.pour_away().await;
                 return Err(Box::new(BodyError::TooLarge { limit: self.limit }));
             }
         }
         Ok(Some(piece))
+    }
+
+    /// Takes some more of a body that is refused. Whoever still sends when the connection closes
+    /// learns only that it broke, not why.
+    async fn pour_away(&mut self) {
+        let mut room = POURED_AWAY;
+        while let Ok(Some(Ok(piece))) = timeout(PATIENCE, self.body.next()).await {
+            match room.checked_sub(piece.len()) {
+                Some(left) => room = left,
+                None => return,
+            }
+        }
     }
 }
 
