@@ -171,6 +171,13 @@ impl Session {
             Command::Undo => self.undo().await,
             // Nothing is under way.
             Command::Interrupt => Ok(()),
+            Command::Redo
+            | Command::Compact
+            | Command::UseModel { .. }
+            | Command::AllowHost { .. }
+            | Command::Decide { .. }
+            | Command::ListFiles
+            | Command::Diff => Ok(()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::approval::Decision;
 use crate::message::Block;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,6 +16,21 @@ pub enum Command {
     Interrupt,
     /// Takes back the last turn: its files and its part of the conversation.
     Undo,
+    /// Takes back the last undo, as long as nothing was said after it.
+    Redo,
+    /// Puts a summary in the place of the conversation so far, for the model. The events stay.
+    Compact,
+    /// From the next request on, another model.
+    UseModel { name: String },
+    /// Opens a host to the sandbox, for the rest of the session: `example.com`, `*.example.com`,
+    /// `host:port`.
+    AllowHost { host: String },
+    /// Answers [`crate::EventKind::Asked`].
+    Decide { question: u32, decision: Decision },
+    /// Asks for the names of the workspace's files: [`crate::EventKind::Files`].
+    ListFiles,
+    /// Asks what the session has changed: [`crate::EventKind::Differs`].
+    Diff,
 }
 
 impl Command {

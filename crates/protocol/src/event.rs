@@ -11,6 +11,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::approval::{Decision, Question};
 use crate::id::{CallId, SessionId};
 use crate::message::{Block, Stop};
 use crate::usage::Usage;
@@ -34,6 +35,20 @@ pub struct Event {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
+    /// The sandbox stands and commands are listened to. Nothing of it is recorded before the first
+    /// turn.
+    Ready {
+        model: String,
+        /// Tokens of a request and its reply together that the model can take, where known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<u64>,
+        backend: String,
+        walls: Vec<String>,
+        /// Hosts that can be reached; none when the network is off.
+        network: Vec<String>,
+        /// Other hosts are asked about.
+        asks: bool,
+    },
     /// Lasting. The first event of every session.
     SessionStarted {
         /// Release of hotcell.
@@ -128,6 +143,41 @@ pub enum EventKind {
         moment: Moment,
         checkpoint: Checkpoint,
     },
+    /// Lasting. Requests go to another model from now on.
+    ModelChanged {
+        model: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<u64>,
+    },
+    /// Lasting. For the model, this summary stands in the place of the conversation so far.
+    Compacted {
+        summary: String,
+        /// Of the request that made it.
+        usage: Usage,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<f64>,
+        model: String,
+    },
+    /// Something waits for a person's word, and goes on with [`crate::Command::Decide`].
+    Asked { question: Question },
+    /// A question is answered, or nobody needs the answer any more.
+    Decided {
+        question: Question,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        decision: Option<Decision>,
+    },
+    /// Hosts that can be reached from now on.
+    NetworkChanged { network: Vec<String> },
+    /// All commands that go on in the background, and those that have just ended.
+    Background { jobs: Vec<BackgroundJob> },
+    /// Files of the workspace, by path, without those that are ignored.
+    Files { paths: Vec<String>, is_cut: bool },
+    /// What the session has changed, against how it found the workspace.
+    Differs {
+        changes: Vec<Change>,
+        /// Changed files that are not shown.
+        left_out: u64,
+    },
     /// A command could not be done, and nothing was changed.
     CommandRefused { reason: String },
     /// What the session has cost so far, against its budget.
@@ -150,6 +200,31 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         left: Vec<String>,
     },
+    /// Lasting. An undo is taken back: the turns from this one on count again.
+    Redone {
+        turn: u32,
+        /// The workspace as it was before.
+        checkpoint: Checkpoint,
+        restored: u64,
+        removed: u64,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left: Vec<String>,
+    },
+}
+
+/// A command that goes on after its call has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BackgroundJob {
+    pub job: u32,
+    /// The call that started it.
+    pub call: CallId,
+    pub command: String,
+    pub since: Timestamp,
+    /// The end of what it printed. Cleaned of nothing: it came from the sandbox.
+    pub tail: String,
+    /// How it ended, in a few words; absent while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<String>,
 }
 
 /// Where a session branched off another.
@@ -272,8 +347,18 @@ impl EventKind {
             | Self::Noted { .. }
             | Self::CheckpointMade { .. }
             | Self::TurnEnded { .. }
-            | Self::Undone { .. } => true,
-            Self::RequestStarted { .. }
+            | Self::ModelChanged { .. }
+            | Self::Compacted { .. }
+            | Self::Undone { .. }
+            | Self::Redone { .. } => true,
+            Self::Ready { .. }
+            | Self::Asked { .. }
+            | Self::Decided { .. }
+            | Self::NetworkChanged { .. }
+            | Self::Background { .. }
+            | Self::Files { .. }
+            | Self::Differs { .. }
+            | Self::RequestStarted { .. }
             | Self::Retrying { .. }
             | Self::TextDelta { .. }
             | Self::ThinkingDelta { .. }

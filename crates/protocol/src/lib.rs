@@ -4,6 +4,7 @@
 //! Only types and pure functions: no I/O, no clock, no randomness. The JSON form of an event is a
 //! public interface, described by [`schema`] and versioned by [`VERSION`].
 
+mod approval;
 mod command;
 mod event;
 mod id;
@@ -11,10 +12,11 @@ pub mod job;
 mod message;
 mod usage;
 
+pub use approval::{Action, Decision, Question, Rule, Scope, Subject};
 pub use command::Command;
 pub use event::{
-    BudgetKind, Change, Checkpoint, Event, EventKind, Fork, Kept, Moment, Outcome, Spending,
-    VERSION, schema,
+    BackgroundJob, BudgetKind, Change, Checkpoint, Event, EventKind, Fork, Kept, Moment, Outcome,
+    Spending, VERSION, schema,
 };
 pub use id::{BadId, CallId, SessionId};
 pub use message::{Block, Image, Message, Role, Stop, ToolDefinition};
