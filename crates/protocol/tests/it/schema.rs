@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use protocol::{
-    Block, BudgetKind, Change, Checkpoint, Event, EventKind, Image, Kept, Moment, Outcome,
-    Spending, Stop, Usage, VERSION,
+    BackgroundJob, Block, BudgetKind, Change, Checkpoint, Decision, Event, EventKind, Image, Kept,
+    Moment, Outcome, Question, Scope, Spending, Stop, Subject, Usage, VERSION,
 };
 use serde_json::{Value, json};
 
@@ -134,12 +134,84 @@ fn examples() -> Vec<EventKind> {
         },
         EventKind::Undone {
             turn: 1,
-            checkpoint,
+            checkpoint: checkpoint.clone(),
             restored: 1,
             removed: 0,
             left: vec!["a".into()],
         },
+        EventKind::Redone {
+            turn: 1,
+            checkpoint,
+            restored: 1,
+            removed: 0,
+            left: Vec::new(),
+        },
+        EventKind::Ready {
+            model: "m".into(),
+            window: Some(200_000),
+            backend: "native".into(),
+            walls: Vec::new(),
+            network: Vec::new(),
+            asks: true,
+        },
+        EventKind::ModelChanged {
+            model: "m".into(),
+            window: None,
+        },
+        EventKind::Compacted {
+            summary: "x".into(),
+            usage,
+            cost: None,
+            model: "m".into(),
+        },
+        EventKind::NetworkChanged {
+            network: vec!["example.com".into()],
+        },
+        EventKind::Background {
+            jobs: vec![BackgroundJob {
+                job: 1,
+                call: "c".into(),
+                command: "serve".into(),
+                since: "2026-01-31T17:45:02Z".parse().unwrap(),
+                tail: "listening".into(),
+                ending: Some("exit code 1".into()),
+            }],
+        },
+        EventKind::Files {
+            paths: vec!["a".into()],
+            is_cut: false,
+        },
+        EventKind::Differs {
+            changes: Vec::new(),
+            left_out: 1,
+        },
     ];
+    for subject in [
+        Subject::Host {
+            host: "example.com".into(),
+        },
+        Subject::Tool {
+            tool: "bash".into(),
+            argument: Some("git push*".into()),
+        },
+    ] {
+        let question = Question {
+            number: 1,
+            what: "x".into(),
+            why: "y".into(),
+            subject,
+        };
+        examples.push(EventKind::Asked {
+            question: question.clone(),
+        });
+        examples.push(EventKind::Decided {
+            question,
+            decision: Some(Decision {
+                is_allowed: true,
+                scope: Scope::Always,
+            }),
+        });
+    }
     for stop in [Stop::EndTurn, Stop::Interrupted, Stop::Other("new".into())] {
         examples.push(EventKind::Replied {
             turn: 1,
