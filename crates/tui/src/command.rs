@@ -1,0 +1,179 @@
+//! Commands that begin with `/`: the table of all, and how one is read. Pure; shared with the
+//! line mode.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// A line of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slash {
+    pub name: &'static str,
+    /// What may follow, for people.
+    pub argument: &'static str,
+    pub about: &'static str,
+}
+
+/// What a person asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SlashCommand {
+    Help,
+    Quit,
+    Clear,
+    Load(String),
+    Sessions,
+    Fork,
+    Undo,
+    Redo,
+    Diff,
+    Files,
+    Cost,
+    Model(Option<String>),
+    Allow(Option<String>),
+    Compact,
+    Export(Option<PathBuf>),
+    Jobs,
+    Attach(String),
+    Image(PathBuf),
+    Copy,
+    Search(String),
+    Continue,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SlashError {
+    #[error("there is no command `/{0}`")]
+    Unknown(String),
+    #[error("`/{name}` needs {argument}")]
+    Missing {
+        name: &'static str,
+        argument: &'static str,
+    },
+    #[error("`/{0}` takes nothing more")]
+    TooMuch(&'static str),
+}
+
+const fn slash(name: &'static str, argument: &'static str, about: &'static str) -> Slash {
+    Slash {
+        name,
+        argument,
+        about,
+    }
+}
+
+/// In the order in which help shows them.
+pub const COMMANDS: &[Slash] = &[
+    slash("help", "", "keys and commands"),
+    slash("clear", "", "begin a new session"),
+    slash("sessions", "", "look for a session and open it"),
+    slash("load", "SESSION", "open a session by its name"),
+    slash("fork", "", "go on in a copy of this session"),
+    slash("continue", "", "take up a turn that was cut short"),
+    slash("undo", "", "take back the last turn, files too"),
+    slash("redo", "", "take back the last undo"),
+    slash("diff", "", "what this session has changed"),
+    slash("files", "", "files of the workspace"),
+    slash("cost", "", "tokens, money and budgets"),
+    slash("model", "[NAME]", "choose another model"),
+    slash("allow", "[HOST]", "open a host to the sandbox"),
+    slash("compact", "", "put a summary in the place of the past"),
+    slash("image", "FILE", "show a picture to the model"),
+    slash("search", "[WORDS]", "look for words on this page"),
+    slash("copy", "", "copy the last reply"),
+    slash("export", "[FILE]", "write the session to a file"),
+    slash("jobs", "", "jobs of the server"),
+    slash("attach", "JOB", "follow a job of the server"),
+    slash("quit", "", "leave"),
+];
+
+impl SlashCommand {
+    /// Reads a line; `None` when it is no command but words.
+    pub fn parse(line: &str) -> Option<Result<Self, SlashError>> {
+        let rest = line.trim().strip_prefix('/')?;
+        let (name, argument) = match rest.split_once(char::is_whitespace) {
+            Some((name, argument)) => (name, argument.trim()),
+            None => (rest, ""),
+        };
+        // A path, not a command.
+        if name.contains('/') || rest.contains('\n') {
+            return None;
+        }
+        Some(Self::of(name, argument))
+    }
+
+    fn of(name: &str, argument: &str) -> Result<Self, SlashError> {
+        let Some(known) = COMMANDS.iter().find(|known| known.name == name) else {
+            return Err(SlashError::Unknown(name.to_owned()));
+        };
+        let optional = (!argument.is_empty()).then(|| argument.to_owned());
+        let needed = || match optional.clone() {
+            Some(argument) => Ok(argument),
+            None => Err(SlashError::Missing {
+                name: known.name,
+                argument: known.argument,
+            }),
+        };
+        if known.argument.is_empty() && optional.is_some() {
+            return Err(SlashError::TooMuch(known.name));
+        }
+        Ok(match known.name {
+            "help" => Self::Help,
+            "quit" => Self::Quit,
+            "clear" => Self::Clear,
+            "load" => Self::Load(needed()?),
+            "sessions" => Self::Sessions,
+            "fork" => Self::Fork,
+            "continue" => Self::Continue,
+            "undo" => Self::Undo,
+            "redo" => Self::Redo,
+            "diff" => Self::Diff,
+            "files" => Self::Files,
+            "cost" => Self::Cost,
+            "model" => Self::Model(optional),
+            "allow" => Self::Allow(optional),
+            "compact" => Self::Compact,
+            "export" => Self::Export(optional.map(PathBuf::from)),
+            "jobs" => Self::Jobs,
+            "attach" => Self::Attach(needed()?),
+            "image" => Self::Image(PathBuf::from(needed()?)),
+            "copy" => Self::Copy,
+            "search" => Self::Search(argument.to_owned()),
+            _ => return Err(SlashError::Unknown(name.to_owned())),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_table_is_a_command() {
+        for known in COMMANDS {
+            let line = format!("/{} {}", known.name, known.argument);
+            assert!(matches!(SlashCommand::parse(&line), Some(Ok(_))), "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_become_commands() {
+        fn check(line: &str, expect: Option<Result<SlashCommand, SlashError>>) {
+            assert_eq!(SlashCommand::parse(line), expect, "{line}");
+        }
+        check("hello", None);
+        check("/usr/bin is a folder", None);
+        check("/help\nme", None);
+        check("  /quit ", Some(Ok(SlashCommand::Quit)));
+        check("/load 2026", Some(Ok(SlashCommand::Load("2026".into()))));
+        check("/model", Some(Ok(SlashCommand::Model(None))));
+        check(
+            "/load",
+            Some(Err(SlashError::Missing {
+                name: "load",
+                argument: "SESSION",
+            })),
+        );
+        check("/undo it", Some(Err(SlashError::TooMuch("undo"))));
+        check("/nothing", Some(Err(SlashError::Unknown("nothing".into()))));
+    }
+}

@@ -1,0 +1,1 @@
+//! What stands in front of the page for a while: pickers, viewers, help.

@@ -1,0 +1,75 @@
+//! Colours by what they mean. With [`Look::Plain`], meaning is carried by bold, dim and reverse
+//! alone, and by the words themselves everywhere.
+
+use ratatui::style::{Color, Modifier, Style};
+
+/// What kind of terminal it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Look {
+    #[default]
+    Dark,
+    Light,
+    /// No colours at all.
+    Plain,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Theme {
+    pub(crate) look: Look,
+    pub(crate) text: Style,
+    pub(crate) dim: Style,
+    pub(crate) accent: Style,
+    pub(crate) person: Style,
+    pub(crate) heading: Style,
+    pub(crate) strong: Style,
+    pub(crate) emphasis: Style,
+    pub(crate) code: Style,
+    pub(crate) link: Style,
+    pub(crate) good: Style,
+    pub(crate) bad: Style,
+    pub(crate) warn: Style,
+    pub(crate) added: Style,
+    pub(crate) removed: Style,
+    pub(crate) hunk: Style,
+    pub(crate) selected: Style,
+    pub(crate) found: Style,
+    pub(crate) border: Style,
+    pub(crate) status: Style,
+}
+
+impl Theme {
+    pub(crate) fn new(look: Look) -> Self {
+        let plain = Style::new();
+        let colour = |dark: Color, light: Color| match look {
+            Look::Dark => plain.fg(dark),
+            Look::Light => plain.fg(light),
+            Look::Plain => plain,
+        };
+        let bold = Modifier::BOLD;
+        Self {
+            look,
+            text: plain,
+            dim: match look {
+                Look::Plain => plain.add_modifier(Modifier::DIM),
+                _ => colour(Color::DarkGray, Color::Gray),
+            },
+            accent: colour(Color::Cyan, Color::Blue).add_modifier(bold),
+            person: colour(Color::Cyan, Color::Blue),
+            heading: colour(Color::Cyan, Color::Blue).add_modifier(bold),
+            strong: plain.add_modifier(bold),
+            emphasis: plain.add_modifier(Modifier::ITALIC),
+            code: colour(Color::Yellow, Color::Magenta),
+            link: colour(Color::Blue, Color::Blue).add_modifier(Modifier::UNDERLINED),
+            good: colour(Color::Green, Color::Green),
+            bad: colour(Color::Red, Color::Red),
+            warn: colour(Color::Yellow, Color::Magenta),
+            added: colour(Color::Green, Color::Green),
+            removed: colour(Color::Red, Color::Red),
+            hunk: colour(Color::Cyan, Color::Blue),
+            selected: plain.add_modifier(Modifier::REVERSED),
+            found: plain.add_modifier(Modifier::REVERSED | bold),
+            border: colour(Color::DarkGray, Color::Gray),
+            status: plain,
+        }
+    }
+}
