@@ -1,7 +1,9 @@
 //! Asks the model for one reply, tells of its pieces, and records what came of it.
 
+use std::sync::Arc;
+
 use llm::{ErrorKind, ModelError, Piece, Reply, Request};
-use protocol::{Block, EventKind, Outcome, Stop, Usage};
+use protocol::{Block, EventKind, Message, Outcome, Stop, Usage};
 use tokio::sync::mpsc;
 
 use crate::error::AgentError;
@@ -35,8 +37,23 @@ enum Heard {
 
 impl Session {
     pub(crate) async fn ask(&mut self, stopper: &Stopper) -> Asked {
-        let mut partial = Partial::default();
-        let reply = self.listen(stopper, &mut partial).await;
+        let messages = self.scribe.conversation.messages();
+        let heard = self.listen(messages, |_| true, stopper).await;
+        self.count(heard)
+    }
+
+    /// The same for other messages than those of the conversation. Only what is said to be told is.
+    pub(crate) async fn ask_aside(
+        &mut self,
+        messages: &[Arc<Message>],
+        is_told: fn(&EventKind) -> bool,
+        stopper: &Stopper,
+    ) -> Asked {
+        let heard = self.listen(messages, is_told, stopper).await;
+        self.count(heard)
+    }
+
+    fn count(&mut self, (reply, partial): (Option<Result<Reply, ModelError>>, Partial)) -> Asked {
         match reply {
             Some(Ok(mut reply)) => {
                 reply.usage += partial.lost;
@@ -53,13 +70,15 @@ impl Session {
     /// The reply, its pieces told of as they come; `None` when it was stopped.
     async fn listen(
         &self,
+        messages: &[Arc<Message>],
+        is_told: fn(&EventKind) -> bool,
         stopper: &Stopper,
-        partial: &mut Partial,
-    ) -> Option<Result<Reply, ModelError>> {
+    ) -> (Option<Result<Reply, ModelError>>, Partial) {
+        let mut partial = Partial::default();
         let request = Request {
             system: &self.system,
             tools: &self.definitions,
-            messages: self.scribe.conversation.messages(),
+            messages,
             max_tokens: self.max_tokens,
         };
         let (pieces, mut heard) = mpsc::unbounded_channel();
@@ -68,25 +87,28 @@ impl Session {
             let mut hear = move |piece: Piece<'_>| {
                 let _ = pieces.send(Heard::from(piece));
             };
-            self.model.reply(request, &mut hear).await
+            self.model.model.reply(request, &mut hear).await
         };
         let tell = async {
             while let Some(heard) = heard.recv().await {
                 partial.note(&heard);
-                if let Heard::Event(kind) = heard {
+                if let Heard::Event(kind) = heard
+                    && is_told(&kind)
+                {
                     self.teller.tell(kind).await;
                 }
             }
         };
-        tokio::select! {
+        let reply = tokio::select! {
             (reply, ()) = async { tokio::join!(reply, tell) } => Some(reply),
             () = stopper.token().cancelled() => None,
-        }
+        };
+        (reply, partial)
     }
 
     /// Counts a request. Says what it cost.
-    fn spend(&mut self, usage: Usage) -> Option<f64> {
-        let cost = (self.price.0)(&usage);
+    pub(crate) fn spend(&mut self, usage: Usage) -> Option<f64> {
+        let cost = self.model.price.of(&usage);
         self.ledger.spend(usage, cost);
         cost
     }
@@ -104,9 +126,13 @@ impl Session {
                 model: reply.model,
             })
             .await?;
+        self.tell_spending().await;
+        Ok(())
+    }
+
+    pub(crate) async fn tell_spending(&self) {
         let spending = self.ledger.spending(self.elapsed());
         self.teller.tell(EventKind::Spent { spending }).await;
-        Ok(())
     }
 
     /// Keeps the words of a reply that was stopped, and what the provider had counted for it.
@@ -126,7 +152,7 @@ impl Session {
             stop: Stop::Interrupted,
             broken_calls: Default::default(),
             usage,
-            model: self.model.name().to_owned(),
+            model: self.model.model.name().to_owned(),
         };
         self.record_reply(turn, reply).await
     }
@@ -145,7 +171,7 @@ impl Partial {
         }
     }
 
-    fn sum(&self) -> Usage {
+    pub(crate) fn sum(&self) -> Usage {
         let mut sum = self.lost;
         sum += self.used;
         sum

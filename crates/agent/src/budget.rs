@@ -27,12 +27,14 @@ pub(crate) struct Ledger {
     before: Duration,
 }
 
-/// What a session's replies have used up, by its events: for a budget that holds for all runs of
+/// What a session's replies and summaries have used up, by its events: for a budget that holds for all runs of
 /// it together. Time is not in it: events do not say how long nobody worked.
 pub fn spent(history: &[Event]) -> Spending {
     let mut ledger = Ledger::new(Budget::default(), Spending::none());
     for event in history {
-        if let EventKind::Replied { usage, cost, .. } = &event.kind {
+        if let EventKind::Replied { usage, cost, .. } | EventKind::Compacted { usage, cost, .. } =
+            &event.kind
+        {
             ledger.spend(*usage, *cost);
         }
     }
@@ -53,6 +55,11 @@ impl Ledger {
     /// Time used up when this run has gone on for so long.
     fn elapsed(&self, run: Duration) -> Duration {
         self.before.saturating_add(run)
+    }
+
+    /// Whether there is a ceiling in money, which holds only where prices are known.
+    pub(crate) fn has_cost_ceiling(&self) -> bool {
+        self.budget.cost.is_some()
     }
 
     /// How long this run may go on.

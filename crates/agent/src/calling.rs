@@ -50,7 +50,7 @@ impl Session {
             // What was begun in the old one is lost with it.
             if !is_on_record {
                 let sandbox = self.sandbox(None).await?;
-                let known = self.known.clone();
+                let known = self.baseline.known();
                 *snapshot = Some(Snapshot::begin(sandbox, self.store.clone(), known));
             }
         }
@@ -75,6 +75,8 @@ impl Session {
             tools: &self.tools,
             outputs: &self.outputs,
             teller: &self.teller,
+            background: Some(&self.background),
+            person: Some(&self.person),
             stop: stopper.token(),
         };
         let mut lost: Option<Lost> = None;

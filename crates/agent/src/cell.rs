@@ -1,25 +1,33 @@
 //! The one sandbox of a session: started beside everything else, shared by all calls, replaced
-//! when it breaks.
+//! when it breaks. Never ends one under those who are still in it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use protocol::EventKind;
-use sandbox::{Network, Sandbox, SandboxError, SandboxSpec, limits};
+use sandbox::{Sandbox, SandboxError, SandboxSpec, limits};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::error::AgentError;
+use crate::visits::{Door, Visits};
 
 #[derive(Debug)]
 pub(crate) struct Cell {
     spec: SandboxSpec,
     state: State,
+    /// For those who come in beside the turn.
+    door: watch::Sender<Option<Door>>,
 }
 
 #[derive(Debug)]
 enum State {
     Starting(JoinHandle<Result<Sandbox, SandboxError>>),
-    Standing(Arc<Sandbox>),
+    Standing {
+        sandbox: Arc<Sandbox>,
+        /// Whether it is on record.
+        is_known: bool,
+    },
     Gone,
 }
 
@@ -29,29 +37,49 @@ impl Cell {
         Self {
             state: State::Starting(tokio::spawn(Sandbox::start(spec.clone()))),
             spec,
+            door: watch::Sender::new(None),
         }
     }
 
-    /// The sandbox, as soon as it stands; and whether this is the first look at it.
-    pub(crate) async fn sandbox(&mut self) -> Result<(Arc<Sandbox>, bool), AgentError> {
+    /// The sandbox, as soon as it stands. May be left and called again.
+    pub(crate) async fn stand(&mut self) -> Result<Arc<Sandbox>, AgentError> {
         match &mut self.state {
-            State::Standing(sandbox) => Ok((sandbox.clone(), false)),
+            State::Standing { sandbox, .. } => Ok(sandbox.clone()),
             State::Starting(start) => {
                 let started = start.await;
                 self.state = State::Gone;
                 let sandbox = Arc::new(started.map_err(|_| AgentError::Lost)??);
-                self.state = State::Standing(sandbox.clone());
-                Ok((sandbox, true))
+                self.door.send_replace(Some(Door::new(sandbox.clone())));
+                self.state = State::Standing {
+                    sandbox: sandbox.clone(),
+                    is_known: false,
+                };
+                Ok(sandbox)
             }
             State::Gone => Err(SandboxError::Ended.into()),
         }
+    }
+
+    /// The same; and whether this is the first look at it that is to be put on record.
+    pub(crate) async fn sandbox(&mut self) -> Result<(Arc<Sandbox>, bool), AgentError> {
+        let sandbox = self.stand().await?;
+        let is_new = match &mut self.state {
+            State::Standing { is_known, .. } => !std::mem::replace(is_known, true),
+            _ => false,
+        };
+        Ok((sandbox, is_new))
+    }
+
+    /// The way in for work beside the turn.
+    pub(crate) fn visits(&self) -> Visits {
+        Visits::new(self.door.subscribe())
     }
 
     /// Gives up a broken sandbox and begins to start another. Says why the old one broke, as
     /// far as that can be known.
     pub(crate) async fn replace(&mut self, error: &SandboxError) -> String {
         let kills = match std::mem::replace(&mut self.state, State::Gone) {
-            State::Standing(sandbox) => end(sandbox).await,
+            State::Standing { sandbox, .. } => self.clear(sandbox).await,
             _ => 0,
         };
         self.state = State::Starting(tokio::spawn(Sandbox::start(self.spec.clone())));
@@ -64,10 +92,10 @@ impl Cell {
         }
     }
 
-    pub(crate) async fn end(self) {
-        match self.state {
-            State::Standing(sandbox) => {
-                end(sandbox).await;
+    pub(crate) async fn end(mut self) {
+        match std::mem::replace(&mut self.state, State::Gone) {
+            State::Standing { sandbox, .. } => {
+                self.clear(sandbox).await;
             }
             State::Starting(start) => {
                 if let Ok(Ok(sandbox)) = start.await {
@@ -75,6 +103,18 @@ impl Cell {
                 }
             }
             State::Gone => {}
+        }
+    }
+
+    /// Sends visitors away and ends the sandbox, if nobody else uses it any more; otherwise it
+    /// ends when they let go. Says how often the kernel killed for want of memory.
+    async fn clear(&self, sandbox: Arc<Sandbox>) -> u64 {
+        if let Some(door) = self.door.send_replace(None) {
+            door.close().await;
+        }
+        match Arc::try_unwrap(sandbox) {
+            Ok(sandbox) => sandbox.end().await.memory_kills,
+            Err(_) => 0,
         }
     }
 
@@ -95,21 +135,10 @@ impl Cell {
     }
 
     pub(crate) fn network(&self) -> Vec<String> {
-        match &self.spec.network {
-            Network::Off => Vec::new(),
-            Network::Allow(allow) => allow.rules().iter().map(ToString::to_string).collect(),
-        }
+        self.spec.network.open()
     }
 
     pub(crate) fn spec(&self) -> &SandboxSpec {
         &self.spec
-    }
-}
-
-/// Ends the sandbox if nobody else uses it any more; otherwise it ends when they let go.
-async fn end(sandbox: Arc<Sandbox>) -> u64 {
-    match Arc::try_unwrap(sandbox) {
-        Ok(sandbox) => sandbox.end().await.memory_kills,
-        Err(_) => 0,
     }
 }

@@ -3,10 +3,15 @@
 //! Whatever was cut short, [`Conversation::messages`] is what a provider accepts: roles alternate,
 //! no message is empty, and every call has exactly one result in the very next message.
 
+mod course;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use llm::estimate_message;
 use protocol::{Block, CallId, Checkpoint, EventKind, Message, Moment, Outcome, Role, Stop};
+
+use self::course::Course;
 
 /// For a call whose end was never recorded.
 const LOST: &str = "No result: hotcell was stopped while this ran. It may or may not have taken \
@@ -14,26 +19,28 @@ const LOST: &str = "No result: hotcell was stopped while this ran. It may or may
 
 #[derive(Debug, Clone, Default)]
 pub struct Conversation {
-    messages: Vec<Arc<Message>>,
+    course: Course,
     /// Calls of the last reply, in its order, with the results that came so far.
     open: Vec<(CallId, Option<Block>)>,
-    /// Where each turn began that was not taken back.
-    marks: Vec<Mark>,
+    /// Undos that can be taken back, the last one last.
+    undone: Vec<Undo>,
     last_turn: u32,
     /// By turn: before its first change, and after its last.
     checkpoints: HashMap<u32, (Checkpoint, Option<Checkpoint>)>,
+    first_checkpoint: Option<Checkpoint>,
     last_checkpoint: u32,
-    /// The last turn was begun, and the model did not get to its end.
-    is_cut_short: bool,
 }
 
-/// What the conversation was when a turn began.
+/// An undo, with all that it takes to take it back.
 #[derive(Debug, Clone)]
-struct Mark {
-    turn: u32,
-    length: usize,
-    /// The turn's words may join this message, if it is a user's.
-    last: Option<Arc<Message>>,
+pub(crate) struct Undo {
+    /// The first turn that it took back.
+    pub(crate) turn: u32,
+    /// The workspace before it.
+    pub(crate) checkpoint: Checkpoint,
+    /// Files of the turn that it left as they were.
+    pub(crate) left: Vec<String>,
+    course: Course,
 }
 
 impl Conversation {
@@ -49,18 +56,14 @@ impl Conversation {
         match event {
             EventKind::TurnStarted { turn, prompt } => {
                 self.settle();
-                self.marks.push(Mark {
-                    turn: *turn,
-                    length: self.messages.len(),
-                    last: self.messages.last().cloned(),
-                });
+                self.undone.clear();
                 self.last_turn = *turn;
-                self.is_cut_short = true;
-                self.say(Role::User, prompt.iter().cloned());
+                self.course.begin(*turn, prompt);
             }
             EventKind::TurnContinued { .. } => {
                 self.settle();
-                self.is_cut_short = true;
+                self.undone.clear();
+                self.course.is_cut_short = true;
             }
             EventKind::Replied { content, stop, .. } => self.reply(content, stop),
             EventKind::ToolEnded {
@@ -71,28 +74,58 @@ impl Conversation {
             } => self.answer(call, content, *is_error),
             EventKind::Noted { text } => {
                 self.settle();
-                self.say(Role::User, [Block::text(text)]);
+                self.course.say(Role::User, [Block::text(text)]);
             }
             EventKind::CheckpointMade {
                 turn,
                 moment,
                 checkpoint,
             } => {
-                self.last_checkpoint = self.last_checkpoint.max(checkpoint.number);
+                self.note(checkpoint);
+                self.first_checkpoint
+                    .get_or_insert_with(|| checkpoint.clone());
                 self.keep_checkpoint(*turn, *moment, checkpoint);
             }
             EventKind::TurnEnded { outcome, .. } => {
                 self.settle();
-                self.is_cut_short = *outcome != Outcome::Done;
+                self.course.is_cut_short = *outcome != Outcome::Done;
             }
             EventKind::Undone {
-                turn, checkpoint, ..
+                turn,
+                checkpoint,
+                left,
+                ..
             } => {
-                self.last_checkpoint = self.last_checkpoint.max(checkpoint.number);
-                self.take_back(*turn);
+                self.note(checkpoint);
+                self.settle();
+                let course = self.course.clone();
+                if self.course.take_back(*turn) {
+                    self.undone.push(Undo {
+                        turn: *turn,
+                        checkpoint: checkpoint.clone(),
+                        left: left.clone(),
+                        course,
+                    });
+                }
+            }
+            EventKind::Redone { checkpoint, .. } => {
+                self.note(checkpoint);
+                self.settle();
+                if let Some(undo) = self.undone.pop() {
+                    self.course = undo.course;
+                }
+            }
+            EventKind::Compacted { summary, .. } => {
+                self.settle();
+                self.undone.clear();
+                self.course.compact(summary);
             }
             _ => {}
         }
+    }
+
+    fn note(&mut self, checkpoint: &Checkpoint) {
+        self.last_checkpoint = self.last_checkpoint.max(checkpoint.number);
     }
 
     /// A turn that is taken up again was begun before its first checkpoint, and ends after its
@@ -133,7 +166,7 @@ impl Conversation {
         {
             text.truncate(text.trim_end().len());
         }
-        self.say(Role::Assistant, said);
+        self.course.say(Role::Assistant, said);
         self.open = content
             .iter()
             .filter_map(|block| match block {
@@ -173,50 +206,19 @@ impl Conversation {
             .into_iter()
             .map(|(id, result)| result.unwrap_or_else(|| lost(id)))
             .collect();
-        self.say(Role::User, results);
-    }
-
-    /// Adds to the last message if it has the same role, so that roles alternate.
-    fn say(&mut self, role: Role, blocks: impl IntoIterator<Item = Block>) {
-        let mut blocks = blocks
-            .into_iter()
-            .filter(|block| !is_empty(block))
-            .peekable();
-        if blocks.peek().is_none() {
-            return;
-        }
-        match self.messages.last_mut() {
-            Some(last) if last.role == role => Arc::make_mut(last).content.extend(blocks),
-            _ => self.messages.push(Arc::new(Message {
-                role,
-                content: blocks.collect(),
-            })),
-        }
-    }
-
-    fn take_back(&mut self, turn: u32) {
-        self.settle();
-        let Some(place) = self.marks.iter().position(|mark| mark.turn >= turn) else {
-            return;
-        };
-        let mark = self.marks.swap_remove(place);
-        self.marks.truncate(place);
-        self.messages.truncate(mark.length);
-        if let (Some(last), Some(was)) = (self.messages.last_mut(), mark.last) {
-            *last = was;
-        }
-        self.is_cut_short = false;
+        self.course.say(Role::User, results);
     }
 
     /// What to send. Complete only between replies: open calls have no result in it yet.
     pub fn messages(&self) -> &[Arc<Message>] {
-        &self.messages
+        &self.course.messages
     }
 
     /// Whether the model has the word: the last message is a person's or holds results.
     pub fn awaits_reply(&self) -> bool {
         self.open.is_empty()
             && self
+                .course
                 .messages
                 .last()
                 .is_some_and(|message| message.role == Role::User)
@@ -232,7 +234,7 @@ impl Conversation {
 
     /// Whether the last turn was cut short: not ended, or ended before the model was done.
     pub fn can_continue(&self) -> bool {
-        self.is_cut_short
+        self.course.is_cut_short
     }
 
     /// The number of the last turn, taken back or not; 0 before the first.
@@ -242,13 +244,40 @@ impl Conversation {
 
     /// The turn that an undo would take back.
     pub fn undoable(&self) -> Option<u32> {
-        self.marks.last().map(|mark| mark.turn)
+        self.course.last_turn()
+    }
+
+    /// The undo that a redo would take back.
+    pub(crate) fn redoable(&self) -> Option<&Undo> {
+        self.undone.last()
+    }
+
+    /// What it would be with a summary in the place of all that was said.
+    pub(crate) fn with_summary(&self, summary: &str) -> Self {
+        let mut conversation = self.clone();
+        conversation.settle();
+        conversation.course.compact(summary);
+        conversation
+    }
+
+    /// How long the messages are, to compare them with others.
+    pub(crate) fn size(&self) -> u64 {
+        self.course
+            .messages
+            .iter()
+            .map(|message| estimate_message(message))
+            .sum()
     }
 
     /// The workspace before a turn and, if it came to its end, after it; if it changed anything.
     pub fn checkpoints(&self, turn: u32) -> Option<(&Checkpoint, Option<&Checkpoint>)> {
         let (before, after) = self.checkpoints.get(&turn)?;
         Some((before, after.as_ref()))
+    }
+
+    /// The workspace as the session found it, if it has changed anything.
+    pub(crate) fn first_checkpoint(&self) -> Option<&Checkpoint> {
+        self.first_checkpoint.as_ref()
     }
 
     /// The number of the last checkpoint; 0 before the first.

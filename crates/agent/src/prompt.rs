@@ -74,7 +74,18 @@ fn surroundings(spec: &SandboxSpec, backend: &str, network: &[String]) -> String
                                session; you are an ordinary user."
         }
     });
+    let asks = spec.network.asks();
     match network {
+        [] if asks => line(
+            "- Network: nothing is open but loopback, which is the sandbox's own. A connection to \
+             another host, through the HTTP proxy that the environment names, asks the person, \
+             who may say no or not be there: connect only where the task needs it.",
+        ),
+        hosts if asks => line(&format!(
+            "- Network: {} through the HTTP proxy that the environment names. A connection to \
+             another host asks the person, who may say no or not be there.",
+            hosts.join(", ")
+        )),
         [] => line(
             "- No network: only loopback, which is the sandbox's own. Downloads and package \
                     installs cannot work; use what is installed, or say what is missing.",

@@ -15,6 +15,7 @@ use tools::ToolSet;
 use crate::checkpoint::{self, Target};
 use crate::error::AgentError;
 use crate::outputs::{ReplayedOutputs, StoredOutputs};
+use crate::permission::is_denial;
 use crate::scribe::Teller;
 use crate::step::{Call, calls};
 use crate::toolbox::Toolbox;
@@ -69,12 +70,14 @@ pub async fn replay(
             sandbox: sandbox.clone(),
             outputs: &outputs,
             teller: &teller,
+            background: None,
+            person: None,
             stop: &stop,
         };
         for step in steps(events) {
             let Recorded { turn, call, result } = match step {
                 Step::Call(recorded) => recorded,
-                Step::Undo(checkpoint) => {
+                Step::Restore(checkpoint) => {
                     put_back(&sandbox, store, session, checkpoint).await?;
                     continue;
                 }
@@ -82,6 +85,10 @@ pub async fn replay(
             let Some((result, kept)) = result else {
                 continue;
             };
+            // What was not done then is not done now.
+            if is_denial(&text(result)) {
+                continue;
+            }
             outputs.expect(kept.map(|kept| kept.handle.clone()));
             let summary = tools
                 .find(&call.name)
@@ -132,8 +139,8 @@ async fn put_back(
 /// What happened to the workspace, in order.
 enum Step<'a> {
     Call(Recorded<'a>),
-    /// A turn was taken back to here.
-    Undo(&'a Checkpoint),
+    /// A turn was taken back to here, or an undo was.
+    Restore(&'a Checkpoint),
 }
 
 /// A call, with what came of it.
@@ -148,6 +155,8 @@ struct Recorded<'a> {
 fn steps(events: &[Event]) -> Vec<Step<'_>> {
     let mut steps = Vec::new();
     let mut beginnings: BTreeMap<u32, &Checkpoint> = BTreeMap::new();
+    // What each undo that can be taken back found.
+    let mut undone: Vec<Option<&Checkpoint>> = Vec::new();
     for event in events {
         match &event.kind {
             EventKind::Replied {
@@ -174,7 +183,7 @@ fn steps(events: &[Event]) -> Vec<Step<'_>> {
             } => {
                 let mut latest = steps.iter_mut().rev().filter_map(|step| match step {
                     Step::Call(recorded) => Some(recorded),
-                    Step::Undo(_) => None,
+                    Step::Restore(_) => None,
                 });
                 if let Some(its) = latest.find(|one| one.call.id == *call && one.result.is_none()) {
                     its.result = Some((content, kept.as_ref()));
@@ -185,9 +194,20 @@ fn steps(events: &[Event]) -> Vec<Step<'_>> {
             } => {
                 beginnings.entry(*turn).or_insert(checkpoint);
             }
-            EventKind::Undone { turn, .. } => {
-                steps.extend(beginnings.get(turn).copied().map(Step::Undo));
+            EventKind::Undone {
+                turn, checkpoint, ..
+            } => {
+                let beginning = beginnings.get(turn).copied();
+                steps.extend(beginning.map(Step::Restore));
+                undone.push(beginning.map(|_| checkpoint));
             }
+            // Of a turn that changed nothing there is nothing to put back, either way.
+            EventKind::Redone { .. } => {
+                steps.extend(undone.pop().flatten().map(Step::Restore));
+            }
+            EventKind::TurnStarted { .. }
+            | EventKind::TurnContinued { .. }
+            | EventKind::Compacted { .. } => undone.clear(),
             _ => {}
         }
     }

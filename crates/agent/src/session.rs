@@ -1,25 +1,28 @@
 //! A session's life: takes commands one after the other, and performs turns.
 
-use std::collections::VecDeque;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use llm::Model;
-use protocol::{Command, Event, EventKind, Outcome, Spending, Usage};
-use sandbox::{Sandbox, SandboxSpec};
+use protocol::{Command, Event, EventKind, Outcome, Spending};
+use sandbox::SandboxSpec;
 use store::{Journal, Store};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tools::ToolSet;
 
+use crate::approval::Approvals;
+use crate::background::Background;
+use crate::baseline::Baseline;
 use crate::budget::{Budget, Ledger};
 use crate::cell::Cell;
 use crate::checkpoint::Known;
 use crate::conversation::is_empty;
 use crate::error::AgentError;
+use crate::listener::Listener;
+use crate::models::{Chosen, Models};
 use crate::outputs::StoredOutputs;
-use crate::prompt;
+use crate::permission::introduce;
+use crate::person::Person;
 use crate::scribe::{Scribe, Teller};
 use crate::stopper::{Cause, Stopper};
 
@@ -30,9 +33,10 @@ pub struct Setup {
     pub journal: Journal,
     /// The session's events so far; none for a new session.
     pub history: Vec<Event>,
-    pub model: Arc<dyn Model>,
-    /// What usage costs, in US dollars, if that is known.
-    pub price: Price,
+    /// The model to begin with.
+    pub model: Chosen,
+    /// Where others come from.
+    pub models: Arc<dyn Models>,
     pub sandbox: SandboxSpec,
     pub tools: ToolSet,
     pub budget: Budget,
@@ -40,29 +44,23 @@ pub struct Setup {
     pub spent: Spending,
     /// Most tokens of one reply.
     pub max_tokens: u32,
-}
-
-type Cost = dyn Fn(&Usage) -> Option<f64> + Send + Sync;
-
-/// From usage to US dollars.
-#[derive(Clone)]
-pub struct Price(pub Arc<Cost>);
-
-impl std::fmt::Debug for Price {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Price")
-    }
+    /// The rules, and whether a person can be asked.
+    pub approvals: Approvals,
 }
 
 /// Serves commands until their sender is dropped; then ends the sandbox and returns. A turn
 /// that is under way at that moment is performed to its end.
 pub async fn run(
     setup: Setup,
-    mut commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<Command>,
     events: mpsc::Sender<Event>,
 ) -> Result<(), AgentError> {
     let mut session = Session::open(setup, events).await?;
-    let served = session.serve(&mut commands).await;
+    let mut listener = Listener::new(commands, session.inquiries(), session.person.clone());
+    let served = session.serve(&mut listener).await;
+    listener.end().await;
+    session.person.leave().await;
+    session.background.end().await;
     session.cell.end().await;
     served
 }
@@ -73,8 +71,8 @@ pub(crate) struct Session {
     pub(crate) cell: Cell,
     pub(crate) store: Store,
     pub(crate) outputs: StoredOutputs,
-    pub(crate) model: Arc<dyn Model>,
-    pub(crate) price: Price,
+    pub(crate) model: Chosen,
+    pub(crate) models: Arc<dyn Models>,
     pub(crate) tools: ToolSet,
     pub(crate) definitions: Vec<protocol::ToolDefinition>,
     /// Made when the sandbox stands, because it tells of it.
@@ -82,31 +80,35 @@ pub(crate) struct Session {
     pub(crate) ledger: Ledger,
     pub(crate) max_tokens: u32,
     pub(crate) begun: Instant,
-    /// The files as the last checkpoint saw them.
-    pub(crate) known: Arc<Known>,
+    /// The files as checkpoints saw them.
+    pub(crate) baseline: Arc<Baseline>,
+    pub(crate) background: Background,
+    /// Whether it was told that the sandbox stands.
+    pub(crate) is_ready: bool,
+    pub(crate) person: Arc<Person>,
 }
 
 impl Session {
     async fn open(setup: Setup, events: mpsc::Sender<Event>) -> Result<Self, AgentError> {
-        let cell = Cell::start(setup.sandbox);
-        let is_new = setup.history.is_empty();
-        let mut scribe = Scribe::new(setup.journal, &setup.history, events);
-        let teller = scribe.teller();
-        if is_new {
-            scribe
-                .record(EventKind::SessionStarted {
-                    release: env!("CARGO_PKG_VERSION").to_owned(),
-                    workspace: cell.spec().workspace.display().to_string(),
-                    model: setup.model.name().to_owned(),
-                    forked_from: None,
-                })
-                .await?;
-        }
+        let teller = Teller::new(setup.journal.session().clone(), events.clone());
+        let mut sandbox = setup.sandbox;
+        let person = introduce(&mut sandbox, setup.approvals, teller.clone());
+        let cell = Cell::start(sandbox);
+        let opening = EventKind::SessionStarted {
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            workspace: cell.spec().workspace.display().to_string(),
+            model: setup.model.model.name().to_owned(),
+            forked_from: None,
+        };
+        let scribe = Scribe::new(setup.journal, opening, &setup.history, events);
         let known = match scribe.conversation.last_checkpoint() {
             0 => Known::default(),
             number => Known::load(&setup.store, teller.session(), number).await?,
         };
+        let first = scribe.conversation.first_checkpoint().cloned();
         Ok(Self {
+            baseline: Arc::new(Baseline::new(first, known)),
+            background: Background::new(teller.clone(), cell.visits()),
             outputs: StoredOutputs {
                 store: setup.store.clone(),
                 session: teller.session().clone(),
@@ -116,28 +118,33 @@ impl Session {
             cell,
             store: setup.store,
             model: setup.model,
-            price: setup.price,
+            models: setup.models,
             definitions: setup.tools.definitions(),
             tools: setup.tools,
             system: Vec::new(),
             ledger: Ledger::new(setup.budget, setup.spent),
             max_tokens: setup.max_tokens,
             begun: Instant::now(),
-            known: Arc::new(known),
+            is_ready: false,
+            person,
         })
     }
 
-    async fn serve(&mut self, commands: &mut mpsc::Receiver<Command>) -> Result<(), AgentError> {
-        let mut waiting = VecDeque::new();
+    async fn serve(&mut self, listener: &mut Listener) -> Result<(), AgentError> {
         loop {
-            let command = match waiting.pop_front() {
-                Some(command) => command,
-                None => match commands.recv().await {
+            let is_ready = self.is_ready;
+            let command = tokio::select! {
+                biased;
+                stood = self.stand(), if !is_ready => {
+                    stood?;
+                    continue;
+                }
+                command = listener.next() => match command {
                     Some(command) => command,
                     None => return Ok(()),
                 },
             };
-            match self.obey(command, commands, &mut waiting).await {
+            match self.obey(command, listener).await {
                 Err(error) if error.is_refusal() => {
                     let reason = error.to_string();
                     self.teller.tell(EventKind::CommandRefused { reason }).await;
@@ -150,8 +157,7 @@ impl Session {
     async fn obey(
         &mut self,
         command: Command,
-        commands: &mut mpsc::Receiver<Command>,
-        waiting: &mut VecDeque<Command>,
+        listener: &mut Listener,
     ) -> Result<(), AgentError> {
         match command {
             Command::Prompt { content } if content.iter().all(is_empty) => {
@@ -162,22 +168,27 @@ impl Session {
                     turn: self.scribe.conversation.last_turn() + 1,
                     prompt: content,
                 };
-                self.begin(started, commands, waiting).await
+                self.begin(started, listener).await
             }
             Command::Continue => {
                 let continued = self.continuation()?;
-                self.begin(continued, commands, waiting).await
+                self.begin(continued, listener).await
             }
             Command::Undo => self.undo().await,
-            // Nothing is under way.
-            Command::Interrupt => Ok(()),
-            Command::Redo
-            | Command::Compact
-            | Command::UseModel { .. }
-            | Command::AllowHost { .. }
-            | Command::Decide { .. }
-            | Command::ListFiles
-            | Command::Diff => Ok(()),
+            // Nothing is under way but, perhaps, what goes on in the background.
+            Command::Interrupt => {
+                self.person.withdraw().await;
+                Ok(())
+            }
+            Command::Redo => self.redo().await,
+            Command::Compact => self.compact(listener).await,
+            Command::UseModel { name } => self.use_model(&name).await,
+            command @ (Command::AllowHost { .. } | Command::Decide { .. }) => {
+                self.person.hear(command).await;
+                Ok(())
+            }
+            // The listener has them answered.
+            Command::ListFiles | Command::Diff => Ok(()),
         }
     }
 
@@ -194,32 +205,17 @@ impl Session {
     async fn begin(
         &mut self,
         event: EventKind,
-        commands: &mut mpsc::Receiver<Command>,
-        waiting: &mut VecDeque<Command>,
+        listener: &mut Listener,
     ) -> Result<(), AgentError> {
         let stopper = Stopper::default();
-        let deadline = self.ledger.time_left().map(|time| self.begun + time);
-        let over = async {
-            match deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
-        let mut over = pin!(over);
-        let mut turn = pin!(self.turn(event, &stopper));
-        let mut is_open = true;
-        loop {
-            tokio::select! {
-                biased;
-                outcome = &mut turn => return outcome,
-                command = commands.recv(), if is_open => match command {
-                    Some(Command::Interrupt) => stopper.stop(Cause::Interrupted),
-                    Some(command) => waiting.push_back(command),
-                    None => is_open = false,
-                },
-                () = &mut over, if stopper.cause().is_none() => stopper.stop(Cause::OutOfTime),
-            }
-        }
+        let deadline = self.deadline();
+        let turn = self.turn(event, &stopper);
+        listener.attend(turn, &stopper, deadline).await
+    }
+
+    /// When the time of the budget is over.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.ledger.time_left().map(|time| self.begun + time)
     }
 
     async fn turn(&mut self, event: EventKind, stopper: &Stopper) -> Result<(), AgentError> {
@@ -228,6 +224,7 @@ impl Session {
             _ => return Ok(()),
         };
         let is_continued = matches!(event, EventKind::TurnContinued { .. });
+        self.person.begin_turn();
         self.scribe.record(event).await?;
         if is_continued && !self.scribe.conversation.awaits_reply() {
             let text = "Go on.".to_owned();
@@ -245,25 +242,6 @@ impl Session {
         self.conclude(turn).await
     }
 
-    /// The sandbox, standing. Tells of it when it is new, and tells the model of it too.
-    pub(crate) async fn sandbox(
-        &mut self,
-        replaces: Option<String>,
-    ) -> Result<Arc<Sandbox>, AgentError> {
-        let (sandbox, is_new) = self.cell.sandbox().await?;
-        if is_new {
-            let started = self.cell.started(&sandbox, replaces);
-            self.scribe.record(started).await?;
-        }
-        if self.system.is_empty() {
-            let backend = sandbox.description().backend;
-            let network = self.cell.network();
-            let advice = advice(&sandbox).await;
-            self.system = prompt::system(self.cell.spec(), backend, &network, &advice);
-        }
-        Ok(sandbox)
-    }
-
     /// How the turn ends if it was told to stop.
     pub(crate) fn stopped(&self, stopper: &Stopper) -> Option<Outcome> {
         stopper.cause().map(|cause| match cause {
@@ -274,20 +252,5 @@ impl Session {
 
     pub(crate) fn elapsed(&self) -> Duration {
         self.begun.elapsed()
-    }
-}
-
-/// The project's AGENTS.md, as far as it is read; nothing when there is none.
-async fn advice(sandbox: &Sandbox) -> String {
-    let read = sandbox.read_file("AGENTS.md", 0, Some(prompt::LONGEST_ADVICE));
-    match read.await {
-        Ok((metadata, content)) => {
-            let mut advice = String::from_utf8_lossy(&content).into_owned();
-            if metadata.size > prompt::LONGEST_ADVICE {
-                advice.push_str("\n[the rest is left out: read the file for it]");
-            }
-            advice
-        }
-        Err(_) => String::new(),
     }
 }

@@ -5,19 +5,21 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use protocol::{Block, CallId, EventKind};
+use jiff::Timestamp;
+use protocol::{BackgroundJob, Block, CallId, EventKind};
 use sandbox::{Sandbox, SandboxError};
 use tokio_util::sync::CancellationToken;
 use tools::{Access, Context, Outputs, ToolError, ToolOutput, ToolSet};
 
+use crate::background::Background;
+use crate::live::Live;
+use crate::permission::permit;
+use crate::person::Person;
 use crate::scribe::Teller;
 use crate::step::Call;
 
 /// How long a tool that was told to stop may take to say what it has.
 const GRACE: Duration = Duration::from_millis(100);
-
-/// More of one piece of live output is not shown: nobody could read it as it flies by.
-const LONGEST_LIVE: usize = 4096;
 
 /// A call that has ended.
 #[derive(Debug)]
@@ -35,6 +37,10 @@ pub(crate) struct Toolbox<'a> {
     pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) outputs: &'a dyn Outputs,
     pub(crate) teller: &'a Teller,
+    /// Looks after commands that go on; nobody does in a replay.
+    pub(crate) background: Option<&'a Background>,
+    /// Whose rules count; nobody's in a replay.
+    pub(crate) person: Option<&'a Arc<Person>>,
     pub(crate) stop: &'a CancellationToken,
 }
 
@@ -62,8 +68,12 @@ impl Toolbox<'_> {
     }
 
     async fn call(&self, call: &Call) -> Ended {
+        let permitted = self.permit(call).await;
         let begun = Instant::now();
-        let outcome = self.perform(call).await;
+        let outcome = match permitted {
+            Ok(()) => self.perform(call).await,
+            Err(why) => Ok(error_output(why)),
+        };
         let (output, broke) = match outcome {
             Ok(output) => (output, None),
             Err(ToolError::Broken(error)) => (ToolOutput::default(), Some(error)),
@@ -74,6 +84,15 @@ impl Toolbox<'_> {
             output,
             millis: begun.elapsed().as_millis() as u64,
             broke,
+        }
+    }
+
+    /// Holds a call that can run against the rules. How long a person thinks is not its time.
+    async fn permit(&self, call: &Call) -> Result<(), String> {
+        let can_run = call.broken.is_none() && self.tools.find(&call.name).is_some();
+        match self.person.filter(|_| can_run) {
+            Some(person) => permit(person, &call.name, &call.input, self.stop).await,
+            None => Ok(()),
         }
     }
 
@@ -101,18 +120,26 @@ impl Toolbox<'_> {
                 summary: tool.summary(&call.input),
             })
             .await;
-        let print = |bytes: &[u8], is_error: bool| {
-            let bytes = &bytes[bytes.len().saturating_sub(LONGEST_LIVE)..];
-            self.teller.mention(EventKind::ToolOutput {
-                call: call.id.clone(),
-                text: String::from_utf8_lossy(bytes).into_owned(),
-                is_error,
-            });
+        let live = Live::new(self.teller, &call.id);
+        let print = |bytes: &[u8], is_error: bool| live.print(bytes, is_error);
+        let since = Timestamp::now();
+        let background = |job: u32, command: &str| {
+            if let Some(background) = self.background {
+                background.begin(BackgroundJob {
+                    job,
+                    call: call.id.clone(),
+                    command: command.to_owned(),
+                    since,
+                    tail: String::new(),
+                    ending: None,
+                });
+            }
         };
         let context = Context {
             sandbox: &self.sandbox,
             cancel: self.stop,
             print: &print,
+            background: &background,
             outputs: self.outputs,
         };
         let stopped = async {
@@ -123,6 +150,7 @@ impl Toolbox<'_> {
             biased;
             outcome = tool.run(call.input.clone(), context) => outcome,
             () = stopped => Ok(error_output("Interrupted by the person before it ended.")),
+            never = live.flow() => match never {},
         }
     }
 }

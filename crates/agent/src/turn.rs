@@ -19,7 +19,7 @@ impl Session {
     ) -> Result<Outcome, AgentError> {
         let sandbox = self.sandbox(None).await?;
         // Begun now, so that little is left to do when the model wants to change something.
-        let known = self.known.clone();
+        let known = self.baseline.known();
         let mut snapshot = Some(Snapshot::begin(sandbox, self.store.clone(), known));
         let outcome = self.take_steps(turn, stopper, &mut snapshot).await;
         if let Some(snapshot) = snapshot {

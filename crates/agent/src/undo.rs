@@ -1,6 +1,7 @@
 //! What a turn changed is put on record, at both of its ends; and taken back, files and
 //! conversation together.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use protocol::{Checkpoint, EventKind, Moment};
@@ -12,6 +13,29 @@ use crate::checkpoint::{self, Restored, Snapshot, Taken, Target};
 use crate::error::AgentError;
 use crate::session::Session;
 use crate::stopper::Stopper;
+
+/// The files at both ends of a turn.
+#[derive(Debug)]
+pub(crate) struct TurnRecord {
+    before: Vec<FileRecord>,
+    skipped: BTreeMap<String, String>,
+    after: Option<(Vec<FileRecord>, BTreeMap<String, String>)>,
+}
+
+impl TurnRecord {
+    /// What an undo of the turn goes by.
+    pub(crate) fn target<'a>(&'a self, now: Option<&'a Taken>) -> Target<'a> {
+        Target {
+            before: &self.before,
+            skipped: &self.skipped,
+            after: self
+                .after
+                .as_ref()
+                .map(|(files, skipped)| (&files[..], skipped)),
+            now,
+        }
+    }
+}
 
 impl Session {
     /// Waits for the files to be on record, before the first of them is changed. Says whether
@@ -41,7 +65,7 @@ impl Session {
             _ => return Ok(()),
         }
         let sandbox = self.sandbox(None).await?;
-        match checkpoint::take(&sandbox, &self.store, &self.known).await {
+        match checkpoint::take(&sandbox, &self.store, &self.baseline.known()).await {
             Ok(taken) => self.keep_checkpoint(turn, Moment::After, taken).await,
             Err(error) => {
                 warn!(%error, "cannot make a checkpoint");
@@ -59,7 +83,7 @@ impl Session {
         let number = self.scribe.conversation.last_checkpoint() + 1;
         let session = self.teller.session();
         let checkpoint = taken.save(&self.store, session, number).await?;
-        self.known = taken.into_known();
+        self.baseline.note(&checkpoint, taken.into_known());
         self.scribe
             .record(EventKind::CheckpointMade {
                 turn,
@@ -75,31 +99,15 @@ impl Session {
             return Err(AgentError::NothingToUndo);
         };
         // Everything that can fail without a trace comes before the first change.
-        let record = match self.scribe.conversation.checkpoints(turn) {
-            None => None,
-            Some((before, after)) => {
-                let (before, after) = (before.clone(), after.cloned());
-                let files = self.files_at(turn, &before).await?;
-                let left = match after {
-                    Some(after) => Some((self.files_at(turn, &after).await?, after.skipped)),
-                    None => None,
-                };
-                Some((files, before.skipped, left))
-            }
-        };
+        let record = self.record_of(turn).await?;
         let (sandbox, taken) = self.take_now().await?;
         let number = self.scribe.conversation.last_checkpoint() + 1;
         let now = taken
             .save(&self.store, self.teller.session(), number)
             .await?;
         let restored = match &record {
-            Some((files, skipped, left)) => {
-                let target = Target {
-                    before: files,
-                    skipped,
-                    after: left.as_ref().map(|(files, skipped)| (&files[..], skipped)),
-                    now: Some(&taken),
-                };
+            Some(record) => {
+                let target = record.target(Some(&taken));
                 checkpoint::restore(&sandbox, &self.store, target).await?
             }
             None => Restored::default(),
@@ -115,23 +123,40 @@ impl Session {
             .await
     }
 
+    /// What is on record of a turn, if it changed anything.
+    pub(crate) async fn record_of(&self, turn: u32) -> Result<Option<TurnRecord>, AgentError> {
+        let Some((before, after)) = self.scribe.conversation.checkpoints(turn) else {
+            return Ok(None);
+        };
+        let after = match after {
+            Some(after) => Some((self.files_at(turn, after).await?, after.skipped.clone())),
+            None => None,
+        };
+        Ok(Some(TurnRecord {
+            before: self.files_at(turn, before).await?,
+            skipped: before.skipped.clone(),
+            after,
+        }))
+    }
+
     /// All files as they are now, in a sandbox that stands: nobody may have looked at it for long.
-    async fn take_now(&mut self) -> Result<(Arc<Sandbox>, Taken), AgentError> {
+    pub(crate) async fn take_now(&mut self) -> Result<(Arc<Sandbox>, Taken), AgentError> {
         let sandbox = self.sandbox(None).await?;
-        match checkpoint::take(&sandbox, &self.store, &self.known).await {
+        let known = self.baseline.known();
+        match checkpoint::take(&sandbox, &self.store, &known).await {
             Err(AgentError::Sandbox(error)) if error.is_final() => {
                 drop(sandbox);
                 let reason = self.cell.replace(&error).await;
                 warn!(%reason, "sandbox replaced");
                 let sandbox = self.sandbox(Some(reason)).await?;
-                let taken = checkpoint::take(&sandbox, &self.store, &self.known).await?;
+                let taken = checkpoint::take(&sandbox, &self.store, &known).await?;
                 Ok((sandbox, taken))
             }
             taken => Ok((sandbox, taken?)),
         }
     }
 
-    async fn files_at(
+    pub(crate) async fn files_at(
         &self,
         turn: u32,
         checkpoint: &Checkpoint,

@@ -65,8 +65,14 @@ pub enum Record {
     Approval {
         /// What was asked for.
         what: String,
-        /// What was decided.
+        /// `allowed`, `denied` or, when nobody answered, `unanswered`.
         decision: String,
+        /// For how long, if a person decided: `once`, `session` or `always`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scope: Option<String>,
+        /// `person`, or the rule.
+        #[serde(default)]
+        by: String,
     },
     /// Somebody asked a server for a change.
     Request {

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use sandbox::SandboxError;
@@ -63,6 +64,15 @@ impl Complaint {
         self.text
     }
 
+    pub(crate) fn code(&self) -> u8 {
+        self.code
+    }
+
+    /// What went wrong and what to do about it, for somebody who reads it elsewhere.
+    pub(crate) fn into_parts(self) -> (String, Option<String>) {
+        (clean(&self.text), self.hint.map(|hint| clean(&hint)))
+    }
+
     pub(crate) fn tell(self) -> ExitCode {
         warn(self.text);
         if let Some(hint) = self.hint {
@@ -117,7 +127,41 @@ impl From<SandboxError> for Complaint {
 
 /// A note that does not stop anything.
 pub(crate) fn warn(text: impl Display) {
-    say(&format!("hotcell: {text}"));
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    match held.as_mut() {
+        Some(notes) => notes.push(clean(&text.to_string())),
+        None => say(&format!("hotcell: {text}")),
+    }
+}
+
+/// Notes that wait, while something else has the terminal.
+static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
+
+/// Holds notes back as long as this lives; then those that nobody took are said after all.
+#[derive(Debug)]
+pub(crate) struct HeldNotes(());
+
+impl HeldNotes {
+    pub(crate) fn new() -> Self {
+        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        held.get_or_insert_default();
+        Self(())
+    }
+
+    /// Those that came up to now.
+    pub(crate) fn take(&self) -> Vec<String> {
+        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        held.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+impl Drop for HeldNotes {
+    fn drop(&mut self) {
+        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        for note in held.take().into_iter().flatten() {
+            say(&format!("hotcell: {note}"));
+        }
+    }
 }
 
 /// One line, in which there may be words that a sandbox wrote. Nobody need be there to read it.

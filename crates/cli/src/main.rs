@@ -11,6 +11,8 @@ mod standard;
 mod terminal;
 mod values;
 
+use std::ffi::OsStr;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -20,11 +22,7 @@ use crate::complaint::{Complaint, explain_usage};
 
 fn main() -> ExitCode {
     // What every sandbox needs is made ready while flags and settings are read.
-    if std::env::args_os().nth(1).is_some_and(|command| {
-        ["exec", "run", "resume", "demo", "serve"]
-            .iter()
-            .any(|one| command == *one)
-    }) {
+    if starts_a_sandbox(std::env::args_os().nth(1).as_deref()) {
         std::thread::spawn(sandbox::prepare);
     }
     let arguments = match Arguments::try_parse() {
@@ -40,8 +38,25 @@ fn main() -> ExitCode {
     }
 }
 
+/// Told by the first word after the program's name.
+fn starts_a_sandbox(word: Option<&OsStr>) -> bool {
+    let Some(word) = word else {
+        return true;
+    };
+    let is_flag = word.as_encoded_bytes().starts_with(b"-");
+    match is_flag {
+        true => !["-h", "--help", "-V", "--version"].iter().any(|one| word == *one),
+        false => ["exec", "run", "resume", "demo", "serve"]
+            .iter()
+            .any(|one| word == *one),
+    }
+}
+
 fn run(arguments: Arguments) -> Result<u8, Complaint> {
-    match arguments.subcommand {
+    let Some(subcommand) = arguments.subcommand else {
+        return commands::chat::run(&arguments.chat).map_err(Complaint::of_agent);
+    };
+    match subcommand {
         Subcommand::Run(run) => commands::run::run(&run).map_err(Complaint::of_agent),
         Subcommand::Resume(resume) => commands::run::resume(&resume).map_err(Complaint::of_agent),
         Subcommand::Demo(demo) => commands::demo::run(&demo).map_err(Complaint::of_agent),
@@ -62,10 +77,13 @@ fn run(arguments: Arguments) -> Result<u8, Complaint> {
 }
 
 /// Quiet unless `HOTCELL_LOG` says otherwise, for instance `HOTCELL_LOG=info`; a server says what
-/// it does.
+/// it does. A screen full of words is no place for lines of a log.
 fn start_tracing(arguments: &Arguments) {
     let default = match arguments.subcommand {
-        Subcommand::Serve(_) => Some("info".to_owned()),
+        Some(Subcommand::Serve(_)) => Some("info".to_owned()),
+        None if !commands::chat::is_plain(&arguments.chat) && std::io::stderr().is_terminal() => {
+            return;
+        }
         _ => None,
     };
     if let Some(filter) = std::env::var("HOTCELL_LOG").ok().or(default) {

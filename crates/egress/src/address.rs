@@ -39,6 +39,8 @@ pub enum Class {
     Reserved,
     /// One of the host's own addresses. [`class`] never says this: it takes a look at the host.
     Own,
+    /// One that a rule denies. [`class`] never says this either.
+    Denied,
 }
 
 /// Says what kind of address this is.
@@ -115,6 +117,7 @@ impl fmt::Display for Class {
             Class::Transition => "transition",
             Class::Reserved => "reserved",
             Class::Own => "host's own",
+            Class::Denied => "denied",
         })
     }
 }

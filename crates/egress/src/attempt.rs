@@ -16,9 +16,16 @@ use crate::rules::Rule;
 pub(crate) struct Attempt {
     egress: Arc<Egress>,
     pub(crate) target: Target,
-    /// The rule and the address, once connected.
-    admitted: Option<(Rule, SocketAddr)>,
+    /// Once connected.
+    admitted: Option<Admitted>,
     told: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Admitted {
+    rule: Rule,
+    because: String,
+    address: SocketAddr,
 }
 
 impl Attempt {
@@ -33,24 +40,28 @@ impl Attempt {
     }
 
     /// Keeps what is to be told if nothing goes wrong from here.
-    pub(crate) fn admit(&mut self, rule: Rule, address: SocketAddr) {
-        self.admitted = Some((rule, address));
+    pub(crate) fn admit(&mut self, rule: Rule, because: String, address: SocketAddr) {
+        self.admitted = Some(Admitted {
+            rule,
+            because,
+            address,
+        });
     }
 
     /// The rule that let it through names the port.
     pub(crate) fn names_port(&self) -> bool {
         self.admitted
             .as_ref()
-            .is_some_and(|(rule, _)| rule.names_port())
+            .is_some_and(|admitted| admitted.rule.names_port())
     }
 
     /// Tells that it went through, unless it was told of before.
     pub(crate) fn allowed(&self) {
-        if let Some((rule, _)) = &self.admitted
+        if let Some(admitted) = &self.admitted
             && !self.told.swap(true, Ordering::Relaxed)
         {
             self.tell(Verdict::Allowed {
-                rule: rule.to_string(),
+                rule: admitted.because.clone(),
             });
         }
     }
@@ -70,7 +81,7 @@ impl Attempt {
                 },
                 _,
             ) => Some(SocketAddr::new(*address, *port)),
-            (_, Some((_, address))) => Some(*address),
+            (_, Some(admitted)) => Some(admitted.address),
             (_, None) => None,
         };
         self.egress.tell(Connection {

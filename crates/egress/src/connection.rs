@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::address::Class;
 use crate::host::{Host, HostError, Target};
+use crate::rules::Rule;
 
 /// One attempt to reach a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub struct Connection {
 pub enum Verdict {
     /// It went through.
     Allowed {
-        /// The rule that let it.
+        /// The rule that let it, or whose answer did.
         rule: String,
     },
     /// It did not.
@@ -45,6 +46,12 @@ pub enum Reason {
     /// The wall itself.
     #[error("no rule allows `{target}`")]
     NoRule { target: Target },
+    /// A rule that says no.
+    #[error("rule `{rule}` denies `{target}`")]
+    Denied { rule: Rule, target: Target },
+    /// It was to be asked about, and the answer was no, or there was none.
+    #[error("`{target}` is not opened: {because}")]
+    Refused { target: Target, because: String },
     /// The name leads into a network that is not for sandboxes.
     #[error("`{name}` resolves to the {class} address {address}")]
     NotPublic {
@@ -102,6 +109,8 @@ impl Reason {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Reason::NoRule { .. }
+            | Reason::Denied { .. }
+            | Reason::Refused { .. }
             | Reason::NotPublic { .. }
             | Reason::ServerName { .. }
             | Reason::NoServerName { .. }

@@ -1,4 +1,4 @@
-//! What the proxy decides by, and the gate itself: rule, then address, then connection.
+//! What the proxy decides by, in its order: rule or answer, then address, then connection.
 //!
 //! Entry type: [`Egress`]. Nothing here reads a byte of the traffic.
 
@@ -13,9 +13,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::attempt::Attempt;
 use crate::connection::{Connection, Reason, Verdict, tame};
+use crate::gate::{Admission, Gate};
 use crate::host::Target;
-use crate::resolve::{Resolver, SystemResolver, resolve};
-use crate::rules::{Allow, Rule};
+use crate::resolve::{Resolver, resolve};
 
 /// How long all the addresses of a target together may take to answer.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
@@ -27,8 +27,8 @@ type Log = Box<dyn Fn(Connection) + Send + Sync>;
 
 /// Everything that [`crate::serve`] decides by. One for each sandbox, shared by its streams.
 pub struct Egress {
-    pub(crate) allow: Allow,
-    resolver: Box<dyn Resolver>,
+    pub(crate) gate: Gate,
+    resolver: Arc<dyn Resolver>,
     log: Log,
     permits: Arc<Semaphore>,
 }
@@ -36,10 +36,11 @@ pub struct Egress {
 impl Egress {
     /// `log` hears of every attempt, allowed or not, once. It is called between reads of the
     /// stream, so it should be quick.
-    pub fn new(allow: Allow, log: impl Fn(Connection) + Send + Sync + 'static) -> Egress {
+    pub fn new(gate: impl Into<Gate>, log: impl Fn(Connection) + Send + Sync + 'static) -> Egress {
+        let gate = gate.into();
         Egress {
-            allow,
-            resolver: Box::new(SystemResolver),
+            resolver: gate.resolver(),
+            gate,
             log: Box::new(log),
             permits: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         }
@@ -49,7 +50,7 @@ impl Egress {
     #[must_use]
     pub fn with_resolver(self, resolver: impl Resolver + 'static) -> Egress {
         Egress {
-            resolver: Box::new(resolver),
+            resolver: Arc::new(resolver),
             ..self
         }
     }
@@ -68,8 +69,8 @@ impl Egress {
     pub(crate) async fn connect(self: &Arc<Self>, target: &Target) -> Result<Upstream, Reason> {
         let mut attempt = Attempt::new(self, target);
         match self.reach(target).await {
-            Ok((stream, rule, address, permit)) => {
-                attempt.admit(rule.clone(), address);
+            Ok((stream, admission, address, permit)) => {
+                attempt.admit(admission.rule, admission.because, address);
                 Ok(Upstream {
                     stream,
                     attempt,
@@ -86,17 +87,14 @@ impl Egress {
     async fn reach(
         &self,
         target: &Target,
-    ) -> Result<(TcpStream, &Rule, SocketAddr, OwnedSemaphorePermit), Reason> {
-        let Some(rule) = self.allow.find(target) else {
-            return Err(Reason::NoRule {
-                target: target.clone(),
-            });
-        };
+    ) -> Result<(TcpStream, Admission, SocketAddr, OwnedSemaphorePermit), Reason> {
+        let admission = self.gate.admit(target).await?;
         let permits = Arc::clone(&self.permits);
         let permit = permits.try_acquire_owned().map_err(|_| Reason::TooMany {
             target: target.clone(),
         })?;
-        let addresses = resolve(&*self.resolver, &self.allow, rule, target).await?;
+        let Admission { rule, policy, .. } = &admission;
+        let addresses = resolve(&*self.resolver, policy, rule, target).await?;
         let (stream, address) =
             connect_to_first(&addresses)
                 .await
@@ -106,7 +104,7 @@ impl Egress {
                 })?;
         // Small requests and answers must not wait for each other's acknowledgements.
         let _ = stream.set_nodelay(true);
-        Ok((stream, rule, address, permit))
+        Ok((stream, admission, address, permit))
     }
 
     pub(crate) fn tell(&self, connection: Connection) {
@@ -128,7 +126,7 @@ impl Egress {
 impl fmt::Debug for Egress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Egress")
-            .field("allow", &self.allow)
+            .field("gate", &self.gate)
             .finish_non_exhaustive()
     }
 }

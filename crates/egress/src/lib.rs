@@ -1,7 +1,7 @@
 //! The only way out of a sandbox: an HTTP proxy that is handed byte streams and decides, for every
 //! connection, whether it may leave.
 //!
-//! [`serve`] answers one stream; [`Egress`] holds what it decides by: the [`Allow`] list, a
+//! [`serve`] answers one stream; [`Egress`] holds what it decides by: a [`Gate`] with its rules, a
 //! [`Resolver`], and a callback that hears of every attempt, allowed or not, exactly once.
 //!
 //! A name is resolved once, here, and the connection goes to an address that was checked, so a
@@ -18,8 +18,11 @@ mod attempt;
 mod connection;
 mod egress;
 mod forward;
+mod gate;
 mod headers;
 mod host;
+mod hosts;
+mod policy;
 mod proxy;
 mod public;
 mod resolve;
@@ -28,10 +31,14 @@ mod rules;
 mod sniff;
 pub mod tls;
 mod tunnel;
+mod waiting;
 
 pub use connection::{Connection, Reason, Verdict};
 pub use egress::Egress;
+pub use gate::{Answer, Asked, Asker, Gate};
 pub use host::{Host, HostError, Target};
+pub use hosts::Hosts;
+pub use policy::{Policy, Stance};
 pub use proxy::serve;
 pub use public::public_addresses;
 pub use resolve::{Answers, Resolver, SystemResolver};

@@ -54,7 +54,8 @@ where
     match next {
         Some(Next::Tunnel { client, upstream }) => {
             if let Ok(client) = client.await {
-                tunnel::run(TokioIo::new(client), upstream, &egress.allow).await;
+                let policy = egress.gate.hosts().policy();
+                tunnel::run(TokioIo::new(client), upstream, &policy).await;
             }
         }
         Some(Next::Bridge(bridge)) => tunnel::bridge(bridge).await,

@@ -15,7 +15,8 @@ use tokio::time::timeout;
 use crate::address::Class;
 use crate::connection::Reason;
 use crate::host::{Host, Target};
-use crate::rules::{Allow, Rule};
+use crate::policy::Policy;
+use crate::rules::Rule;
 
 /// The addresses of a name, some time.
 pub type Answers<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
@@ -45,12 +46,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The addresses at which `target`, which `rule` allows, may be reached; at least one.
 pub(crate) async fn resolve(
     resolver: &dyn Resolver,
-    allow: &Allow,
+    policy: &Policy,
     rule: &Rule,
     target: &Target,
 ) -> Result<Vec<SocketAddr>, Reason> {
     let name = match &target.host {
-        // The rule names the address itself, or it would not have matched.
+        // The rule names the address itself, or the answer was about it.
         Host::Address(address) => return Ok(vec![SocketAddr::new(*address, target.port)]),
         Host::Name(name) => name,
     };
@@ -62,7 +63,7 @@ pub(crate) async fn resolve(
         Ok(answers) => answers.map_err(|error| unresolved(error.to_string()))?,
         Err(_) => return Err(unresolved("no answer in time".into())),
     };
-    choose(allow, rule, target.port, &answers, is_own).map_err(|refused| match refused {
+    choose(policy, rule, target.port, &answers, is_own).map_err(|refused| match refused {
         Some((address, class)) => Reason::NotPublic {
             name: name.clone(),
             class,
@@ -75,7 +76,7 @@ pub(crate) async fn resolve(
 
 /// Keeps the permitted answers; if there are none, says why not the first one.
 fn choose(
-    allow: &Allow,
+    policy: &Policy,
     rule: &Rule,
     port: u16,
     answers: &[IpAddr],
@@ -84,9 +85,9 @@ fn choose(
     let mut chosen = Vec::new();
     let mut refused = None;
     for &address in answers {
-        let verdict = match allow.permit(rule, address, port) {
+        let verdict = match policy.permit(rule, address, port) {
             // A public address may still be the host's: what listens there is not the internet's.
-            Ok(Class::Public) if is_own(address) && !allow.names(address, port) => Err(Class::Own),
+            Ok(Class::Public) if is_own(address) && !policy.names(address, port) => Err(Class::Own),
             verdict => verdict,
         };
         match verdict {
@@ -122,17 +123,18 @@ pub(crate) fn is_own(address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::Allow;
 
     #[test]
     fn only_permitted_answers_are_kept() {
         let check = |rules: &[&str], answers: &[&str], expect: Result<&[&str], &str>| {
-            let allow = Allow::parse(rules).unwrap();
-            let rule = allow
-                .find(&Target::parse("a.com:443", None).unwrap())
+            let policy = Policy::from(Allow::parse(rules).unwrap());
+            let rule = policy
+                .allows(&Target::parse("a.com:443", None).unwrap())
                 .unwrap();
             let answers: Vec<IpAddr> = answers.iter().map(|text| text.parse().unwrap()).collect();
             let own = |address: IpAddr| address.to_string() == "9.9.9.9";
-            let chosen = choose(&allow, rule, 443, &answers, own);
+            let chosen = choose(&policy, rule, 443, &answers, own);
             let chosen = chosen
                 .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())
                 .map_err(|why| why.map_or("none".into(), |(ip, class)| format!("{class} {ip}")));

@@ -5,12 +5,11 @@
 //! type: [`Allow`].
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::address::{self, Class};
 use crate::host::{Host, HostError, Target, split_port};
 
 /// The ports of a rule that names none.
@@ -109,7 +108,16 @@ impl Rule {
         self.port.is_some()
     }
 
-    fn matches(&self, target: &Target) -> bool {
+    /// How much the rule says: one host before all below a name, the longer name, then the port.
+    pub(crate) fn rank(&self) -> (bool, usize, bool) {
+        let (is_exact, length) = match &self.pattern {
+            Pattern::Exactly(_) => (true, 0),
+            Pattern::Below(suffix) => (false, suffix.len()),
+        };
+        (is_exact, length, self.names_port())
+    }
+
+    pub(crate) fn matches(&self, target: &Target) -> bool {
         let port = match self.port {
             Some(port) => port == target.port,
             None => WEB_PORTS.contains(&target.port),
@@ -123,8 +131,18 @@ impl Rule {
         }
     }
 
-    fn is_localhost(&self) -> bool {
+    pub(crate) fn is_localhost(&self) -> bool {
         matches!(&self.pattern, Pattern::Exactly(Host::Name(name)) if name == "localhost")
+    }
+}
+
+/// The narrowest rule for a target: the host for the web, or else the host with its port.
+impl From<&Target> for Rule {
+    fn from(target: &Target) -> Rule {
+        Rule {
+            pattern: Pattern::Exactly(target.host.clone()),
+            port: (!WEB_PORTS.contains(&target.port)).then_some(target.port),
+        }
     }
 }
 
@@ -153,52 +171,20 @@ impl Allow {
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
-
-    /// The rule that allows this target. One that names the port is preferred, as it allows more.
-    pub fn find(&self, target: &Target) -> Option<&Rule> {
-        let matching = || self.rules.iter().filter(|rule| rule.matches(target));
-        matching()
-            .find(|rule| rule.names_port())
-            .or_else(|| matching().next())
-    }
-
-    /// Whether a host that `rule` allows may be reached at this address: a public one, one that a
-    /// rule names itself, or the loopback for `localhost`. Says of which class it is either way.
-    pub fn permit(&self, rule: &Rule, address: IpAddr, port: u16) -> Result<Class, Class> {
-        let class = address::class(address);
-        if class == Class::Public || self.names(address, port) {
-            return Ok(class);
-        }
-        let loopback = [
-            IpAddr::V4(Ipv4Addr::LOCALHOST),
-            IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ];
-        if rule.is_localhost() && loopback.contains(&address.to_canonical()) {
-            return Ok(class);
-        }
-        Err(class)
-    }
-
-    /// Whether a rule is exactly this address.
-    pub fn names(&self, address: IpAddr, port: u16) -> bool {
-        let target = Target {
-            host: Host::Address(address.to_canonical()),
-            port,
-        };
-        self.find(&target).is_some()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::Class;
+    use crate::policy::Policy;
 
     #[track_caller]
     fn check(rules: &[&str], target: &str, expect: Option<&str>) {
-        let allow = Allow::parse(rules).unwrap();
+        let policy = Policy::from(Allow::parse(rules).unwrap());
         let target = Target::parse(target, None).unwrap();
         assert_eq!(
-            allow.find(&target).map(ToString::to_string).as_deref(),
+            policy.allows(&target).map(ToString::to_string).as_deref(),
             expect,
             "{target}"
         );
@@ -334,10 +320,10 @@ mod tests {
     #[test]
     fn addresses_that_are_not_public_need_their_own_rule() {
         let check = |rules: &[&str], target: &str, address: &str, expect: Result<Class, Class>| {
-            let allow = Allow::parse(rules).unwrap();
+            let policy = Policy::from(Allow::parse(rules).unwrap());
             let target = Target::parse(target, None).unwrap();
-            let rule = allow.find(&target).unwrap();
-            let permit = allow.permit(rule, address.parse().unwrap(), target.port);
+            let rule = policy.allows(&target).unwrap();
+            let permit = policy.permit(rule, address.parse().unwrap(), target.port);
             assert_eq!(permit, expect, "{rules:?} {target} {address}");
         };
         check(&["a.com"], "a.com:443", "8.8.8.8", Ok(Class::Public));

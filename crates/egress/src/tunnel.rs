@@ -18,7 +18,7 @@ use crate::attempt::Attempt;
 use crate::connection::Reason;
 use crate::egress::Upstream;
 use crate::host::{Host, Target};
-use crate::rules::Allow;
+use crate::policy::Policy;
 use crate::sniff::{Sniff, sniff};
 use relay::Pump;
 
@@ -38,7 +38,7 @@ enum Plan {
 }
 
 /// Serves a tunnel until it ends.
-pub(crate) async fn run(mut client: Client, upstream: Upstream, allow: &Allow) {
+pub(crate) async fn run(mut client: Client, upstream: Upstream, policy: &Policy) {
     let Upstream {
         mut stream,
         attempt,
@@ -51,7 +51,7 @@ pub(crate) async fn run(mut client: Client, upstream: Upstream, allow: &Allow) {
 
     let plan = {
         let mut open = true;
-        let inspecting = inspect(&mut client_read, &mut first, &attempt, allow);
+        let inspecting = inspect(&mut client_read, &mut first, &attempt, policy);
         tokio::pin!(inspecting);
         loop {
             tokio::select! {
@@ -102,7 +102,7 @@ async fn inspect(
     client: &mut (impl AsyncReadExt + Unpin),
     first: &mut Vec<u8>,
     attempt: &Attempt,
-    allow: &Allow,
+    policy: &Policy,
 ) -> io::Result<Plan> {
     let mut ended = false;
     loop {
@@ -110,16 +110,16 @@ async fn inspect(
             Sniff::NeedMore => ended = client.read_buf(first).await? == 0,
             // A client that sends nothing says nothing wrong.
             Sniff::Other if first.is_empty() => return Ok(Plan::Pass),
-            sniffed => return Ok(plan(sniffed, &attempt.target, attempt.names_port(), allow)),
+            sniffed => return Ok(plan(sniffed, &attempt.target, attempt.names_port(), policy)),
         }
     }
 }
 
 /// `names_port`: the rule that allows the target does.
-fn plan(sniffed: Sniff, target: &Target, names_port: bool, allow: &Allow) -> Plan {
+fn plan(sniffed: Sniff, target: &Target, names_port: bool, policy: &Policy) -> Plan {
     let target = target.clone();
     match sniffed {
-        Sniff::Tls(name) => match check_name(name, &target, allow) {
+        Sniff::Tls(name) => match check_name(name, &target, policy) {
             Ok(()) => Plan::Pass,
             Err(reason) => Plan::Refuse(reason),
         },
@@ -133,7 +133,7 @@ fn plan(sniffed: Sniff, target: &Target, names_port: bool, allow: &Allow) -> Pla
 
 /// The server name must be the target. For a target that is an address there need not be one, but
 /// if there is, it must be a host that the rules allow as well.
-fn check_name(name: Option<String>, target: &Target, allow: &Allow) -> Result<(), Reason> {
+fn check_name(name: Option<String>, target: &Target, policy: &Policy) -> Result<(), Reason> {
     let Some(name) = name else {
         return match target.host {
             Host::Address(_) => Ok(()),
@@ -144,8 +144,8 @@ fn check_name(name: Option<String>, target: &Target, allow: &Allow) -> Result<()
     };
     let allowed = match (Host::parse(&name), &target.host) {
         (Ok(host), expected) if host == *expected => true,
-        (Ok(host @ Host::Name(_)), Host::Address(_)) => allow
-            .find(&Target {
+        (Ok(host @ Host::Name(_)), Host::Address(_)) => policy
+            .allows(&Target {
                 host,
                 port: target.port,
             })
@@ -165,14 +165,15 @@ fn check_name(name: Option<String>, target: &Target, allow: &Allow) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::Allow;
 
     #[test]
     fn a_plan_follows_from_the_first_bytes() {
         let check = |rules: &[&str], target: &str, sniffed: Sniff, expect: Result<(), &str>| {
-            let allow = Allow::parse(rules).unwrap();
+            let policy = Policy::from(Allow::parse(rules).unwrap());
             let target = Target::parse(target, None).unwrap();
-            let names_port = allow.find(&target).unwrap().names_port();
-            let found = match plan(sniffed, &target, names_port, &allow) {
+            let names_port = policy.allows(&target).unwrap().names_port();
+            let found = match plan(sniffed, &target, names_port, &policy) {
                 Plan::Refuse(reason) => Err(reason.to_string()),
                 Plan::Pass | Plan::Http => Ok(()),
             };

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use link::request::{Answer, Exit, Limit, Poll, Progress, Raw, RefusalKind};
+use link::request::{Answer, Exit, Limit, Poll, Progress, Raw, RefusalKind, Tail};
 use link::{Item, Receiver, Sender, Stream};
 use nix::unistd::Pid;
 use tokio::io::AsyncWriteExt;
@@ -22,6 +22,7 @@ use crate::exec::{PIPE, read, read_now};
 use crate::processes::{Child, group_lives, signal_group};
 use crate::refusal::{refuse, refuse_with};
 use crate::session::Guest;
+use crate::tails::Printed;
 
 /// Output that a job keeps for its next reader.
 const SPOOL: usize = 1024 * 1024;
@@ -40,6 +41,8 @@ const MOST: usize = 64;
 pub(crate) struct Jobs {
     next: Cell<u32>,
     table: RefCell<BTreeMap<u32, Rc<Job>>>,
+    /// The last words of those that nobody needs any more, for who looks at their tails.
+    over: RefCell<VecDeque<(u32, Tail)>>,
 }
 
 /// One command.
@@ -57,6 +60,7 @@ struct State {
     spool: VecDeque<(bool, Bytes)>,
     spooled: usize,
     dropped: u64,
+    printed: Printed,
     readers: usize,
     exit: Option<Exit>,
     /// All that the command itself printed is in the spool or was read.
@@ -78,12 +82,13 @@ impl Jobs {
         let mut table = self.table.borrow_mut();
         if table.len() >= MOST {
             let finished = table.values().find(|job| job.state.borrow().exit.is_some());
-            let Some(id) = finished.map(|job| job.id) else {
+            let Some(finished) = finished.cloned() else {
                 let message =
                     format!("cannot start: {MOST} commands are running in the background already");
                 return Err(refuse_with(RefusalKind::Limit, message));
             };
-            table.remove(&id);
+            table.remove(&finished.id);
+            self.remember(&finished);
         }
         Ok(())
     }
@@ -114,7 +119,7 @@ impl Jobs {
         job
     }
 
-    fn find(&self, id: u32) -> Answer<Rc<Job>> {
+    pub(crate) fn find(&self, id: u32) -> Answer<Rc<Job>> {
         self.table.borrow().get(&id).cloned().ok_or_else(|| {
             refuse_with(
                 RefusalKind::NotFound,
@@ -124,7 +129,33 @@ impl Jobs {
     }
 
     fn forget(&self, id: u32) {
-        self.table.borrow_mut().remove(&id);
+        let job = self.table.borrow_mut().remove(&id);
+        if let Some(job) = job {
+            self.remember(&job);
+        }
+    }
+
+    fn remember(&self, job: &Job) {
+        let state = job.state.borrow();
+        let Some(exit) = state.exit.clone() else {
+            return;
+        };
+        let mut over = self.over.borrow_mut();
+        if over.len() >= MOST {
+            over.pop_front();
+        }
+        let tail = Tail {
+            ended: Some(exit),
+            ..state.tail()
+        };
+        over.push_back((job.id, tail));
+    }
+
+    /// The last words of a command that is over and forgotten.
+    pub(crate) fn last_words(&self, id: u32) -> Option<Tail> {
+        let over = self.over.borrow();
+        let found = over.iter().find(|(known, _)| *known == id);
+        found.map(|(_, tail)| tail.clone())
     }
 }
 
@@ -220,6 +251,7 @@ impl State {
         if bytes.is_empty() {
             return;
         }
+        self.printed.push(&bytes);
         self.spooled += bytes.len();
         self.spool.push_back((is_error, bytes));
         while self.spooled > SPOOL
@@ -232,7 +264,26 @@ impl State {
     }
 }
 
+impl State {
+    fn tail(&self) -> Tail {
+        Tail {
+            bytes: self.printed.tail(),
+            printed: self.printed.count(),
+            ended: self.exit.clone().filter(|_| !self.open),
+        }
+    }
+}
+
 impl Job {
+    /// Waits until more was printed than was seen, or until nothing of it runs any more.
+    pub(crate) async fn tail(&self, seen: u64) -> Tail {
+        let is_news = |state: &State| {
+            state.printed.count() > seen || (state.exit.is_some() && !state.open)
+        };
+        self.until(is_news).await;
+        self.state.borrow().tail()
+    }
+
     fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state.borrow_mut());
         self.changed.notify_waiters();

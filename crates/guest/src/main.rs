@@ -20,6 +20,7 @@ mod shell;
 mod spawn;
 mod state;
 mod survey;
+mod tails;
 mod terminal;
 mod walk;
 mod watch;

@@ -18,7 +18,9 @@ use crate::jobs::Jobs;
 use crate::processes::Processes;
 use crate::readiness::register;
 use crate::workers::Workers;
-use crate::{disk, exec, files, inspect, jobs, listing, ports, search, shell, survey, watch};
+use crate::{
+    disk, exec, files, inspect, jobs, listing, ports, search, shell, survey, tails, watch,
+};
 
 /// What every request handler may use.
 pub(crate) struct Guest {
@@ -142,6 +144,7 @@ async fn answer(guest: Rc<Guest>, mut stream: Stream) {
         }
         Request::Shell(command) => shell::run(guest, command, stream).await,
         Request::Poll(poll) => jobs::poll(&guest, poll, stream).await,
+        Request::Tail { job, seen } => tails::tail(&guest, job, seen, stream).await,
         Request::Feed { job } => jobs::feed(&guest, job, stream).await,
         Request::Kill { job, signal } => jobs::kill(&guest, job, signal, stream).await,
         Request::Read(read) => files::read(&guest, read, stream).await,

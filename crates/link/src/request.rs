@@ -55,6 +55,9 @@ pub enum Request {
     /// Asks after a background command. Out: data and errors since the last look, then
     /// `Answer<Progress>`.
     Poll(Poll),
+    /// Waits until a background command has printed more than `seen` bytes in all, or has ended;
+    /// takes nothing away from [`Request::Poll`]. Out: `Answer<Tail>`.
+    Tail { job: u32, seen: u64 },
     /// Writes to the standard input of a background command. In: data. Out: `Answer<()>`.
     Feed { job: u32 },
     /// Sends a signal to the process group of a background command. Out: `Answer<()>`.
@@ -248,6 +251,20 @@ pub struct Progress {
     /// The session's folder after the command.
     pub cwd: Option<Raw>,
 }
+
+/// The end of what a background command printed, output and errors as they came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tail {
+    /// At most [`LONGEST_TAIL`].
+    pub bytes: Vec<u8>,
+    /// Bytes in all.
+    pub printed: u64,
+    /// How it ended, when nothing of it runs any more.
+    pub ended: Option<Exit>,
+}
+
+/// In bytes.
+pub const LONGEST_TAIL: usize = 4096;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadFile {

@@ -18,7 +18,7 @@ mod prices;
 mod retry;
 pub mod script;
 mod scripted;
-mod sse;
+pub mod sse;
 mod written;
 
 pub use anthropic::{Anthropic, AnthropicConfig};

@@ -93,6 +93,11 @@ impl Prices {
         self
     }
 
+    /// The beginnings of names that have a price.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.models.keys().map(String::as_str)
+    }
+
     /// The price under the longest beginning of the model's name, if there is one.
     pub fn find(&self, model: &str) -> Option<Price> {
         let bare = model.strip_prefix("anthropic/");

@@ -8,15 +8,17 @@ use std::str;
 
 use thiserror::Error;
 
-/// An event, without its name: every provider repeats in the data what the name says.
+/// An event. Its place in the stream (`id`) is left out: whoever needs it has it in the data too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Event {
-    pub(crate) data: String,
+pub struct Event {
+    /// Empty where it has none.
+    pub name: String,
+    pub data: String,
 }
 
 /// Bytes that are no events.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum BadStream {
+pub enum BadStream {
     #[error("it is not UTF-8")]
     Encoding,
     #[error("one event is longer than {MOST_BYTES} bytes")]
@@ -29,7 +31,7 @@ const MOST_BYTES: usize = 16 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
+pub struct Decoder {
     /// Bytes of lines that have not been read; those before `line` have.
     buffer: Vec<u8>,
     line: usize,
@@ -38,12 +40,13 @@ pub(crate) struct Decoder {
     /// The last line ended with a carriage return, whose line feed may be yet to come.
     after_return: bool,
     past_first_line: bool,
+    name: String,
     data: String,
     has_data: bool,
 }
 
 impl Decoder {
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         if self.line > 0 {
             self.buffer.drain(..self.line);
             self.scanned -= self.line;
@@ -53,7 +56,7 @@ impl Decoder {
     }
 
     /// The next event that is whole, if there is one.
-    pub(crate) fn next(&mut self) -> Result<Option<Event>, BadStream> {
+    pub fn next(&mut self) -> Result<Option<Event>, BadStream> {
         while let Some(end) = self.end_of_line() {
             let line = self.line..end;
             self.line = end + 1;
@@ -79,7 +82,7 @@ impl Decoder {
 
     /// What is left when the stream has ended: an event without its last blank line, if the
     /// server forgot that, or part of one, if the stream was cut.
-    pub(crate) fn finish(mut self) -> Result<Option<Event>, BadStream> {
+    pub fn finish(mut self) -> Result<Option<Event>, BadStream> {
         let rest = self.buffer.split_off(self.line);
         if !rest.is_empty() {
             self.read_line(&rest)?;
@@ -117,12 +120,16 @@ impl Decoder {
         self.past_first_line = true;
         let line = str::from_utf8(line).map_err(|_| BadStream::Encoding)?;
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
         // A comment is a line with an empty field; other fields are of no use to us.
+        if field == "event" {
+            value.clone_into(&mut self.name);
+        }
         if field == "data" {
             if self.has_data {
                 self.data.push('\n');
             }
-            self.data.push_str(value.strip_prefix(' ').unwrap_or(value));
+            self.data.push_str(value);
             self.has_data = true;
             if self.data.len() > MOST_BYTES {
                 return Err(BadStream::TooLong);
@@ -132,8 +139,9 @@ impl Decoder {
     }
 
     fn take(&mut self) -> Option<Event> {
+        let name = std::mem::take(&mut self.name);
         let data = std::mem::take(&mut self.data);
-        std::mem::take(&mut self.has_data).then_some(Event { data })
+        std::mem::take(&mut self.has_data).then_some(Event { name, data })
     }
 }
 
@@ -193,6 +201,19 @@ mod tests {
             None,
         );
         check("data: é\u{1f980}\n\n", &["é\u{1f980}"], None);
+    }
+
+    #[test]
+    fn names_belong_to_one_event() {
+        let mut decoder = Decoder::default();
+        decoder.push(b"event: a\ndata: 1\n\ndata: 2\n\nevent: lost\n\ndata: 3\nevent:b\n\n");
+        let mut names = Vec::new();
+        while let Some(event) = decoder.next().unwrap() {
+            names.push((event.name, event.data));
+        }
+        let expect = [("a", "1"), ("", "2"), ("b", "3")];
+        let expect = expect.map(|(name, data)| (name.to_owned(), data.to_owned()));
+        assert_eq!(names, expect);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::Setup;
+use agent::{Approvals, Setup};
 use audit::AuditLog;
 use nix::sys::statvfs::statvfs;
 use protocol::job::{Cause, Job};
@@ -207,14 +207,14 @@ impl Worker {
         let chosen = self
             .parts
             .models
-            .choose(request.model.as_deref(), self.progress.replies)
+            .choose_or_default(request.model.as_deref(), self.progress.replies)
             .map_err(|reason| failed(Cause::Provider, reason))?;
         let policy = &self.parts.config.policy;
         Ok(Talk::begin(Setup {
             store: self.parts.store.clone(),
             journal,
-            model: chosen.model,
-            price: chosen.price,
+            model: chosen,
+            models: self.parts.models.clone(),
             sandbox: spec,
             tools: ToolSet::standard(),
             budget: plan::budget(request, policy),
@@ -224,6 +224,8 @@ impl Worker {
             },
             history,
             max_tokens: policy.max_tokens,
+            // The policy has spoken, and there is nobody to ask.
+            approvals: Approvals::default(),
         }))
     }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use audit::Record;
 use bytes::Bytes;
 use link::request::{
-    Answer, Batch, Change, Entry, List, Match, Metadata, Poll, Progress, Raw, Request, Search,
-    ShellCommand, Stats, Surveyed, Walls, WriteFile, WriteMode,
+    Answer, Batch, Change, Entry, LONGEST_TAIL, List, Match, Metadata, Poll, Progress, Raw,
+    Request, Search, ShellCommand, Stats, Surveyed, Tail, Walls, WriteFile, WriteMode,
 };
 use link::{Item, Receiver, Sender, Stream, StreamIo};
 use serde::de::DeserializeOwned;
@@ -75,6 +75,15 @@ impl Sandbox {
                 }
             }
         }
+    }
+
+    /// Waits until a background command has printed more than `seen` bytes in all or has ended, and
+    /// looks at the end of what it printed. [`Self::poll`] gets all of it nevertheless.
+    pub async fn tail(&self, job: u32, seen: u64) -> Outcome<Tail> {
+        let mut tail: Tail = self.ask(&Request::Tail { job, seen }).await?;
+        // A guest can say anything.
+        tail.bytes.truncate(LONGEST_TAIL);
+        Ok(tail)
     }
 
     /// Writes to the standard input of a background command, and closes it if `last`.

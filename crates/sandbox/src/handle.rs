@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use audit::Record;
-use egress::Egress;
+use egress::{Egress, Gate};
 use link::request::{DiskLimit, Raw, Ready, Request, Settings};
 use link::{Incoming, Limits, Link, Role, Stream, StreamIo};
 use tokio::sync::Mutex;
@@ -136,7 +136,7 @@ fn settings(spec: &SandboxSpec, raised: &Raised) -> Settings {
     let mut env = raised.env.clone();
     let proxy_port = match &spec.network {
         Network::Off => None,
-        Network::Allow(_) => {
+        Network::Allow(_) | Network::Gated(_) => {
             let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
             for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
                 env.push((name.to_owned(), proxy.clone()));
@@ -165,8 +165,10 @@ fn settings(spec: &SandboxSpec, raised: &Raised) -> Settings {
 }
 
 fn egress(network: &Network, recorder: &Recorder) -> Option<Arc<Egress>> {
-    let Network::Allow(allow) = network else {
-        return None;
+    let gate = match network {
+        Network::Off => return None,
+        Network::Allow(allow) => Gate::from(allow.clone()),
+        Network::Gated(gate) => gate.clone(),
     };
     let recorder = recorder.clone();
     let log = move |connection: egress::Connection| {
@@ -183,7 +185,7 @@ fn egress(network: &Network, recorder: &Recorder) -> Option<Arc<Egress>> {
             address: connection.address.map(|address| address.to_string()),
         });
     };
-    Some(Arc::new(Egress::new(allow.clone(), log)))
+    Some(Arc::new(Egress::new(gate, log)))
 }
 
 /// Serves the connections that the guest passes on. With the network off there are none: a

@@ -59,6 +59,25 @@ pub enum Network {
     Off,
     /// Loopback, and these hosts through the host's proxy.
     Allow(egress::Allow),
+    /// Loopback, and what this gate lets through the host's proxy: its rules can grow, and it may
+    /// ask somebody about other hosts.
+    Gated(egress::Gate),
+}
+
+impl Network {
+    /// The hosts that can be reached without a question, as `--allow-net` takes them.
+    pub fn open(&self) -> Vec<String> {
+        match self {
+            Self::Off => Vec::new(),
+            Self::Allow(allow) => allow.rules().iter().map(ToString::to_string).collect(),
+            Self::Gated(gate) => gate.hosts().open(),
+        }
+    }
+
+    /// Whether somebody is asked about other hosts.
+    pub fn asks(&self) -> bool {
+        matches!(self, Self::Gated(gate) if gate.asks())
+    }
 }
 
 impl SandboxSpec {

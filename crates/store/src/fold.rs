@@ -15,6 +15,8 @@ pub(crate) struct Fold {
     summary: Summary,
     /// Turns that were not taken back, with how they ended.
     turns: Vec<Turn>,
+    /// Those that the undos took back which can be taken back themselves, the last one last.
+    undone: Vec<Vec<Turn>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +42,7 @@ impl Fold {
                 events: 0,
             },
             turns: Vec::new(),
+            undone: Vec::new(),
         }
     }
 
@@ -79,12 +82,20 @@ impl Fold {
                 self.summary.model.clone_from(model);
             }
             EventKind::TurnStarted { turn, prompt } => self.start_turn(*turn, prompt),
-            EventKind::TurnContinued { turn } => self.set_outcome(*turn, None),
+            EventKind::TurnContinued { turn } => {
+                self.undone.clear();
+                self.set_outcome(*turn, None);
+            }
             EventKind::TurnEnded { turn, outcome, .. } => {
                 self.set_outcome(*turn, Some(name_of(outcome)));
             }
             EventKind::Replied { usage, cost, .. } => self.spend(*usage, *cost),
-            EventKind::Undone { turn, .. } => self.turns.retain(|known| known.number < *turn),
+            EventKind::Compacted { usage, cost, .. } => {
+                self.undone.clear();
+                self.spend(*usage, *cost);
+            }
+            EventKind::Undone { turn, .. } => self.take_back(*turn),
+            EventKind::Redone { .. } => self.turns.extend(self.undone.pop().unwrap_or_default()),
             _ => {}
         }
         self.summary.turns = u32::try_from(self.turns.len()).unwrap_or(u32::MAX);
@@ -92,6 +103,7 @@ impl Fold {
     }
 
     fn start_turn(&mut self, number: u32, prompt: &[Block]) {
+        self.undone.clear();
         // Also when all turns so far were taken back: what the session was about is void.
         if self.turns.is_empty() {
             self.summary.title = title_of(prompt);
@@ -100,6 +112,15 @@ impl Fold {
             number,
             outcome: None,
         });
+    }
+
+    fn take_back(&mut self, turn: u32) {
+        let mut undone = std::mem::take(&mut self.turns);
+        self.turns = undone.extract_if(.., |known| known.number < turn).collect();
+        // As the agent does: an undo of nothing leaves nothing to take back.
+        if !undone.is_empty() {
+            self.undone.push(undone);
+        }
     }
 
     fn set_outcome(&mut self, number: u32, outcome: Option<String>) {
@@ -193,6 +214,25 @@ mod tests {
         .unwrap()
     }
 
+    fn redo(turn: u32) -> EventKind {
+        serde_json::from_value(serde_json::json!({"type": "redone", "turn": turn,
+            "checkpoint": {"number": 2, "files": 0, "bytes": 0},
+            "restored": 0, "removed": 0}))
+        .unwrap()
+    }
+
+    fn compacted(cost: Option<f64>) -> EventKind {
+        EventKind::Compacted {
+            summary: "all is well".into(),
+            usage: Usage {
+                input_tokens: 5,
+                ..Usage::default()
+            },
+            cost,
+            model: "m".into(),
+        }
+    }
+
     #[track_caller]
     fn check(events: &[EventKind], title: &str, turns: u32, outcome: Option<&str>) {
         let mut fold = Fold::new("20260131-174502-k3fd".parse().unwrap());
@@ -245,6 +285,41 @@ mod tests {
             1,
             None,
         );
+    }
+
+    #[test]
+    fn turns_count_again_when_their_undo_is_taken_back() {
+        let two = [
+            prompt(1, "a"),
+            end(1, Outcome::Done),
+            prompt(2, "b"),
+            end(2, Outcome::Interrupted),
+        ];
+        let then = |more: &[EventKind]| [&two[..], more].concat();
+        check(&then(&[undo(2), redo(2)]), "a", 2, Some("interrupted"));
+        let both = [undo(2), undo(1)];
+        check(&then(&[&both[..], &[redo(1)]].concat()), "a", 1, Some("done"));
+        let all = [&both[..], &[redo(1), redo(2)]].concat();
+        check(&then(&all), "a", 2, Some("interrupted"));
+        check(&then(&[&all[..], &[undo(2)]].concat()), "a", 1, Some("done"));
+        // One undo took both.
+        check(&then(&[undo(1), redo(1)]), "a", 2, Some("interrupted"));
+        // There is none to take back any more, or there never was.
+        check(&then(&[redo(1)]), "a", 2, Some("interrupted"));
+        check(&then(&[undo(2), prompt(3, "c"), redo(2)]), "a", 2, None);
+        let lost = [undo(2), compacted(None), redo(2)];
+        check(&then(&lost), "a", 1, Some("done"));
+        check(&then(&[undo(9), redo(9)]), "a", 2, Some("interrupted"));
+    }
+
+    #[test]
+    fn a_summary_is_paid_for() {
+        let mut fold = Fold::new("20260131-174502-k3fd".parse().unwrap());
+        fold.apply(Timestamp::UNIX_EPOCH, &prompt(1, "a"));
+        fold.apply(Timestamp::UNIX_EPOCH, &compacted(Some(0.25)));
+        assert_eq!(fold.summary().cost, Some(0.25));
+        assert_eq!(fold.summary().usage.input_tokens, 5);
+        assert_eq!(fold.summary().turns, 1);
     }
 
     #[test]

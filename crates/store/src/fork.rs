@@ -89,9 +89,9 @@ fn rewrite(events: &mut [Event], session: &SessionId, fork: &Fork, now: Timestam
 /// The greatest number of a checkpoint that the events speak of.
 fn last_checkpoint(events: &[Event]) -> u32 {
     let numbers = events.iter().filter_map(|event| match &event.kind {
-        EventKind::CheckpointMade { checkpoint, .. } | EventKind::Undone { checkpoint, .. } => {
-            Some(checkpoint.number)
-        }
+        EventKind::CheckpointMade { checkpoint, .. }
+        | EventKind::Undone { checkpoint, .. }
+        | EventKind::Redone { checkpoint, .. } => Some(checkpoint.number),
         _ => None,
     });
     numbers.max().unwrap_or(0)

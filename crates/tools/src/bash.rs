@@ -84,6 +84,9 @@ impl Typed for Bash {
             return interrupted(printed, context).await;
         };
         self.shells.note(sandbox, &progress, job);
+        if progress.exit.is_none() || progress.output_open {
+            (context.background)(progress.job, &arguments.command);
+        }
         let mut result = report(printed, &progress, job, context).await;
         if let Some(cwd) = &progress.cwd
             && self.shells.moved_to(sandbox, cwd)

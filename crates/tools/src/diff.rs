@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use similar::TextDiff;
 
+use crate::content::{Content, START, content_of};
+
 /// For people to look at: longer ones are cut.
 pub(crate) const FOR_PEOPLE: usize = 32 * 1024;
 
@@ -18,6 +20,19 @@ const TIME: Duration = Duration::from_millis(500);
 
 /// A line of a difference is cut at this length.
 const LONGEST_LINE: usize = 500;
+
+/// What changed in a file, for people to look at; `None` if nothing did, or there is no text to show.
+pub fn difference(old: &[u8], new: &[u8]) -> Option<String> {
+    let is_text = |bytes: &[u8]| {
+        let start = &bytes[..bytes.len().min(START)];
+        bytes.is_empty() || content_of(start) == Content::Text
+    };
+    if !is_text(old) || !is_text(new) {
+        return None;
+    }
+    let (old, new) = (std::str::from_utf8(old).ok()?, std::str::from_utf8(new).ok()?);
+    unified(old, new, FOR_PEOPLE)
+}
 
 /// What changed; `None` if nothing did or the texts are too long.
 pub(crate) fn unified(old: &str, new: &str, most: usize) -> Option<String> {

@@ -30,6 +30,11 @@ pub(crate) fn limit_behind(exit: &Exit, memory_kills: u64) -> Option<LimitKind> 
     }
 }
 
+/// How a command in the background ended, in a few words.
+pub fn describe_ending(exit: &Exit, sandbox: &Sandbox) -> String {
+    describe(exit, limit_behind(exit, 0), sandbox)
+}
+
 /// `exit code: 0`, `killed by signal 9 (SIGKILL)`, and the limit with its value.
 pub(crate) fn describe(exit: &Exit, limit: Option<LimitKind>, sandbox: &Sandbox) -> String {
     let ended = match exit.status {
@@ -58,7 +63,11 @@ pub(crate) fn wall_behind(printed: &str, network: &Network) -> Option<String> {
         Network::Off if says(&UNREACHED) => {
             Some("[the network of this sandbox is off: only loopback can be reached]".to_owned())
         }
-        Network::Allow(_) if says(&UNREACHED) || says(&REFUSED) => Some(
+        network if network.asks() && says(&REFUSED) => Some(
+            "[the person did not open that host to this sandbox: do not try another way]"
+                .to_owned(),
+        ),
+        Network::Allow(_) | Network::Gated(_) if says(&UNREACHED) || says(&REFUSED) => Some(
             "[this sandbox reaches only the hosts that it is allowed to, through its proxy]"
                 .to_owned(),
         ),

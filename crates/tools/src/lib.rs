@@ -30,6 +30,8 @@ mod tree;
 mod typed;
 mod write_file;
 
+pub use diff::difference;
+pub use ending::describe_ending;
 pub use set::ToolSet;
 pub use tool::{Access, Context, Outputs, Tool, ToolError, ToolOutput};
 pub use typed::{Typed, adapt};

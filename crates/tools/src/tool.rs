@@ -38,6 +38,8 @@ pub struct Context<'a> {
     pub cancel: &'a CancellationToken,
     /// Hears what a command prints while it runs; the flag marks standard error.
     pub print: &'a (dyn Fn(&[u8], bool) + Send + Sync),
+    /// Hears of a command that goes on after the call: the number of its job, and the command.
+    pub background: &'a (dyn Fn(u32, &str) + Send + Sync),
     pub outputs: &'a dyn Outputs,
 }
 

@@ -87,9 +87,10 @@ pub const COMMANDS: &[Slash] = &[
 ];
 
 impl SlashCommand {
-    /// Reads a line; `None` when it is no command but words.
+    /// Reads a line; `None` when it is no command but words. A space or another slash before the
+    /// first one makes it words.
     pub fn parse(line: &str) -> Option<Result<Self, SlashError>> {
-        let rest = line.trim().strip_prefix('/')?;
+        let rest = line.trim_end().strip_prefix('/')?;
         let (name, argument) = match rest.split_once(char::is_whitespace) {
             Some((name, argument)) => (name, argument.trim()),
             None => (rest, ""),
@@ -143,6 +144,36 @@ impl SlashCommand {
     }
 }
 
+/// The command whose name is closest to a word, if any is close.
+pub fn nearest(word: &str) -> Option<&'static str> {
+    let distances = COMMANDS
+        .iter()
+        .map(|known| (distance(word, known.name), known.name));
+    let (distance, name) = distances.min()?;
+    let begins = !word.is_empty() && (name.starts_with(word) || word.starts_with(name));
+    (distance <= 2 && distance < name.len() - 1 || begins).then_some(name)
+}
+
+/// Letters to put in, take out or change, and neighbours to swap, to make one word of another.
+fn distance(one: &str, other: &str) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];
+    for (down, letter) in one.iter().enumerate() {
+        let above = &rows[down];
+        let mut row = vec![down + 1];
+        for (right, against) in other.iter().enumerate() {
+            let changed = above[right] + usize::from(letter != against);
+            let mut least = changed.min(above[right + 1] + 1).min(row[right] + 1);
+            if down > 0 && right > 0 && *letter == other[right - 1] && one[down - 1] == *against {
+                least = least.min(rows[down - 1][right - 1] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[one.len()][other.len()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,7 +194,10 @@ mod tests {
         check("hello", None);
         check("/usr/bin is a folder", None);
         check("/help\nme", None);
-        check("  /quit ", Some(Ok(SlashCommand::Quit)));
+        check("/quit ", Some(Ok(SlashCommand::Quit)));
+        check(" /quit", None);
+        check("//quit", None);
+        check("/", Some(Err(SlashError::Unknown(String::new()))));
         check("/load 2026", Some(Ok(SlashCommand::Load("2026".into()))));
         check("/model", Some(Ok(SlashCommand::Model(None))));
         check(
@@ -175,5 +209,18 @@ mod tests {
         );
         check("/undo it", Some(Err(SlashError::TooMuch("undo"))));
         check("/nothing", Some(Err(SlashError::Unknown("nothing".into()))));
+    }
+
+    #[test]
+    fn a_word_that_is_nearly_a_command_finds_it() {
+        fn check(word: &str, expect: Option<&str>) {
+            assert_eq!(nearest(word), expect, "{word}");
+        }
+        check("hlep", Some("help"));
+        check("udno", Some("undo"));
+        check("session", Some("sessions"));
+        check("exprot", Some("export"));
+        check("xyzzy", None);
+        check("", None);
     }
 }

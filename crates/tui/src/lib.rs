@@ -8,23 +8,27 @@
 //!
 //! Never opens a file of the workspace, never talks to a model. Entry points: [`channel`], [`run`].
 
+mod amount;
 mod app;
 mod command;
 mod draw;
 mod editor;
 mod overlay;
 mod port;
+mod question;
+#[cfg(test)]
+mod samples;
 mod status;
 mod terminal;
 mod text;
 mod theme;
 mod transcript;
 
-pub use command::{COMMANDS, Slash, SlashCommand, SlashError};
+pub use command::{COMMANDS, Slash, SlashCommand, SlashError, nearest};
 pub use port::{
     Attachment, Host, JobRow, Notice, Notices, Opened, Origin, Port, Preview, Request, SessionRow,
     channel,
 };
-pub use terminal::{Settings, TuiError, run};
+pub use terminal::{Ended, Settings, TuiError, run};
 pub use text::clean;
 pub use theme::Look;

@@ -3,6 +3,8 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
+use crate::text::Colours;
+
 /// What kind of terminal it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Look {
@@ -35,6 +37,8 @@ pub(crate) struct Theme {
     pub(crate) found: Style,
     pub(crate) border: Style,
     pub(crate) status: Style,
+    /// Of code. Without them, code is plain.
+    pub(crate) colours: Option<&'static Colours>,
 }
 
 impl Theme {
@@ -49,10 +53,8 @@ impl Theme {
         Self {
             look,
             text: plain,
-            dim: match look {
-                Look::Plain => plain.add_modifier(Modifier::DIM),
-                _ => colour(Color::DarkGray, Color::Gray),
-            },
+            // No grey of the palette: in some it is the background.
+            dim: plain.add_modifier(Modifier::DIM),
             accent: colour(Color::Cyan, Color::Blue).add_modifier(bold),
             person: colour(Color::Cyan, Color::Blue),
             heading: colour(Color::Cyan, Color::Blue).add_modifier(bold),
@@ -68,8 +70,9 @@ impl Theme {
             hunk: colour(Color::Cyan, Color::Blue),
             selected: plain.add_modifier(Modifier::REVERSED),
             found: plain.add_modifier(Modifier::REVERSED | bold),
-            border: colour(Color::DarkGray, Color::Gray),
+            border: plain.add_modifier(Modifier::DIM),
             status: plain,
+            colours: None,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Which paths of a workspace an undo may touch. Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use sandbox::request::{FileKind, Surveyed};
 use store::{FileRecord, RecordedKind};
 
-use super::{Taken, stamp};
+use super::{THE_REST, Taken, stamp};
 
 /// Files that are not on record, by path with the reason.
 type Skipped = BTreeMap<String, String>;
@@ -63,9 +63,22 @@ impl<'a> Chooser<'a> {
     }
 
     pub(crate) fn choose(&self, path: &[u8], present: Option<&Surveyed>) -> Choice {
+        self.decide(path, present.is_some(), |after| {
+            present.is_some_and(|present| self.is_as_left(after, present))
+        })
+    }
+
+    /// What to do with a path at which there is something or nothing, which may be as the turn
+    /// left it.
+    fn decide(
+        &self,
+        path: &[u8],
+        is_present: bool,
+        is_as_left: impl Fn(&FileRecord) -> bool,
+    ) -> Choice {
         let before = self.wanted(path);
         // It may have been there all along.
-        if before.is_none() && (is_named(self.skipped, path) || is_hidden(self.skipped, path)) {
+        if before.is_none() && is_unrecorded(self.skipped, path) {
             return Choice::Pass;
         }
         let Some((after, skipped)) = &self.after else {
@@ -76,14 +89,14 @@ impl<'a> Chooser<'a> {
             (Some(before), Some(after)) => before.kind == after.kind && before.mode == after.mode,
             (before, after) => before.is_none() && after.is_none(),
         };
-        match (after, present) {
-            (None, Some(_)) if is_named(skipped, path) => Choice::Leave,
+        match (after, is_present) {
+            (None, true) if is_named(skipped, path) => Choice::Leave,
             // The turn has locked the folder.
             (None, _) if is_hidden(skipped, path) && before.is_some() => Choice::Restore,
-            (None, Some(_)) if is_hidden(skipped, path) => Choice::Leave,
+            (None, true) if is_hidden(skipped, path) => Choice::Leave,
             _ if is_same => Choice::Pass,
-            (None, None) => Choice::Restore,
-            (Some(after), Some(present)) if self.is_as_left(after, present) => Choice::Restore,
+            (None, false) => Choice::Restore,
+            (Some(after), true) if is_as_left(after) => Choice::Restore,
             _ => Choice::Leave,
         }
     }
@@ -109,6 +122,44 @@ impl<'a> Chooser<'a> {
             now.stamp == stamp(present) && now.kind == record.kind && now.mode == record.mode
         })
     }
+}
+
+/// The files that a restoration by this target left, where it found these. Paths in `left` could
+/// not be restored.
+pub(crate) fn left_by(
+    target: Target<'_>,
+    found: &[FileRecord],
+    left: &[String],
+) -> Vec<FileRecord> {
+    let chooser = Chooser::new(target);
+    let found = by_path(found);
+    let left: HashSet<&str> = left.iter().map(String::as_str).collect();
+    let is_partial = target.skipped.contains_key(THE_REST);
+    let paths: BTreeSet<&[u8]> = found.keys().chain(chooser.wanted.keys()).copied().collect();
+    let files = paths.into_iter().filter_map(|path| {
+        let was = found.get(path).copied();
+        let wanted = chooser.wanted(path);
+        let is_as_left = |after: &FileRecord| {
+            was.is_some_and(|was| match after.kind {
+                RecordedKind::File { .. } => {
+                    was.stamp == after.stamp || (was.kind == after.kind && was.mode == after.mode)
+                }
+                RecordedKind::Folder | RecordedKind::Symlink { .. } => was.kind == after.kind,
+            })
+        };
+        let is_kept = left.contains(&*super::path(path).to_string_lossy())
+            || (wanted.is_none() && is_partial);
+        match chooser.decide(path, was.is_some(), is_as_left) {
+            Choice::Restore if !is_kept => wanted,
+            _ => was,
+        }
+    });
+    files.cloned().collect()
+}
+
+/// Whether a checkpoint that skipped these files cannot say what was at a path.
+pub(crate) fn is_unrecorded(skipped: &Skipped, path: &[u8]) -> bool {
+    is_named(skipped, path) || is_hidden(skipped, path)
 }
 
 fn is_named(skipped: &Skipped, path: &[u8]) -> bool {

@@ -22,14 +22,14 @@ use store::{FileRecord, Hash, RecordedKind, Stamp, Store, StoreError};
 use tokio::task::JoinHandle;
 use tracing::warn;
 
-pub(crate) use self::choice::Target;
+pub(crate) use self::choice::{Target, is_unrecorded, left_by};
 pub(crate) use self::restore::{Restored, restore};
 use crate::error::AgentError;
 
 /// Files of a workspace that are recorded.
-const MOST_FILES: u64 = 50_000;
+pub(crate) const MOST_FILES: u64 = 50_000;
 /// Bytes of one file that is recorded.
-const LARGEST_FILE: u64 = 16 << 20;
+pub(crate) const LARGEST_FILE: u64 = 16 << 20;
 /// Bytes of all files of one checkpoint.
 const LARGEST_CHECKPOINT: u64 = 512 << 20;
 /// Bytes of all checkpoints of all sessions in the store.
@@ -61,19 +61,28 @@ impl Known {
         session: &SessionId,
         number: u32,
     ) -> Result<Self, StoreError> {
-        let files = store.checkpoint(session, number).await?.unwrap_or_default();
+        let files = store.checkpoint(session, number).await?;
+        Ok(Self::of(files.unwrap_or_default()))
+    }
+
+    /// From the files of such a checkpoint.
+    pub(crate) fn of(files: Vec<FileRecord>) -> Self {
         let at = files.iter().map(|file| file.stamp.changed).max();
-        Ok(Self {
+        Self {
             at: at.unwrap_or_default(),
             files: files
                 .into_iter()
                 .map(|file| (file.path.clone(), file))
                 .collect(),
-        })
+        }
+    }
+
+    pub(crate) fn files(&self) -> &HashMap<Vec<u8>, FileRecord> {
+        &self.files
     }
 
     /// The content of a file that did not change since.
-    fn content(&self, path: &[u8], size: u64, stamp: &Stamp) -> Option<Hash> {
+    pub(crate) fn content(&self, path: &[u8], size: u64, stamp: &Stamp) -> Option<Hash> {
         let known = self.files.get(path)?;
         match &known.kind {
             RecordedKind::File {
@@ -297,7 +306,7 @@ async fn put(store: &Store, mut batch: Vec<(Hash, Vec<u8>)>) -> Result<(), Store
     store.put_contents(batch).await
 }
 
-fn stamp(entry: &Surveyed) -> Stamp {
+pub(crate) fn stamp(entry: &Surveyed) -> Stamp {
     Stamp {
         inode: entry.inode,
         modified: entry.modified_ns,
@@ -314,6 +323,6 @@ fn record(entry: Surveyed, kind: RecordedKind) -> FileRecord {
     }
 }
 
-fn path(bytes: &[u8]) -> &Path {
+pub(crate) fn path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }

@@ -72,10 +72,37 @@ fn undone(turn: u32) -> EventKind {
     }
 }
 
+fn redone(turn: u32) -> EventKind {
+    EventKind::Redone {
+        turn,
+        checkpoint: Checkpoint {
+            number: 2,
+            files: 0,
+            bytes: 0,
+            skipped: BTreeMap::new(),
+        },
+        restored: 0,
+        removed: 0,
+        left: Vec::new(),
+    }
+}
+
+fn compacted(summary: &str) -> EventKind {
+    EventKind::Compacted {
+        summary: summary.into(),
+        usage: Usage::default(),
+        cost: None,
+        model: "m".into(),
+    }
+}
+
 /// One line for each message: its role and its blocks in a word each.
 fn shape(events: &[EventKind]) -> Vec<String> {
     let block = |block: &Block| match block {
-        Block::Text { text, .. } => text.clone(),
+        Block::Text { text, .. } => match text.split_once("]\n\n") {
+            Some((_, summary)) => format!("summary {summary}"),
+            None => text.clone(),
+        },
         Block::ToolUse { id, .. } => format!("call {id}"),
         Block::ToolResult {
             tool_use_id,
@@ -183,6 +210,100 @@ fn an_undone_turn_is_forgotten_also_when_its_words_had_joined_a_message() {
 }
 
 #[test]
+fn an_undo_that_is_taken_back_gives_back_what_was_said() {
+    let said = [
+        prompt(1, "one"),
+        reply(vec![call("a")], Stop::ToolUse),
+        result("a", "first"),
+        ended(Outcome::Interrupted),
+        prompt(2, "two"),
+        reply(vec![Block::text("second answer")], Stop::EndTurn),
+        ended(Outcome::Interrupted),
+    ];
+    let check = |more: &[EventKind], like: &[EventKind], undoable: Option<u32>| {
+        let events = [&said[..], more].concat();
+        assert_eq!(shape(&events), shape(like), "{more:?}");
+        let conversation = Conversation::fold(&events);
+        assert_eq!(conversation.undoable(), undoable, "{more:?}");
+        let is_like = Conversation::fold(like).can_continue();
+        assert_eq!(conversation.can_continue(), is_like, "{more:?}");
+    };
+    check(&[undone(2), redone(2)], &said, Some(2));
+    check(&[undone(2), undone(1), redone(1), redone(2)], &said, Some(2));
+    check(&[undone(1), redone(1)], &said, Some(2));
+    check(&[redone(1)], &said, Some(2));
+    let first = [&said[..4], &[ended(Outcome::Done)]].concat();
+    check(&[undone(2), undone(1), redone(1)], &first, Some(1));
+    check(&[undone(2), redone(2), undone(2)], &first, Some(1));
+    let other = [&first[..], &[prompt(3, "three")]].concat();
+    check(&[undone(2), prompt(3, "three"), redone(2)], &other, Some(3));
+}
+
+#[test]
+fn a_summary_stands_for_all_but_the_first_words() {
+    let said = [
+        prompt(1, "the task"),
+        reply(vec![Block::text("ok"), call("a")], Stop::ToolUse),
+        result("a", "first"),
+        reply(vec![Block::text("done")], Stop::EndTurn),
+        ended(Outcome::Done),
+        prompt(2, "more"),
+        reply(vec![Block::text("yes")], Stop::EndTurn),
+        ended(Outcome::Done),
+    ];
+    let check = |more: &[EventKind], expect: &[&str]| {
+        assert_eq!(shape(&[&said[..], more].concat()), expect, "{more:?}");
+    };
+    let summed_up = "User: the task, summary so far";
+    check(&[compacted("so far")], &[summed_up]);
+    check(
+        &[compacted("so far"), prompt(3, "go on")],
+        &["User: the task, summary so far, go on"],
+    );
+    // The first words stay, however often; the last summary counts.
+    check(
+        &[compacted("so far"), prompt(3, "go on"), compacted("by now")],
+        &["User: the task, summary by now"],
+    );
+    check(
+        &[compacted("so far"), prompt(3, "go on"), undone(3)],
+        &[summed_up],
+    );
+    // A turn of before it takes the summary with it.
+    let first = [
+        "User: the task",
+        "Assistant: ok, call a",
+        "User: result a",
+        "Assistant: done",
+    ];
+    check(&[compacted("so far"), undone(2)], &first);
+    check(
+        &[compacted("so far"), prompt(3, "go on"), undone(3), undone(2)],
+        &first,
+    );
+    check(&[compacted("so far"), undone(2), redone(2)], &[summed_up]);
+    check(&[compacted("so far"), undone(1)], &[]);
+    // Whoever begins anew has another task.
+    check(
+        &[undone(1), prompt(3, "another task"), compacted("so far")],
+        &["User: another task, summary so far"],
+    );
+    // What was taken back before it cannot come again.
+    check(&[undone(2), compacted("so far"), redone(2)], &[summed_up]);
+}
+
+#[test]
+fn a_summary_of_calls_without_results_leaves_none_of_them() {
+    let events = [
+        prompt(1, "do"),
+        reply(vec![call("a")], Stop::ToolUse),
+        compacted("so far"),
+        result("a", "late"),
+    ];
+    assert_eq!(shape(&events), ["User: do, summary so far"]);
+}
+
+#[test]
 fn only_a_turn_that_was_cut_short_can_be_continued() {
     let check = |events: &[EventKind], expect: bool| {
         assert_eq!(
@@ -226,6 +347,9 @@ fn any_event() -> impl Strategy<Value = EventKind> {
         Just(EventKind::TurnContinued { turn: 1 }),
         Just(ended(Outcome::Done)),
         (1u32..6).prop_map(undone),
+        (1u32..6).prop_map(redone),
+        Just(compacted("summary")),
+        Just(compacted("")),
     ]
 }
 

@@ -55,7 +55,7 @@ fn kind_of(outcome: &Outcome) -> BudgetKind {
 }
 
 fn quarter(setup: &mut Setup) {
-    setup.price = Price(Arc::new(|usage| Some(usage.total() as f64 / 400.0)));
+    setup.model.price = Price(Arc::new(|usage| Some(usage.total() as f64 / 400.0)));
 }
 
 #[test]

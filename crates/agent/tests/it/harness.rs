@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use agent::{AgentError, Budget, Price, Setup};
+use agent::{AgentError, Approvals, Budget, Chosen, NoOtherModel, Price, Setup};
 use jsonschema::Validator;
 use llm::Model;
 use protocol::{Block, Command, Event, EventKind, Outcome, SessionId, Spending};
 use sandbox::SandboxSpec;
 use serde_json::Value;
-use store::Store;
+use store::{Store, StoreError};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -112,13 +112,18 @@ impl World {
             store: self.store.clone(),
             journal,
             history,
-            model,
-            price: Price(Arc::new(|_| None)),
+            model: Chosen {
+                model,
+                price: Price::unknown(),
+                window: None,
+            },
+            models: Arc::new(NoOtherModel),
             sandbox: SandboxSpec::new(self.workspace()),
             tools: ToolSet::standard(),
             budget: Budget::default(),
             spent: Spending::none(),
             max_tokens: 4096,
+            approvals: Approvals::default(),
         }
     }
 
@@ -213,6 +218,36 @@ impl Agent {
         self.until(said).await
     }
 
+    /// Takes back the last undo; the event that says so, or that refuses.
+    pub(crate) async fn redo(&mut self) -> EventKind {
+        self.send(Command::Redo).await;
+        let said = |kind: &EventKind| {
+            matches!(
+                kind,
+                EventKind::Redone { .. } | EventKind::CommandRefused { .. }
+            )
+        };
+        self.until(said).await
+    }
+
+    /// Why a command was refused, which it must be.
+    pub(crate) async fn refused(&mut self, command: Command) -> String {
+        self.send(command).await;
+        let refused = |kind: &EventKind| matches!(kind, EventKind::CommandRefused { .. });
+        match self.until(refused).await {
+            EventKind::CommandRefused { reason } => reason,
+            _ => unreachable!(),
+        }
+    }
+
+    /// The error that ends a session to which nobody has said that it is to end.
+    pub(crate) async fn failed(mut self) -> AgentError {
+        while let Some(event) = self.events.recv().await {
+            self.note(event);
+        }
+        (&mut self.task).await.unwrap().unwrap_err()
+    }
+
     fn note(&mut self, event: Event) {
         let value = serde_json::to_value(&event).unwrap();
         if let Err(error) = SCHEMA.validate(&value) {
@@ -238,7 +273,11 @@ impl Agent {
         let outcome = (&mut self.task).await.unwrap();
         let lasting = self.seen.iter().filter(|event| event.kind.lasts());
         let lasting: Vec<&Event> = lasting.collect();
-        let stored = self.store.events(&self.session).await.unwrap();
+        let stored = match self.store.events(&self.session).await {
+            // Nothing was said, and so nothing is on record.
+            Err(StoreError::Unknown(_)) if lasting.is_empty() => Vec::new(),
+            stored => stored.unwrap(),
+        };
         let stored: Vec<&Event> = stored.iter().skip(self.known).collect();
         assert_eq!(lasting, stored, "what is told is what is stored");
         for (event, seq) in lasting.iter().zip(self.known as u64 + 1..) {

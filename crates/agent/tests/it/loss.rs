@@ -12,7 +12,7 @@ use crate::models::{Wire, bash, calls, done};
 use crate::processes::{eventually, marker, processes_with};
 
 /// Process 1 of the sandbox that a marked command runs in, as the host sees it.
-async fn guest_of(marker: &str) -> Pid {
+pub(crate) async fn guest_of(marker: &str) -> Pid {
     eventually("the command runs", || !processes_with(marker).is_empty()).await;
     let mut pid = processes_with(marker)[0];
     loop {

@@ -5,25 +5,34 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+mod approvals;
+mod background;
 mod budgets;
 mod calls;
 mod checkpoints;
+mod compaction;
 mod crashes;
 mod failures;
 mod harness;
+mod inquiries;
+mod hosts;
 mod interrupted_tools;
 mod interruption;
 mod listening;
+mod live;
 mod long;
 mod loss;
 mod models;
+mod opening;
 mod outputs;
 mod processes;
+mod redo;
 mod repetition;
 mod replays;
 mod stops;
 mod stubs;
 mod surroundings;
+mod switching;
 mod tree;
 mod undo;
 mod undo_any;

@@ -146,6 +146,34 @@ fn a_turn_that_was_taken_back_is_taken_back_again() {
 }
 
 #[test]
+fn an_undo_that_was_taken_back_is_taken_back_again() {
+    within(async {
+        let server = ModelServer::start([
+            bash("echo one > file"),
+            done(),
+            bash("echo two > file; mkdir folder"),
+            done(),
+            bash("cat file; ls"),
+            done(),
+        ]);
+        let world = World::new().await;
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("Work.").await, Outcome::Done);
+        assert_eq!(agent.prompt("More.").await, Outcome::Done);
+        agent.undo().await;
+        agent.undo().await;
+        agent.redo().await;
+        let redone = agent.redo().await;
+        assert!(matches!(redone, protocol::EventKind::Redone { .. }));
+        assert_eq!(agent.prompt("Look.").await, Outcome::Done);
+        agent.end().await;
+        let replayed = replay(&world, &ToolSet::standard()).await;
+        assert_eq!(replayed.len(), 3);
+        assert_eq!(differing(&replayed), [""; 0], "{replayed:#?}");
+    });
+}
+
+#[test]
 fn pictures_are_compared_too() {
     within(async {
         let server =

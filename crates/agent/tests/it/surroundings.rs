@@ -1,6 +1,6 @@
 //! What a model is told before the first word: short, and the truth.
 
-use agent::Setup;
+use agent::{Approvals, Setup};
 use protocol::Outcome;
 use sandbox::{Backend, Network};
 use testkit::ModelServer;
@@ -47,6 +47,19 @@ fn the_prompt_tells_the_truth_about_the_walls() {
         assert!(!system.contains("No network"), "{system}");
         assert_says(&system, "example.org");
         assert_says(&system, "crates.io:443");
+
+        let asking = |setup: &mut Setup| setup.approvals = Approvals::new(&[], true).unwrap();
+        let (system, _) = told(&World::new().await, asking).await;
+        assert_says(&system, "nothing is open");
+        assert_says(&system, "asks the person, who may say no");
+        let asking = |setup: &mut Setup| {
+            setup.approvals = Approvals::new(&[], true).unwrap();
+            let hosts = egress::Allow::parse(["example.org"]).unwrap();
+            setup.sandbox.network = Network::Allow(hosts);
+        };
+        let (system, _) = told(&World::new().await, asking).await;
+        assert_says(&system, "Network: example.org through");
+        assert_says(&system, "asks the person, who may say no");
 
         let none = |setup: &mut Setup| setup.sandbox.backend = Backend::None;
         let (system, _) = told(&World::new().await, none).await;

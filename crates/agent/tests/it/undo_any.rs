@@ -1,4 +1,5 @@
-//! Whatever a turn does to files, an undo gives back exactly what was there.
+//! Whatever a turn does to files, an undo gives back exactly what was there, and a redo exactly
+//! what the turn had made of it.
 
 use llm::script::{Script, ScriptedReply};
 use llm::{Model, Scripted};
@@ -48,7 +49,7 @@ fn any_turn() -> impl Strategy<Value = String> {
 #[track_caller]
 fn assert_whole(undone: &EventKind, turn: &str) {
     match undone {
-        EventKind::Undone { left, .. } => assert!(left.is_empty(), "{left:?}: {turn}"),
+        EventKind::Undone { left, .. } | EventKind::Redone { left, .. } => assert!(left.is_empty(), "{left:?}: {turn}"),
         other => panic!("{other:?}: {turn}"),
     }
 }
@@ -76,14 +77,31 @@ fn random_changes_are_taken_back_exactly() {
                 trees.push(before);
                 continue;
             }
+            let after = tree(&world.workspace());
             let undone = agent.undo().await;
             assert_whole(&undone, turn);
             assert_eq!(tree(&world.workspace()), before, "{turn}");
+            if round % 3 == 1 {
+                let redone = agent.redo().await;
+                assert_whole(&redone, turn);
+                assert_eq!(tree(&world.workspace()), after, "redo of {turn}");
+                let undone = agent.undo().await;
+                assert_whole(&undone, turn);
+                assert_eq!(tree(&world.workspace()), before, "{turn}");
+            }
         }
+        let mut later = vec![tree(&world.workspace())];
         while let Some(before) = trees.pop() {
+            later.push(before.clone());
             let undone = agent.undo().await;
             assert_whole(&undone, &format!("{before:#?}"));
             assert_eq!(tree(&world.workspace()), before, "{}", trees.len());
+        }
+        later.pop();
+        while let Some(after) = later.pop() {
+            let redone = agent.redo().await;
+            assert_whole(&redone, &format!("{after:#?}"));
+            assert_eq!(tree(&world.workspace()), after, "{}", later.len());
         }
         agent.end().await;
     });

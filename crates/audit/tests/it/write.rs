@@ -41,6 +41,8 @@ fn every_kind_of_record_is_one_line() {
         Record::Approval {
             what: "push".into(),
             decision: "denied".into(),
+            scope: Some("once".into()),
+            by: "person".into(),
         },
         Record::End {
             cause: "closed".into(),

@@ -1,6 +1,7 @@
 //! Flags as people type them. Meaning is made of them elsewhere, once.
 
 mod agent;
+mod chat;
 mod server;
 
 use std::ffi::OsString;
@@ -13,17 +14,28 @@ pub(crate) use self::agent::{
     Agent, BudgetFlags, ConfigCommand, ModelFlags, Replay, Resume, Run, SessionName,
     SessionsCommand, SessionsList, SessionsSubcommand, StoreFlags, Undo,
 };
+pub(crate) use self::chat::Chat;
 pub(crate) use self::server::{KeysCommand, Serve};
 use crate::values::{
     Variable, parse_cpus, parse_duration, parse_open_files, parse_pids, parse_size,
 };
 
 /// A coding agent whose every command is sealed in a sandbox.
+///
+/// Without a command, a person talks to the agent, on the whole screen.
 #[derive(Debug, Parser)]
-#[command(name = "hotcell", version, max_term_width = 100)]
+#[command(
+    name = "hotcell",
+    version,
+    max_term_width = 100,
+    args_conflicts_with_subcommands = true
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    pub(crate) subcommand: Subcommand,
+    pub(crate) subcommand: Option<Subcommand>,
+
+    #[command(flatten)]
+    pub(crate) chat: Chat,
 }
 
 #[derive(Debug, clap::Subcommand)]

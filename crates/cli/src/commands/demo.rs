@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use agent::Price;
+use agent::{NoOtherModel, Price};
 use llm::Scripted;
 use llm::script::Script;
 use protocol::Command;
@@ -21,8 +21,12 @@ const BANNER: &str =
 pub(crate) fn run(agent: &Agent) -> Result<u8, Complaint> {
     let script = Script::parse(SCRIPT).map_err(|error| Complaint::from_error(FAILED, &error))?;
     let chosen = Chosen {
-        model: Arc::new(Scripted::new(script)),
-        price: Price(Arc::new(|_| Some(0.0))),
+        model: agent::Chosen {
+            model: Arc::new(Scripted::new(script)),
+            price: Price(Arc::new(|_| Some(0.0))),
+            window: None,
+        },
+        models: Arc::new(NoOtherModel),
         budget: Default::default(),
         max_tokens: 8096,
     };

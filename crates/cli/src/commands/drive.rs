@@ -98,13 +98,21 @@ fn stop(commands: Option<&mpsc::Sender<Command>>, was_stopped: &mut bool) {
 
 fn conclude(ending: Ending, hint: Option<&str>) -> Result<u8, Complaint> {
     match ending {
-        Ending::Turn(Outcome::Done) | Ending::Undone => Ok(0),
-        Ending::Turn(Outcome::Failed { .. }) => Ok(TASK_FAILED),
-        Ending::Turn(Outcome::Budget { .. }) => Ok(BUDGET),
-        Ending::Turn(Outcome::Provider { .. }) => Ok(PROVIDER),
-        Ending::Turn(Outcome::Interrupted) => Ok(INTERRUPTED),
+        Ending::Turn(outcome) => Ok(code_of(&outcome)),
+        Ending::Undone => Ok(0),
         Ending::Refused(reason) => Err(Complaint::usage(reason).hint(hint.map(str::to_owned))),
         Ending::None => Err(Complaint::new(TASK_FAILED, "the session ended early")),
+    }
+}
+
+/// The exit code after a turn.
+pub(crate) fn code_of(outcome: &Outcome) -> u8 {
+    match outcome {
+        Outcome::Done => 0,
+        Outcome::Failed { .. } => TASK_FAILED,
+        Outcome::Budget { .. } => BUDGET,
+        Outcome::Provider { .. } => PROVIDER,
+        Outcome::Interrupted => INTERRUPTED,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
-use agent::Setup;
+use agent::{Approvals, Setup};
 use jiff::Timestamp;
 use protocol::{Command, Event, SessionId, Spending};
 use sandbox::SandboxSpec;
@@ -16,7 +16,7 @@ use crate::args::{Agent, Resume, Run, SandboxFlags, StoreFlags};
 use crate::complaint::Complaint;
 use crate::render::{TextView, View};
 use crate::settings::{
-    Chosen, Overrides, Settings, choose_model, data_folder, sandbox_spec, workspace,
+    Chosen, Overrides, Settings, approvals, choose_model, data_folder, sandbox_spec, workspace,
 };
 
 /// More is no prompt but a file.
@@ -45,6 +45,7 @@ pub(crate) fn resume(resume: &Resume) -> Result<u8, Complaint> {
         .await?;
         let chosen = choose_model(&found.settings, &agent.budget)?;
         let spec = found.spec(&agent.store)?;
+        let approvals = approvals(&agent.store, &spec.workspace, false)?;
         let Found { store, session, .. } = found;
         let (journal, history) = match resume.fork {
             false => store.claim(&session).await?,
@@ -56,7 +57,7 @@ pub(crate) fn resume(resume: &Resume) -> Result<u8, Complaint> {
                     .await?
             }
         };
-        let setup = setup(store, journal, history, chosen, spec);
+        let setup = setup(store, journal, history, chosen, spec, approvals);
         drive(setup, command, view(agent.json)).await
     })
 }
@@ -72,6 +73,7 @@ pub(crate) fn begin(
     // Before anything is made.
     let workspace = workspace(&agent.sandbox, settings)?;
     let data = data_folder(&agent.store, Some(&workspace))?;
+    let approvals = approvals(&agent.store, &workspace, false)?;
     let spec = sandbox_spec(&agent.sandbox, settings)?;
     let mut view = view(agent.json);
     if let (View::Text(view), Some(banner)) = (&mut view, banner) {
@@ -80,7 +82,7 @@ pub(crate) fn begin(
     runtime()?.block_on(async {
         let store = Store::open(&data).await?;
         let journal = store.begin(new_session()).await?;
-        let setup = setup(store, journal, Vec::new(), chosen, spec);
+        let setup = setup(store, journal, Vec::new(), chosen, spec, approvals);
         drive(setup, command, view).await
     })
 }
@@ -106,18 +108,20 @@ pub(crate) fn setup(
     history: Vec<Event>,
     chosen: Chosen,
     sandbox: SandboxSpec,
+    approvals: Approvals,
 ) -> Setup {
     Setup {
         store,
         journal,
         history,
         model: chosen.model,
-        price: chosen.price,
+        models: chosen.models,
         sandbox,
         tools: ToolSet::standard(),
         budget: chosen.budget,
         spent: Spending::none(),
         max_tokens: chosen.max_tokens,
+        approvals,
     }
 }
 
@@ -147,8 +151,19 @@ pub(crate) async fn find(
     flags: &SandboxFlags,
     overrides: Overrides,
 ) -> Result<Found, Complaint> {
-    let overrides = overrides.store(store_flags);
     let store = Store::open(&data_folder(store_flags, None)?).await?;
+    find_in(store, store_flags, name, flags, overrides).await
+}
+
+/// The same, in a store that is open.
+pub(crate) async fn find_in(
+    store: Store,
+    store_flags: &StoreFlags,
+    name: Option<&str>,
+    flags: &SandboxFlags,
+    overrides: Overrides,
+) -> Result<Found, Complaint> {
+    let overrides = overrides.store(store_flags);
     let in_workspace = |workspace: PathBuf| SandboxFlags {
         workspace: Some(flags.workspace.clone().unwrap_or(workspace)),
         ..flags.clone()

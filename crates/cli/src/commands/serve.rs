@@ -22,9 +22,9 @@ pub(crate) fn run(serve: &Serve) -> Result<u8, Complaint> {
     let overrides = Overrides::default().model(&serve.model).store(&serve.store);
     let settings = Settings::read(&overrides)?;
     let config = config(serve, &settings)?;
-    let models = ConfiguredModels::new(settings)?;
+    let models = ConfiguredModels::of_server(settings)?;
     // Other models may still work, and a key can be a matter of the next start.
-    if let Err(why) = models.choose(None, 0) {
+    if let Err(why) = models.choose_or_default(None, 0) {
         warn(format!("jobs that name no model will be refused: {why}"));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()

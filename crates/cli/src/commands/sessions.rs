@@ -62,7 +62,7 @@ async fn list(flags: &SessionsList) -> Result<u8, Complaint> {
     print(&(lines.join("\n") + "\n"))
 }
 
-fn line(summary: &Summary, now: Timestamp) -> String {
+pub(crate) fn line(summary: &Summary, now: Timestamp) -> String {
     format!(
         "{}  {:>8}  {:11}  {:>3} turns  {:>7} tokens  {:>12}  {}",
         summary.session,
@@ -148,26 +148,41 @@ async fn search(flags: &StoreFlags, words: &str, json: bool) -> Result<u8, Compl
     print(&(lines.join("\n") + "\n"))
 }
 
-/// One field a line and one event after the other, so that versions of it compare well.
 async fn export(name: &SessionName, output: &Path, force: bool) -> Result<u8, Complaint> {
     let store = open(&name.store).await?;
     let session = store.find(&name.session).await?;
-    let summary = store.summary(&session).await?;
-    let events = store.events(&session).await?;
-    let text = exported(&summary, &events)
-        .map_err(|error| Complaint::new(1, format!("cannot export {session}: {error}")))?;
     if output == Path::new("-") {
-        return print(&text);
+        return print(&exported(&store, &session).await?);
     }
-    let path = match output.is_dir() {
-        true => output.join(file_name(&session)),
-        false => output.to_owned(),
-    };
-    write_new(&path, &text, force)?;
+    let path = export_to(&store, &session, output, force).await?;
     print(&format!("{}\n", path.display()))
 }
 
-fn exported(summary: &Summary, events: &[Event]) -> serde_json::Result<String> {
+/// Writes a session to a file, or into a folder under its usual name; says where it is.
+pub(crate) async fn export_to(
+    store: &Store,
+    session: &SessionId,
+    output: &Path,
+    force: bool,
+) -> Result<PathBuf, Complaint> {
+    let text = exported(store, session).await?;
+    let path = match output.is_dir() {
+        true => output.join(file_name(session)),
+        false => output.to_owned(),
+    };
+    write_new(&path, &text, force)?;
+    Ok(path)
+}
+
+/// One field a line and one event after the other, so that versions of it compare well.
+async fn exported(store: &Store, session: &SessionId) -> Result<String, Complaint> {
+    let summary = store.summary(session).await?;
+    let events = store.events(session).await?;
+    document(&summary, &events)
+        .map_err(|error| Complaint::new(1, format!("cannot export {session}: {error}")))
+}
+
+fn document(summary: &Summary, events: &[Event]) -> serde_json::Result<String> {
     let mut document = described(summary);
     document["version"] = json!(protocol::VERSION);
     document["events"] = serde_json::to_value(events)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::Price;
+use agent::{Approvals, NoOtherModel, Price};
 use llm::Scripted;
 use llm::script::Script;
 use protocol::Command;
@@ -29,12 +29,16 @@ pub(crate) fn run(undo: &Undo) -> Result<u8, Complaint> {
         let (journal, history) = found.store.claim(&found.session).await?;
         // Nobody asks this model anything.
         let chosen = Chosen {
-            model: Arc::new(Scripted::new(Script::default())),
-            price: Price(Arc::new(|_| None)),
+            model: agent::Chosen {
+                model: Arc::new(Scripted::new(Script::default())),
+                price: Price::unknown(),
+                window: None,
+            },
+            models: Arc::new(NoOtherModel),
             budget: Default::default(),
             max_tokens: 1,
         };
-        let setup = setup(found.store, journal, history, chosen, spec);
+        let setup = setup(found.store, journal, history, chosen, spec, Approvals::default());
         drive(setup, Command::Undo, view(undo.json)).await
     })
 }

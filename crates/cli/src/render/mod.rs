@@ -12,7 +12,7 @@ use protocol::{Event, EventKind, Outcome};
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use self::json::write_line;
-pub(crate) use self::status::{dollars, tokens};
+pub(crate) use self::status::{dollars, line as spent, tokens};
 pub(crate) use self::text::{TextView, clean, first_line};
 pub(crate) use self::transcript::transcript;
 
@@ -47,7 +47,7 @@ pub(crate) fn show(
         }
         let ended = match event.kind {
             EventKind::TurnEnded { outcome, .. } => Ending::Turn(outcome),
-            EventKind::Undone { .. } => Ending::Undone,
+            EventKind::Undone { .. } | EventKind::Redone { .. } => Ending::Undone,
             EventKind::CommandRefused { reason } => Ending::Refused(reason),
             _ => continue,
         };

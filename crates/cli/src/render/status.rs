@@ -20,7 +20,7 @@ pub(crate) fn dollars(cost: Option<f64>) -> String {
 }
 
 /// What was spent, and of how much.
-pub(super) fn line(spending: &Spending) -> String {
+pub(crate) fn line(spending: &Spending) -> String {
     let of = |text: String, most: Option<String>| match most {
         Some(most) => format!("{text} of {most}"),
         None => text,

@@ -32,7 +32,8 @@ pub(crate) struct TextView {
 
 impl TextView {
     pub(crate) fn new() -> Self {
-        let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self {
             colours: io::stderr().is_terminal() && !is_plain,
             words_to_output: io::stdout().is_terminal(),
@@ -50,7 +51,7 @@ impl TextView {
         self.line(&text)
     }
 
-    pub(super) fn show(&mut self, event: &Event) -> io::Result<()> {
+    pub(crate) fn show(&mut self, event: &Event) -> io::Result<()> {
         match &event.kind {
             EventKind::SessionStarted { model, .. } => {
                 self.dim(&format!("session {} · {}", event.session, clean(model)))
@@ -100,18 +101,41 @@ impl TextView {
                 left,
                 ..
             } => {
-                for path in left {
-                    self.warn(&format!(
-                        "`{}` was not put back: it was changed since, or cannot be written",
-                        clean(path)
-                    ))?;
-                }
+                self.left(left)?;
                 self.line(&format!(
                     "turn {turn} taken back: {restored} files restored, {removed} removed"
                 ))
             }
+            EventKind::Redone {
+                turn,
+                restored,
+                removed,
+                left,
+                ..
+            } => {
+                self.left(left)?;
+                self.line(&format!(
+                    "turn {turn} counts again: {restored} files restored, {removed} removed"
+                ))
+            }
+            EventKind::ModelChanged { model, .. } => self.dim(&format!("model: {}", clean(model))),
+            EventKind::Compacted { summary, .. } => {
+                let words = first_line(summary, LONGEST_LINE);
+                self.dim(&format!("the conversation so far is now a summary: {words}"))
+            }
             _ => Ok(()),
         }
+    }
+
+    /// What an undo or its taking back could not do.
+    fn left(&mut self, left: &[String]) -> io::Result<()> {
+        for path in left {
+            self.warn(&format!(
+                "`{}` was not put back: it was changed since, or cannot be written",
+                clean(path)
+            ))?;
+        }
+        Ok(())
     }
 
     fn sandbox(
@@ -238,11 +262,12 @@ impl TextView {
     }
 
     /// The answer, where it was not shown already.
-    pub(super) fn finish(&mut self) -> io::Result<()> {
-        if self.words_to_output || self.answer.is_empty() {
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        let answer = std::mem::take(&mut self.answer);
+        if self.words_to_output || answer.is_empty() {
             return Ok(());
         }
-        let answer = format!("{}\n", clean(self.answer.trim_end()));
+        let answer = format!("{}\n", clean(answer.trim_end()));
         write_now(&mut self.output, &answer)
     }
 

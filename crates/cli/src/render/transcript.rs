@@ -36,6 +36,12 @@ fn part(kind: &EventKind) -> Option<String> {
             ..
         } => format!("(a new sandbox: {})", clean(why)),
         EventKind::Undone { turn, .. } => format!("(turn {turn} was taken back)"),
+        EventKind::Redone { turn, .. } => format!("(turn {turn} counts again)"),
+        EventKind::ModelChanged { model, .. } => format!("(the model is now {})", clean(model)),
+        EventKind::Compacted { summary, .. } => format!(
+            "(for the model, a summary stands in the place of all this)\n\n{}",
+            quoted(&clean(summary))
+        ),
         EventKind::TurnEnded { outcome, .. } => match outcome {
             Outcome::Done => return None,
             Outcome::Interrupted => "(interrupted)".to_owned(),

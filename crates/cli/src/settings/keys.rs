@@ -58,4 +58,12 @@ pub(crate) const KEYS: &[Key] = &[
     key("budget.tokens", None, None),
     key("budget.turns", None, None),
     key("budget.time", None, None),
+    // Whose jobs `/jobs` lists.
+    key(
+        "server.url",
+        Some("HOTCELL_SERVER"),
+        Some("http://127.0.0.1:3001"),
+    ),
+    secret("server.api_key", "HOTCELL_API_KEY"),
+    key("colour", None, Some("auto")),
 ];

@@ -7,6 +7,7 @@
 mod keys;
 mod model;
 mod models;
+mod rules;
 mod sandbox;
 mod sources;
 
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use self::keys::{KEYS, Key};
 pub(crate) use self::model::{Chosen, ceilings, choose_model, model_named, prices, reply_tokens};
 pub(crate) use self::models::ConfiguredModels;
+pub(crate) use self::rules::{approvals, remember, rules_file};
 pub(crate) use self::sandbox::{data_folder, sandbox_spec, walls, workspace};
 use crate::args::{ModelFlags, SandboxFlags, StoreFlags};
 use crate::complaint::{Complaint, warn};
@@ -90,6 +92,21 @@ impl Overrides {
             flags.max_tokens.map(|count| count.to_string()),
         );
         set("thinking", flags.thinking.map(|count| count.to_string()));
+        self
+    }
+
+    /// Another model than flags and files name, if there is one.
+    pub(crate) fn model_named(mut self, name: Option<&str>) -> Self {
+        if let Some(name) = name {
+            self.values.retain(|(key, _)| *key != "model");
+            self.values.push(("model", name.to_owned()));
+        }
+        self
+    }
+
+    pub(crate) fn server(mut self, url: Option<&str>) -> Self {
+        self.values
+            .extend(url.map(|url| ("server.url", url.to_owned())));
         self
     }
 
@@ -217,6 +234,11 @@ impl Settings {
     pub(crate) fn file(named: Option<&Path>) -> Option<PathBuf> {
         sources::file_path(named)
     }
+}
+
+/// Whether an address can only be on this machine.
+pub(crate) fn is_loopback(url: &str) -> bool {
+    sources::is_loopback(url)
 }
 
 /// A switch as people write it.

@@ -5,23 +5,23 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Budget, Price};
+use agent::{Budget, Models};
 use llm::{
     Anthropic, AnthropicConfig, Model, OpenAi, OpenAiConfig, Patience, Patient, Prices, Scripted,
     script::Script,
 };
 use secrecy::SecretString;
 
-use super::{Setting, Settings};
+use super::{ConfiguredModels, Setting, Settings};
 use crate::args::BudgetFlags;
 use crate::complaint::Complaint;
 use crate::values::{parse_cost, parse_count, parse_duration};
 
-/// A model, ready to be asked.
+/// A model, ready to be asked, and the way to others.
 #[derive(Debug)]
 pub(crate) struct Chosen {
-    pub(crate) model: Arc<dyn Model>,
-    pub(crate) price: Price,
+    pub(crate) model: agent::Chosen,
+    pub(crate) models: Arc<dyn Models>,
     pub(crate) budget: Budget,
     pub(crate) max_tokens: u32,
 }
@@ -32,11 +32,10 @@ pub(crate) fn choose_model(settings: &Settings, budget: &BudgetFlags) -> Result<
         .get("model")
         .map(|setting| setting.value.clone())
         .unwrap_or_default();
-    let model = model_named(settings, &name, 0)?;
-    let prices = prices(settings)?;
-    let price = prices.find(model.name());
+    let models = ConfiguredModels::of_person(settings.clone())?;
+    let model = models.named(&name, 0)?;
     let budget = ceilings(settings, budget)?;
-    if budget.cost.is_some() && price.is_none() {
+    if budget.cost.is_some() && !model.price.is_known() {
         let text = format!(
             "the price of `{}` is unknown, so `--max-cost` cannot hold",
             name
@@ -48,9 +47,7 @@ pub(crate) fn choose_model(settings: &Settings, budget: &BudgetFlags) -> Result<
     }
     Ok(Chosen {
         model,
-        price: Price(Arc::new(move |usage| {
-            price.as_ref().map(|price| price.cost(usage))
-        })),
+        models: Arc::new(models),
         budget,
         max_tokens: reply_tokens(settings)?,
     })

@@ -1,12 +1,12 @@
-//! The models that a server offers, by name: the settings, behind the server's own port.
+//! The models that a server or a session offers, by name: the settings, behind the agent's port.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use agent::Price;
+use agent::{Chosen, Price};
 use llm::{Model, Prices};
-use orchestrator::{Chosen, Models};
+use orchestrator::Models;
 
 use super::{Settings, model_named, prices};
 use crate::complaint::Complaint;
@@ -17,6 +17,8 @@ const MOST_CLIENTS: usize = 64;
 pub(crate) struct ConfiguredModels {
     settings: Settings,
     default: String,
+    /// Whether names of files may come from whoever chooses.
+    is_local: bool,
     prices: Prices,
     clients: Mutex<HashMap<String, Arc<dyn Model>>>,
 }
@@ -32,18 +34,40 @@ impl fmt::Debug for ConfiguredModels {
 }
 
 impl ConfiguredModels {
-    pub(crate) fn new(settings: Settings) -> Result<Self, Complaint> {
+    /// For strangers: a script names a file of this machine, so only the default may be one.
+    pub(crate) fn of_server(settings: Settings) -> Result<Self, Complaint> {
+        Self::new(settings, false)
+    }
+
+    /// For whoever started the program.
+    pub(crate) fn of_person(settings: Settings) -> Result<Self, Complaint> {
+        Self::new(settings, true)
+    }
+
+    fn new(settings: Settings, is_local: bool) -> Result<Self, Complaint> {
         let default = settings.get("model").map(|setting| setting.value.clone());
         Ok(Self {
             prices: prices(&settings)?,
             default: default.unwrap_or_default(),
             settings,
+            is_local,
             clients: Mutex::default(),
         })
     }
 
-    fn client(&self, name: &str, replied: usize) -> Result<Arc<dyn Model>, String> {
-        let make = |place| model_named(&self.settings, name, place).map_err(Complaint::into_line);
+    /// The model of that name, with its price.
+    pub(crate) fn named(&self, name: &str, replied: usize) -> Result<Chosen, Complaint> {
+        let model = self.client(name, replied)?;
+        let price = self.prices.find(model.name());
+        Ok(Chosen {
+            window: price.and_then(|price| price.window),
+            price: price.map_or_else(Price::unknown, Price::from),
+            model,
+        })
+    }
+
+    fn client(&self, name: &str, replied: usize) -> Result<Arc<dyn Model>, Complaint> {
+        let make = |place| model_named(&self.settings, name, place);
         // A scripted model remembers its place, so that every job has one of its own.
         if is_scripted(name) {
             return make(replied);
@@ -66,22 +90,14 @@ impl Models for ConfiguredModels {
     fn default_name(&self) -> &str {
         &self.default
     }
+}
 
-    fn choose(&self, name: Option<&str>, replied: usize) -> Result<Chosen, String> {
-        let name = name.unwrap_or(&self.default);
-        // It names a file of this machine.
-        if is_scripted(name) && name != self.default {
+impl agent::Models for ConfiguredModels {
+    fn choose(&self, name: &str, replied: usize) -> Result<Chosen, String> {
+        if is_scripted(name) && name != self.default && !self.is_local {
             return Err(format!("there is no model `{name}`"));
         }
-        let model = self.client(name, replied)?;
-        let price = self.prices.find(model.name());
-        Ok(Chosen {
-            is_priced: price.is_some(),
-            price: Price(Arc::new(move |usage| {
-                price.as_ref().map(|price| price.cost(usage))
-            })),
-            model,
-        })
+        self.named(name, replied).map_err(Complaint::into_line)
     }
 }
 

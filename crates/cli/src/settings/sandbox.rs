@@ -194,7 +194,7 @@ fn audit_log(flags: &SandboxFlags, workspace: &Path) -> Result<Option<Arc<AuditL
 }
 
 /// Where a path leads, though the end of it may not be there yet.
-fn destination(path: &Path) -> PathBuf {
+pub(super) fn destination(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for there in path.ancestors() {
         if let Ok(real) = fs::canonicalize(there) {

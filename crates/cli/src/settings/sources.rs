@@ -130,7 +130,7 @@ pub(super) fn read_file(named: Option<&Path>) -> Result<FromFile, Complaint> {
 }
 
 /// What is wrong and in which line, without the line itself: there may be a key in it.
-fn place(error: &toml::de::Error, text: &str) -> String {
+pub(super) fn place(error: &toml::de::Error, text: &str) -> String {
     let why = error.message().replace('\n', ", ");
     let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
         return why;

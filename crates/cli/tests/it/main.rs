@@ -7,6 +7,7 @@
 mod agent_input;
 mod audit_verify;
 mod bad_input;
+mod chat;
 mod choice_of_walls;
 mod demo;
 mod doctor;

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+mod asking;
 mod connect;
 mod http;
 mod pinned;

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use egress::{Allow, Answers, Connection, Egress, Resolver, Verdict, serve};
+use egress::{Allow, Answers, Connection, Egress, Gate, Resolver, Verdict, serve};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -51,6 +51,21 @@ impl World {
             heard.lock().unwrap().push(connection);
         });
         let egress = Arc::new(change(egress.with_resolver(names.clone())));
+        World { egress, names, log }
+    }
+
+    /// A world whose gate is changed before it stands.
+    pub(crate) fn gated<T: AsRef<str>>(
+        rules: impl IntoIterator<Item = T>,
+        change: impl FnOnce(Gate) -> Gate,
+    ) -> World {
+        let names = Names::default();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&log);
+        let gate = Gate::from(Allow::parse(rules).unwrap()).with_resolver(Arc::new(names.clone()));
+        let egress = Arc::new(Egress::new(change(gate), move |connection| {
+            heard.lock().unwrap().push(connection);
+        }));
         World { egress, names, log }
     }
 
@@ -148,6 +163,12 @@ impl Client {
     pub(crate) async fn ask(&mut self, request: impl AsRef<[u8]>) -> Response {
         self.send(request).await;
         self.response().await
+    }
+
+    /// Lets go in the middle of whatever goes on, as when the whole sandbox ends.
+    pub(crate) async fn abandon(self) {
+        self.task.abort();
+        let _ = self.task.await;
     }
 
     /// Ends the client's side, reads the rest, and waits until the proxy let go.

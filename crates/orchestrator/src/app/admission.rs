@@ -135,6 +135,7 @@ impl Admission {
         match &self.policy.sandbox.network {
             Network::Off => false,
             Network::Allow(allow) => allow.rules().contains(rule),
+            Network::Gated(gate) => gate.hosts().policy().allowed().contains(rule),
         }
     }
 
@@ -160,10 +161,10 @@ impl Admission {
             return known.clone();
         }
         drop(known);
-        let found = match self.models.choose(name, 0) {
+        let found = match self.models.choose_or_default(name, 0) {
             Ok(chosen) => Known::Good {
                 name: chosen.model.name().to_owned(),
-                is_priced: chosen.is_priced,
+                is_priced: chosen.price.is_known(),
             },
             Err(reason) => Known::Bad(reason),
         };

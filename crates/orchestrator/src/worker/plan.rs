@@ -78,6 +78,7 @@ pub(crate) fn network(request: &JobRequest, policy: &Policy) -> Result<Network, 
     let mut rules = match &policy.sandbox.network {
         Network::Off => Vec::new(),
         Network::Allow(allow) => allow.rules().to_vec(),
+        Network::Gated(gate) => gate.hosts().policy().allowed(),
     };
     for rule in Allow::parse(&request.network)?.rules() {
         if !rules.contains(rule) {

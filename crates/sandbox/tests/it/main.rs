@@ -19,6 +19,7 @@ mod rootfs;
 mod search;
 mod shell;
 mod survey;
+mod tails;
 mod terminal;
 mod watch;
 mod without_walls;

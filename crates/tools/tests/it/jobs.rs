@@ -223,3 +223,28 @@ fn what_nobody_looked_at_in_time_is_said_to_be_gone() {
         world.end().await;
     });
 }
+
+/// Whoever runs the tools looks after what goes on, and needs to know of nothing else.
+#[test]
+fn the_caller_hears_of_what_goes_on() {
+    within(async {
+        let world = World::new().await;
+        let check = async |input: Value, expect: Option<&str>| {
+            world.background.lock().unwrap().clear();
+            world.call("bash", input.clone()).await.unwrap();
+            let heard = world.background.lock().unwrap().clone();
+            let commands: Vec<&str> = heard.iter().map(|(_, command)| command.as_str()).collect();
+            assert_eq!(commands, expect.into_iter().collect::<Vec<_>>(), "{input}");
+        };
+        check(json!({"command": "true"}), None).await;
+        check(json!({"command": "false"}), None).await;
+        check(json!({"command": "true", "background": true}), None).await;
+        let long = "sleep 1000";
+        check(json!({"command": long, "background": true}), Some(long)).await;
+        check(json!({"command": long, "timeout": 0}), Some(long)).await;
+        check(json!({"command": "sleep 1000 &"}), Some("sleep 1000 &")).await;
+        let quiet = "sleep 1000 >/dev/null 2>&1 &";
+        check(json!({"command": quiet}), None).await;
+        world.end().await;
+    });
+}

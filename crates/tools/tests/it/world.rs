@@ -70,6 +70,8 @@ pub(crate) struct World {
     pub(crate) sandbox: Sandbox,
     pub(crate) folder: TempDir,
     pub(crate) outputs: Memory,
+    /// Commands that went on after their calls, by job.
+    pub(crate) background: Mutex<Vec<(u32, String)>>,
     pub(crate) tools: ToolSet,
 }
 
@@ -86,6 +88,7 @@ impl World {
             sandbox: Sandbox::start(spec).await.unwrap(),
             folder,
             outputs: Memory::default(),
+            background: Default::default(),
             tools: ToolSet::standard(),
         }
     }
@@ -116,6 +119,9 @@ impl World {
             sandbox: &self.sandbox,
             cancel,
             print,
+            background: &|job, command| {
+                self.background.lock().unwrap().push((job, command.to_owned()));
+            },
             outputs: &self.outputs,
         };
         self.tools.find(tool).unwrap().run(input, context).await

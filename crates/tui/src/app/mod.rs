@@ -1,17 +1,49 @@
 //! The whole state of the UI, and how it changes. Pure: the time comes in with every input, and
 //! what is to be done goes out as [`Effect`]s.
+//!
+//! A key goes to a question first, then to what stands in front of the page, then to where the
+//! focus is; a letter that none of them wants is typed into the editor, so that none is lost.
+//! Entry type: [`App`].
 
+mod browsing;
+mod commanding;
+mod completing;
+mod hearing;
+mod keys;
+mod leaving;
+mod recalling;
+mod talking;
+#[cfg(test)]
+mod tests;
+mod typing;
+
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent};
+use crossterm::event::{KeyEvent, MouseButton, MouseEvent, MouseEventKind};
+use jiff::Timestamp;
 use protocol::Command;
 
-use crate::command::SlashCommand;
-use crate::editor::Editor;
+use self::completing::Known;
+pub(crate) use self::keys::{BINDINGS, Place};
+use self::leaving::Twice;
+use self::recalling::Recall;
+use self::talking::{Reading, Turn};
+use crate::draw::{areas, page_width};
+use crate::editor::{Completion, Draft, Editor, Pasted};
+use crate::overlay::Overlay;
 use crate::port::{Notice, Request};
+use crate::question::{Questions, Taken};
 use crate::status::Status;
 use crate::theme::{Look, Theme};
-use crate::transcript::{Tone, Transcript};
+use crate::transcript::Transcript;
+
+/// How long a hint stays.
+const HINT: Duration = Duration::from_secs(2);
+/// One step of what moves while the agent works.
+const STEP: Duration = Duration::from_millis(125);
+/// Lines by which the wheel of a mouse scrolls.
+const WHEEL: i32 = 3;
 
 /// What can happen to the UI.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +58,8 @@ pub(crate) enum Input {
     Notice(Notice),
     /// What the person wrote in an editor of their own.
     Edited(String),
+    /// The terminal has told what its background is like.
+    Look(Look),
     /// The state is on the screen, and no key that was typed before waits to be read.
     Shown,
     /// The moment that [`App::wakes_at`] named has come.
@@ -57,6 +91,38 @@ pub(crate) struct App {
     pub(crate) transcript: Transcript,
     pub(crate) status: Status,
     pub(crate) editor: Editor,
+    pub(crate) focus: Focus,
+    /// In front of the page; gets the keys that are not for a question.
+    pub(crate) overlay: Option<Overlay>,
+    pub(crate) questions: Questions,
+    /// Messages that wait for the end of the turn, the next one first.
+    pub(crate) queue: VecDeque<Draft>,
+    /// The clock on the wall at the start.
+    pub(crate) began: Option<Timestamp>,
+    completion: Option<Completion>,
+    known: Known,
+    recall: Recall,
+    turn: Turn,
+    /// Pictures that are being read for the message.
+    reading: Reading,
+    /// The agent has ended: only another session can be opened.
+    is_lost: bool,
+    /// A key that does something only when it comes twice, and until when.
+    twice: Option<(Twice, Duration)>,
+    hint: Option<(String, Duration)>,
+}
+
+/// Where keys go that are for nobody else.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Focus {
+    #[default]
+    Editor,
+    /// One entry of the page is selected.
+    Browse,
+    /// Words to look for on the page are being written.
+    Search { words: String },
+    /// Words to look for in what was said before are being written.
+    Recall { words: String },
 }
 
 impl App {
@@ -69,88 +135,180 @@ impl App {
             transcript: Transcript::default(),
             status: Status::default(),
             editor: Editor::default(),
+            focus: Focus::default(),
+            overlay: None,
+            questions: Questions::default(),
+            queue: VecDeque::new(),
+            began: None,
+            completion: None,
+            known: Known::default(),
+            recall: Recall::default(),
+            turn: Turn::Idle,
+            reading: Reading::default(),
+            is_lost: false,
+            twice: None,
+            hint: None,
         }
+    }
+
+    /// What can be put in the place of the word at the cursor.
+    pub(crate) fn completion(&self) -> Option<&Completion> {
+        self.completion.as_ref()
+    }
+
+    /// A few words for the next two seconds, such as `once more to leave`.
+    pub(crate) fn hint(&self) -> Option<&str> {
+        self.hint.as_ref().map(|(text, _)| text.as_str())
+    }
+
+    /// A turn is under way, or has been asked for.
+    pub(crate) fn is_busy(&self) -> bool {
+        !matches!(self.turn, Turn::Idle)
+    }
+
+    /// A letter would begin a message: it is part of nothing else.
+    pub(crate) fn is_free(&self) -> bool {
+        self.editor.is_empty() && self.overlay.is_none() && self.focus == Focus::Editor
+    }
+
+    /// The clock on the wall.
+    pub(crate) fn clock(&self) -> Option<Timestamp> {
+        self.began?.checked_add(self.now).ok()
     }
 
     /// Takes in what happened at a moment.
     pub(crate) fn update(&mut self, now: Duration, input: Input) -> Vec<Effect> {
         self.now = now;
+        self.status.now = now;
+        self.expire();
         match input {
             Input::Key(key) => self.key(key),
-            Input::Paste(text) => {
-                self.editor.paste(&text);
-                Vec::new()
-            }
+            Input::Paste(text) => self.paste(&text),
+            Input::Mouse(mouse) => self.mouse(mouse),
             Input::Resized { width, height } => {
                 (self.width, self.height) = (width, height);
+                self.questions.resized();
                 Vec::new()
             }
             Input::Notice(notice) => self.hear(notice),
-            Input::Edited(_) | Input::Mouse(_) | Input::Shown | Input::Time => Vec::new(),
+            Input::Edited(text) => {
+                self.focus = Focus::Editor;
+                self.editor.replace(&text);
+                self.complete()
+            }
+            Input::Look(look) => {
+                // Who wants no colours gets none.
+                if self.theme.look != Look::Plain {
+                    self.theme = Theme::new(look);
+                }
+                Vec::new()
+            }
+            Input::Shown => self.questions.shown(now).map(ask).into_iter().collect(),
+            Input::Time => self.questions.release(now).map(ask).into_iter().collect(),
         }
     }
 
     /// When something changes on the screen though nothing happens.
     pub(crate) fn wakes_at(&self) -> Option<Duration> {
-        None
+        let step = STEP.as_millis().max(1);
+        let steps = u32::try_from(self.now.as_millis() / step).unwrap_or(u32::MAX);
+        let moments = [
+            self.hint.as_ref().map(|(_, until)| *until),
+            self.twice.map(|(_, until)| until),
+            self.questions.wakes_at(self.now),
+            self.is_busy().then(|| STEP * steps.saturating_add(1)),
+        ];
+        moments.into_iter().flatten().min()
     }
 
     /// Lays everything out for the size. Called before every drawing.
     pub(crate) fn arrange(&mut self) {
-        let width = self.width;
-        let editor = self.editor.height(width) + 2;
-        let height = self.height.saturating_sub(editor + 1);
-        self.transcript.arrange(width, height, &self.theme);
+        let areas = areas(self);
+        self.editor.arrange(areas.text.width, areas.text.height);
+        self.transcript
+            .arrange(page_width(areas.page), areas.page.height, &self.theme);
+        self.questions.fits(areas.fit);
+        if let Some(overlay) = &mut self.overlay {
+            overlay.arrange(areas.front, &self.theme);
+        }
     }
 
     fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        match (key.code, key.modifiers) {
-            (KeyCode::Char('c' | 'd'), KeyModifiers::CONTROL) => {
-                vec![Effect::Ask(Request::Quit), Effect::Quit]
+        match self.questions.key(self.now, key, self.is_free()) {
+            Taken::Yes => Vec::new(),
+            Taken::No => self.press(key),
+            Taken::NorBefore(before) => {
+                let mut effects = self.press(before);
+                effects.extend(self.press(key));
+                effects
             }
-            (KeyCode::Esc, _) => vec![Effect::Ask(Request::Agent(Command::Interrupt))],
-            (KeyCode::Enter, KeyModifiers::NONE) => self.send(),
-            _ => {
-                self.editor.key(key);
+        }
+    }
+
+    fn paste(&mut self, text: &str) -> Vec<Effect> {
+        let mut effects = match self.questions.pasted(self.now) {
+            Some(before) => self.press(before),
+            None => Vec::new(),
+        };
+        self.twice = None;
+        if let Some(overlay) = &mut self.overlay {
+            effects.extend(overlay.paste(text));
+            return effects;
+        }
+        match &self.focus {
+            Focus::Search { .. } | Focus::Recall { .. } => {
+                for letter in text.lines().next().unwrap_or_default().chars() {
+                    self.look_for(letter);
+                }
+                return effects;
+            }
+            Focus::Browse => self.to_editor(),
+            Focus::Editor => {}
+        }
+        if let Pasted::Pictures(pictures) = self.editor.paste(text) {
+            let read = pictures
+                .into_iter()
+                .map(|(words, path)| self.read_picture(words, path));
+            effects.extend(read);
+        }
+        effects.extend(self.complete());
+        effects
+    }
+
+    fn mouse(&mut self, mouse: MouseEvent) -> Vec<Effect> {
+        let lines = match mouse.kind {
+            MouseEventKind::ScrollUp => -WHEEL,
+            MouseEventKind::ScrollDown => WHEEL,
+            MouseEventKind::Down(MouseButton::Left) if self.overlay.is_none() => {
+                // The page begins at the top and has as many rows as it has lines in view.
+                if usize::from(mouse.row) < self.transcript.visible().len() {
+                    self.transcript.click(mouse.row);
+                }
+                return Vec::new();
+            }
+            _ => return Vec::new(),
+        };
+        match &mut self.overlay {
+            Some(overlay) => overlay.scroll(lines),
+            None => {
+                self.transcript.scroll(lines);
                 Vec::new()
             }
         }
     }
 
-    fn send(&mut self) -> Vec<Effect> {
-        if self.editor.is_empty() {
-            return Vec::new();
-        }
-        match SlashCommand::parse(&self.editor.text()) {
-            Some(Ok(SlashCommand::Quit)) => vec![Effect::Ask(Request::Quit), Effect::Quit],
-            Some(Err(error)) => {
-                self.transcript.note(error.to_string(), Tone::Error);
-                Vec::new()
-            }
-            _ => {
-                let content = self.editor.take();
-                vec![Effect::Ask(Request::Agent(Command::Prompt { content }))]
-            }
-        }
+    fn say_hint(&mut self, text: impl Into<String>) {
+        self.hint = Some((text.into(), self.now + HINT));
     }
 
-    fn hear(&mut self, notice: Notice) -> Vec<Effect> {
-        match notice {
-            Notice::Event(event) => {
-                self.status.apply(&event);
-                self.transcript.apply(&event);
-            }
-            Notice::Opened(opened) => {
-                self.status.model = opened.model;
-                self.transcript = Transcript::open(&opened.history);
-            }
-            Notice::Said(text) => self.transcript.note(text, Tone::Plain),
-            Notice::Failed { what, .. } | Notice::Lost { what, .. } => {
-                self.transcript.note(what, Tone::Error);
-            }
-            Notice::Quit => return vec![Effect::Quit],
-            _ => {}
-        }
-        Vec::new()
+    /// What was only for a while.
+    fn expire(&mut self) {
+        let now = self.now;
+        self.hint.take_if(|(_, until)| now >= *until);
+        self.twice.take_if(|(_, until)| now >= *until);
     }
+}
+
+fn ask(command: Command) -> Effect {
+    Effect::Ask(Request::Agent(command))
 }

@@ -1,28 +1,70 @@
 //! Paints the state. Changes nothing, decides nothing: the same state is the same picture.
+//!
+//! [`areas`] says where everything stands; each part of the screen has a file of its own.
+
+mod activity;
+mod areas;
+mod editor;
+mod page;
+mod picker;
+mod question;
+mod status;
+#[cfg(test)]
+mod tests;
+mod viewer;
+mod welcome;
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout};
-use ratatui::text::{Line, Text};
-use ratatui::widgets::{Block, Borders};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::Line;
 
+pub(crate) use self::areas::{Areas, areas, page_width};
+pub(crate) use self::picker::panes;
+pub(crate) use self::viewer::body;
 use crate::app::App;
+use crate::overlay::Overlay;
 
 pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
-    let editor = app.editor.height(frame.area().width) + 2;
-    let [page, writing, status] = Layout::vertical([
-        Constraint::Fill(1),
-        Constraint::Length(editor),
-        Constraint::Length(1),
-    ])
-    .areas(frame.area());
-    frame.render_widget(Text::from(app.transcript.visible().to_vec()), page);
-    let block = Block::new()
-        .borders(Borders::TOP | Borders::BOTTOM)
-        .border_style(app.theme.border);
-    frame.render_widget(app.editor.area(), block.inner(writing));
-    frame.render_widget(block, writing);
-    frame.render_widget(
-        Line::styled(app.status.model.clone(), app.theme.dim),
-        status,
-    );
+    // The terminal may have another size by now: nothing is drawn outside of it.
+    let areas = areas(app);
+    let buffer = frame.buffer_mut();
+    let cursor = match &app.overlay {
+        None => {
+            page::draw(app, &areas, buffer);
+            activity::draw_queue(app, areas.queue, buffer);
+            let searching = activity::draw(app, areas.line, buffer);
+            question::draw(app, areas.question, buffer);
+            let writing = editor::draw(app, &areas, buffer);
+            editor::draw_completion(app, &areas, buffer);
+            searching.or(writing)
+        }
+        Some(overlay) => draw_overlay(overlay, app, areas.front, buffer),
+    };
+    status::draw(app, areas.status, buffer);
+    if let Some(cursor) = cursor.filter(|cursor| frame.area().contains(*cursor)) {
+        frame.set_cursor_position(cursor);
+    }
+}
+
+fn draw_overlay(
+    overlay: &Overlay,
+    app: &App,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> Option<Position> {
+    match overlay {
+        Overlay::Viewer(viewer) => viewer::draw(viewer, app, area, buffer),
+        Overlay::Sessions(sessions) => picker::draw_sessions(sessions, app, area, buffer),
+        Overlay::Jobs(jobs) => picker::draw_jobs(jobs, app, area, buffer),
+        Overlay::Models(models) => picker::draw_models(models, app, area, buffer),
+    }
+}
+
+/// Puts a line on a row of an area, cut at its end.
+fn put(line: &Line<'_>, area: Rect, row: u16, buffer: &mut Buffer) {
+    let area = area.intersection(*buffer.area());
+    if row < area.height {
+        buffer.set_line(area.x, area.y + row, line, area.width);
+    }
 }

@@ -1,47 +1,370 @@
-//! What a person is writing: a multi-line editor, pasted blocks that are shown in one line, the
-//! history of what was said, and completion.
+//! What a person is writing: a multi-line editor whose long lines are wrapped, pasted blocks and
+//! pictures that stand in the text as one letter, and the history of what was said. Pure.
+//!
+//! Never decides what a key means ([`crate::app`] does). Entry type: [`Editor`].
 
-use crossterm::event::KeyEvent;
-use protocol::Block;
-use ratatui_textarea::TextArea;
+mod change;
+mod completion;
+mod draft;
+mod finder;
+mod history;
+mod layout;
+mod paste;
+#[cfg(test)]
+mod tests;
+mod unit;
 
-#[derive(Debug, Default)]
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ratatui_textarea::{CursorMove, TextArea};
+
+pub(crate) use self::change::Change;
+pub(crate) use self::completion::{Completion, Row, Wanted, arguments, commands, files};
+pub(crate) use self::draft::Draft;
+pub(crate) use self::finder::Finder;
+pub(crate) use self::history::History;
+pub(crate) use self::layout::{Kind, Piece};
+pub(crate) use self::paste::is_picture;
+pub(crate) use self::unit::grouped;
+use self::unit::{Unit, Units};
+use crate::port::Attachment;
+
+/// Letters that are edited as such; what is longer becomes a unit. Places of the text area below
+/// have to fit 16 bits.
+const LETTERS: usize = 60_000;
+/// Lines that a unit may have to be opened.
+const LINES: usize = 2_000;
+/// Changes that can be taken back.
+const CHANGES: usize = 10_000;
+
+#[derive(Debug)]
 pub(crate) struct Editor {
     area: TextArea<'static>,
+    units: Units,
+    pub(crate) history: History,
+    /// The column that a run of steps up and down keeps to.
+    wanted: Option<usize>,
+    /// Columns for text, from the last layout.
+    width: u16,
+    /// The first row in view.
+    top: usize,
+    view: View,
+}
+
+/// What is to be drawn.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct View {
+    pub(crate) rows: Vec<Vec<Piece>>,
+    /// Column and row, within the rows.
+    pub(crate) cursor: (u16, u16),
+    /// Rows out of view.
+    pub(crate) above: usize,
+    pub(crate) below: usize,
+}
+
+/// What became of a paste.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Pasted {
+    Text,
+    /// Paths of pictures, each with the words that stand for it in the text until it is read.
+    Pictures(Vec<(String, PathBuf)>),
+}
+
+impl Default for Editor {
+    fn default() -> Self {
+        Self {
+            area: area(Vec::new()),
+            units: Units::default(),
+            history: History::default(),
+            wanted: None,
+            width: 80,
+            top: 0,
+            view: View::default(),
+        }
+    }
+}
+
+fn area(lines: Vec<String>) -> TextArea<'static> {
+    let mut area = TextArea::new(lines);
+    area.set_max_histories(CHANGES);
+    area
 }
 
 impl Editor {
-    /// A key that nobody else wanted. True when it did anything.
-    pub(crate) fn key(&mut self, key: KeyEvent) -> bool {
-        self.area.input(key)
-    }
-
-    pub(crate) fn paste(&mut self, text: &str) {
-        self.area.insert_str(text);
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.area.is_empty()
     }
 
     /// What is written, with pasted blocks in full.
     pub(crate) fn text(&self) -> String {
-        self.area.lines().join("\n")
+        self.units.spell(&self.area.lines().join("\n"), Unit::words)
     }
 
-    /// Takes the message, which goes into the history.
-    pub(crate) fn take(&mut self) -> Vec<Block> {
-        let text = self.text();
-        self.area = TextArea::default();
-        vec![Block::text(text)]
+    pub(crate) fn draft(&self) -> Draft {
+        Draft {
+            text: self.area.lines().join("\n"),
+            units: self.units.clone(),
+        }
+    }
+
+    /// Takes what is written.
+    pub(crate) fn take(&mut self) -> Draft {
+        let draft = self.draft();
+        self.set(Draft::default());
+        draft
+    }
+
+    /// Puts something in the place of what is written, with the cursor at its end.
+    pub(crate) fn set(&mut self, draft: Draft) {
+        let yanked = self.area.yank_text();
+        self.area = area(Vec::new());
+        if !yanked.chars().any(unit::is_mark) {
+            self.area.set_yank_text(yanked);
+        }
+        self.units = Units::default();
+        self.history.leave();
+        self.top = 0;
+        self.insert(draft);
+    }
+
+    /// Puts something before what is written.
+    pub(crate) fn put_before(&mut self, draft: Draft) {
+        let written = self.take();
+        self.set(draft);
+        if !written.is_blank() {
+            self.newline();
+            self.insert(written);
+        }
+    }
+
+    /// Empties it; [`Change::Undo`] brings it back.
+    pub(crate) fn clear(&mut self) {
+        self.history.leave();
+        self.area.clear();
+    }
+
+    /// What the person wrote in an editor of their own. Blocks and pictures that are still there
+    /// as they were stay units.
+    pub(crate) fn replace(&mut self, text: &str) {
+        let text = paste::normal(text.strip_suffix('\n').unwrap_or(text));
+        let before = self.draft();
+        let mut pieces = vec![(text, None)];
+        for letter in before.text.chars() {
+            let Some(unit) = before.units.get(letter) else {
+                continue;
+            };
+            let (last, _) = pieces.last().expect("there is a piece at any time");
+            if let Some((left, right)) = last.split_once(&unit.words()) {
+                let (left, right) = (left.to_owned(), right.to_owned());
+                pieces.pop();
+                pieces.push((left, Some(unit.clone())));
+                pieces.push((right, None));
+            }
+        }
+        self.set(Draft::default());
+        for (words, unit) in pieces {
+            self.insert(Draft::plain(words));
+            if let Some(unit) = unit {
+                self.insert_unit(unit);
+            }
+        }
+    }
+
+    /// A block of text from outside.
+    pub(crate) fn paste(&mut self, text: &str) -> Pasted {
+        let text = paste::normal(text);
+        if let Some(pictures) = paste::pictures(&text) {
+            let words: Vec<&str> = pictures.iter().map(|(words, _)| words.as_str()).collect();
+            self.insert_words(&words.join(" "));
+            return Pasted::Pictures(pictures);
+        }
+        match paste::is_long(&text) || self.is_full(text.len()) {
+            true => self.insert_block(&text),
+            false => self.insert_words(&text),
+        }
+        Pasted::Text
+    }
+
+    /// A picture has been read: it stands where the words for it stand, unless they are gone; or at
+    /// the cursor, if there never were any.
+    pub(crate) fn attach(&mut self, attachment: Attachment, words: &str) {
+        let place = self.find(words).filter(|_| !words.is_empty());
+        let (row, column) = self.cursor();
+        if let Some((line, letter)) = place {
+            let letters = words.chars().count();
+            self.go(line, letter);
+            self.area.delete_str(letters);
+            self.insert_unit(Unit::Image(Arc::new(attachment)));
+            // Back to where the person is writing.
+            if row == line && column >= letter + letters {
+                self.go(row, column + 1 - letters);
+            } else if (row, column) < (line, letter) || row > line {
+                self.go(row, column);
+            }
+        } else if words.is_empty() {
+            self.insert_unit(Unit::Image(Arc::new(attachment)));
+        }
+    }
+
+    fn find(&self, words: &str) -> Option<(usize, usize)> {
+        self.area
+            .lines()
+            .iter()
+            .enumerate()
+            .find_map(|(line, text)| {
+                let place = text.rfind(words)?;
+                Some((line, text[..place].chars().count()))
+            })
+    }
+
+    /// Down from the cursor's own copy: units get letters of this editor.
+    fn insert(&mut self, draft: Draft) {
+        if draft.text.len() > LETTERS || paste::lines(&draft.text) > LINES {
+            let full = draft.full();
+            self.insert_block(&full);
+            return;
+        }
+        let mut text = String::with_capacity(draft.text.len());
+        for letter in draft.text.chars() {
+            match draft.units.get(letter).cloned() {
+                Some(unit) => match self.units.add(unit) {
+                    Some(letter) => text.push(letter),
+                    None => text.push('\u{fffd}'),
+                },
+                None => text.push(letter),
+            }
+        }
+        self.insert_words(&text);
+    }
+
+    fn insert_words(&mut self, words: &str) {
+        if !words.is_empty() {
+            self.history.leave();
+            self.wanted = None;
+            self.area.insert_str(words);
+        }
+    }
+
+    fn insert_block(&mut self, text: &str) {
+        self.insert_unit(Unit::Pasted {
+            text: Arc::from(text),
+            lines: paste::lines(text),
+            number: 0,
+        });
+    }
+
+    /// Too many units for one message: what can be said in words is.
+    fn insert_unit(&mut self, unit: Unit) {
+        let words = match self.units.add(unit.clone()) {
+            Some(letter) => letter.to_string(),
+            None => unit.words(),
+        };
+        self.insert_words(&words);
+    }
+
+    fn letters(&self) -> usize {
+        self.area.lines().iter().map(String::len).sum()
+    }
+
+    fn is_full(&self, more: usize) -> bool {
+        self.letters() + more > LETTERS || self.area.lines().len() > LINES
+    }
+
+    /// Line and letter.
+    pub(crate) fn cursor(&self) -> (usize, usize) {
+        let cursor = self.area.cursor();
+        (cursor.0, cursor.1)
+    }
+
+    /// The line of the cursor, up to it and from it on.
+    pub(crate) fn around(&self) -> (&str, &str) {
+        let (row, column) = self.cursor();
+        let line = self.area.lines().get(row).map_or("", String::as_str);
+        let place = line
+            .char_indices()
+            .nth(column)
+            .map_or(line.len(), |(at, _)| at);
+        line.split_at(place)
+    }
+
+    /// Puts words in the place of so many letters before the cursor.
+    pub(crate) fn replace_before(&mut self, letters: usize, words: &str) {
+        let (row, column) = self.cursor();
+        if self.go(row, column.saturating_sub(letters)) {
+            self.area.delete_str(letters.min(column));
+        }
+        self.insert_words(words);
+    }
+
+    /// False when the place cannot be reached.
+    fn go(&mut self, row: usize, column: usize) -> bool {
+        let (Ok(to), Ok(at)) = (u16::try_from(row), u16::try_from(column)) else {
+            return false;
+        };
+        self.area.move_cursor(CursorMove::Jump(to, at));
+        self.cursor() == (row, column)
     }
 
     /// Lines that it wants on the screen.
-    pub(crate) fn height(&self, _width: u16) -> u16 {
-        u16::try_from(self.area.lines().len()).unwrap_or(u16::MAX)
+    pub(crate) fn height(&self, width: u16) -> u16 {
+        u16::try_from(self.spans(width).len()).unwrap_or(u16::MAX)
     }
 
-    pub(crate) fn area(&self) -> &TextArea<'static> {
-        &self.area
+    /// Lays out what is in view. Called before every drawing.
+    pub(crate) fn arrange(&mut self, width: u16, height: u16) {
+        self.width = width;
+        let spans = self.spans(width);
+        let (row, column) = self.place(&spans);
+        let height = usize::from(height.max(1));
+        self.top = self.top.min(row).max((row + 1).saturating_sub(height));
+        self.top = self.top.min(spans.len().saturating_sub(height));
+        let shown = spans.iter().skip(self.top).take(height);
+        let rows =
+            shown.map(|span| span.pieces(self.line(span.line), &self.units, text_width(width)));
+        let rows: Vec<_> = rows.collect();
+        let small = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        self.view = View {
+            cursor: (small(column), small(row - self.top)),
+            above: self.top,
+            below: spans.len() - self.top - rows.len(),
+            rows,
+        };
     }
+
+    /// What [`Editor::arrange`] laid out.
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    fn line(&self, line: usize) -> &str {
+        self.area.lines().get(line).map_or("", String::as_str)
+    }
+
+    fn spans(&self, width: u16) -> Vec<layout::Span> {
+        let lines = self.area.lines().iter().enumerate();
+        lines
+            .flat_map(|(line, text)| layout::wrap(line, text, &self.units, text_width(width)))
+            .collect()
+    }
+
+    /// Row and column of the cursor.
+    fn place(&self, spans: &[layout::Span]) -> (usize, usize) {
+        let (line, letter) = self.cursor();
+        let row = spans.partition_point(|span| (span.line, span.start) <= (line, letter));
+        let row = row.saturating_sub(1);
+        let Some(span) = spans.get(row) else {
+            return (0, 0);
+        };
+        let width = text_width(self.width);
+        (
+            row,
+            span.column(self.line(line), &self.units, letter, width),
+        )
+    }
+}
+
+/// One column is left for the cursor after the last letter of a row.
+fn text_width(width: u16) -> usize {
+    usize::from(width).saturating_sub(1).max(1)
 }

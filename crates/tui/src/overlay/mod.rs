@@ -1,1 +1,152 @@
-//! What stands in front of the page for a while: pickers, viewers, help.
+//! What stands in front of the page for a while: pickers, viewers, help. Holds the state only:
+//! [`crate::draw`] paints it. Never talks to anybody: what it wants goes out as effects, what it
+//! gets comes in as notices. Entry type: [`Overlay`].
+
+mod changes;
+mod content;
+mod cost;
+mod files;
+mod help;
+mod jobs;
+mod models;
+mod picker;
+mod sessions;
+#[cfg(test)]
+mod tests;
+mod viewer;
+
+use crossterm::event::KeyEvent;
+use protocol::Change;
+use ratatui::layout::Rect;
+
+pub(crate) use self::content::Content;
+pub(crate) use self::jobs::Jobs;
+pub(crate) use self::models::Models;
+pub(crate) use self::picker::{Picker, State};
+pub(crate) use self::sessions::Sessions;
+pub(crate) use self::viewer::Viewer;
+use crate::app::Effect;
+use crate::draw::{body, panes};
+use crate::port::Notice;
+use crate::status::Status;
+use crate::theme::Theme;
+
+/// One of them at a time; it gets every key that is not for a question.
+#[derive(Debug)]
+pub(crate) enum Overlay {
+    Viewer(Box<Viewer>),
+    Sessions(Box<Sessions>),
+    Jobs(Box<Jobs>),
+    Models(Box<Models>),
+}
+
+/// What follows from a key.
+#[derive(Debug, PartialEq)]
+pub(crate) enum After {
+    Stay(Vec<Effect>),
+    Close(Vec<Effect>),
+}
+
+impl Overlay {
+    pub(crate) fn help() -> Self {
+        Self::view(Content::Help)
+    }
+
+    /// Asks for the sessions by itself: what it wants comes with it.
+    pub(crate) fn sessions() -> (Self, Vec<Effect>) {
+        let (sessions, effects) = Sessions::open();
+        (Self::Sessions(Box::new(sessions)), effects)
+    }
+
+    pub(crate) fn jobs() -> (Self, Vec<Effect>) {
+        let (jobs, effects) = Jobs::open();
+        (Self::Jobs(Box::new(jobs)), effects)
+    }
+
+    pub(crate) fn models(current: &str) -> (Self, Vec<Effect>) {
+        let (models, effects) = Models::open(current);
+        (Self::Models(Box::new(models)), effects)
+    }
+
+    pub(crate) fn cost(status: &Status) -> Self {
+        Self::view(Content::Cost(Box::new(status.clone())))
+    }
+
+    pub(crate) fn files(paths: &[String], is_cut: bool) -> Self {
+        let paths = paths.to_vec();
+        Self::view(Content::Files { paths, is_cut })
+    }
+
+    pub(crate) fn changes(changes: &[Change], left_out: u64) -> Self {
+        let changes = changes.to_vec();
+        Self::view(Content::Changes { changes, left_out })
+    }
+
+    /// One diff, in unified form.
+    pub(crate) fn diff(text: &str) -> Self {
+        let change = Change {
+            path: String::new(),
+            diff: Some(text.to_owned()),
+        };
+        Self::changes(&[change], 0)
+    }
+
+    fn view(content: Content) -> Self {
+        Self::Viewer(Box::new(Viewer::new(content)))
+    }
+
+    pub(crate) fn key(&mut self, key: KeyEvent) -> After {
+        match self {
+            Self::Viewer(viewer) => viewer.key(key),
+            Self::Sessions(sessions) => sessions.key(key),
+            Self::Jobs(jobs) => jobs.key(key),
+            Self::Models(models) => models.key(key),
+        }
+    }
+
+    pub(crate) fn paste(&mut self, text: &str) -> Vec<Effect> {
+        match self {
+            Self::Viewer(viewer) => viewer.paste(text),
+            Self::Sessions(sessions) => return sessions.paste(text),
+            Self::Jobs(jobs) => jobs.paste(text),
+            Self::Models(models) => models.paste(text),
+        }
+        Vec::new()
+    }
+
+    /// The wheel of a mouse: down by so many lines, or up.
+    pub(crate) fn scroll(&mut self, lines: i32) -> Vec<Effect> {
+        match self {
+            Self::Viewer(viewer) => viewer.scroll(lines.into()),
+            Self::Sessions(sessions) => return sessions.scroll(lines.signum()),
+            Self::Jobs(jobs) => drop(jobs.picker.step(lines.signum() as isize)),
+            Self::Models(models) => drop(models.picker.step(lines.signum() as isize)),
+        }
+        Vec::new()
+    }
+
+    /// Lays it out for its place on the screen. Called before every drawing.
+    pub(crate) fn arrange(&mut self, area: Rect, theme: &Theme) {
+        let rows = |has_preview| usize::from(panes(area, has_preview).list.height);
+        match self {
+            Self::Viewer(viewer) => {
+                let body = body(area);
+                viewer.arrange(body.width, usize::from(body.height), theme);
+            }
+            Self::Sessions(sessions) => sessions.picker.arrange(rows(true)),
+            Self::Jobs(jobs) => jobs.picker.arrange(rows(false)),
+            Self::Models(models) => models.picker.arrange(rows(false)),
+        }
+    }
+
+    /// Answers to what it asked for; it lets everything else pass.
+    pub(crate) fn hear(&mut self, notice: &Notice) -> Vec<Effect> {
+        match self {
+            Self::Viewer(_) => {}
+            Self::Sessions(sessions) => return sessions.hear(notice),
+            Self::Jobs(jobs) => jobs.hear(notice),
+            Self::Models(models) => models.hear(notice),
+        }
+        Vec::new()
+    }
+}

@@ -1,76 +1,398 @@
 //! The loop: what happened goes into the state, the state goes to the screen.
+//!
+//! Keys are read before notices, and a flood of notices is taken in small helpings, so that no key
+//! waits. Entry point: [`run`].
 
 use std::io;
-use std::time::Instant;
+use std::ops::ControlFlow::{self, Break, Continue};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
-use crossterm::event::{Event, KeyEventKind};
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
+use jiff::Timestamp;
 use thiserror::Error;
+use tokio::sync::mpsc::error::TryRecvError;
 
-use super::guard::Guard;
-use super::keys;
+use super::decoder::Heard;
+use super::guard::{self, Guard};
+use super::keyboard::{Gone, Keyboard};
+use super::pace::Pace;
+use super::panics::Panics;
+use super::screen::{self, Screen};
+use super::sight::{Sight, Unseen};
+use super::signals::{Asked, Signals};
+use super::{background, clipboard, outside, signals, wait};
 use crate::app::{App, Effect, Input};
-use crate::draw::draw;
-use crate::port::Port;
+use crate::port::{Notice, Port, Request};
 use crate::theme::Look;
 
-/// Notices that are taken in before the next drawing.
-const BATCH: usize = 1024;
+/// Time that notices may take before keys are looked for again.
+const HELPING: Duration = Duration::from_millis(2);
+
+/// Between two moments of which the state is told.
+const TICK: Duration = Duration::from_millis(16);
 
 /// What the program around knows of the terminal and the person.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// Until the terminal says otherwise, if it is asked.
     pub look: Look,
-    /// The person's own editor, such as `vim`.
+    /// Asks the terminal whether it is light or dark. It may never answer.
+    pub asks_look: bool,
+    /// The person's own editor, such as `vim`; arguments may follow.
     pub editor: Option<String>,
+    /// What is written goes through tmux.
+    pub is_in_tmux: bool,
+}
+
+/// Why the UI ended. The terminal is as it was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The person left, or the program wanted to end.
+    Left,
+    /// A signal asked for it.
+    Signal(i32),
+    /// The terminal is gone.
+    Gone,
 }
 
 #[derive(Debug, Error)]
 pub enum TuiError {
     #[error("cannot use the terminal")]
     Terminal(#[from] io::Error),
+    /// The message is on the terminal by now.
+    #[error("cannot go on after a panic")]
+    Panicked,
 }
 
 /// Shows the UI until the person leaves. Blocks: it wants a thread of its own.
-pub fn run(settings: &Settings, mut port: Port) -> Result<(), TuiError> {
+pub fn run(settings: &Settings, port: Port) -> Result<Ended, TuiError> {
+    let panics = Panics::watch(&port.waker);
+    let signals = Signals::listen()?;
+    let size = screen::size()?;
     let _guard = Guard::enter()?;
-    let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-    let size = terminal.size()?;
-    let mut app = App::new(settings.look, size.width, size.height);
-    let begun = Instant::now();
-    loop {
-        app.arrange();
-        terminal.draw(|frame| draw(&app, frame))?;
-        keys::wait(&port.waker, None)?;
-        let mut effects = Vec::new();
-        while let Some(event) = keys::next()? {
-            if let Some(input) = input(event) {
-                effects.extend(app.update(begun.elapsed(), input));
+    let mut app = App::new(settings.look, size.0, size.1);
+    app.began = Some(Timestamp::now());
+    let mut session = Session {
+        settings,
+        port,
+        app,
+        screen: Screen::new(size)?,
+        keyboard: Keyboard::default(),
+        signals,
+        panics,
+        pace: Pace::default(),
+        sight: Sight::default(),
+        begun: Instant::now(),
+        has_notices: true,
+        time_again: Duration::ZERO,
+    };
+    if settings.asks_look && settings.look != Look::Plain {
+        session.keyboard.expect_colour();
+        session.screen.tell(background::QUESTION)?;
+    }
+    let ended = session.run();
+    if matches!(ended, Ok(Ended::Signal(_) | Ended::Gone) | Err(_)) {
+        // Nobody hears it if the program has ended too.
+        let _ = session.port.requests.send(Request::Quit);
+    }
+    if !matches!(ended, Ok(Ended::Gone) | Err(_)) {
+        session.keyboard.leave(session.now())?;
+    }
+    ended
+}
+
+type Step = Result<ControlFlow<Ended>, TuiError>;
+
+struct Session<'a> {
+    settings: &'a Settings,
+    port: Port,
+    app: App,
+    screen: Screen,
+    keyboard: Keyboard,
+    signals: Signals,
+    panics: Panics,
+    pace: Pace,
+    sight: Sight,
+    begun: Instant,
+    /// There may be notices although nobody wakes us for them.
+    has_notices: bool,
+    /// The state is told the time no earlier than this, whatever it asks for.
+    time_again: Duration,
+}
+
+impl Session<'_> {
+    fn run(&mut self) -> Result<Ended, TuiError> {
+        self.pace.hurry();
+        loop {
+            match self.step() {
+                Ok(Continue(())) => {}
+                Ok(Break(ended)) => return Ok(ended),
+                Err(TuiError::Terminal(error)) if error.raw_os_error() == Some(libc::EIO) => {
+                    return Ok(Ended::Gone);
+                }
+                Err(error) => return Err(error),
             }
         }
-        for _ in 0..BATCH {
-            let Ok(notice) = port.notices.try_recv() else {
-                break;
+    }
+
+    fn step(&mut self) -> Step {
+        self.draw()?;
+        if let Break(ended) = self.show()? {
+            return Ok(Break(ended));
+        }
+        let sources = [
+            self.keyboard.as_fd(),
+            self.port.waker.as_fd(),
+            self.signals.as_fd(),
+        ];
+        wait::wait(sources, self.rest())?;
+        self.port.waker.quiet();
+        if self.panics.have_been() {
+            return Err(TuiError::Panicked);
+        }
+        let parts = [
+            Self::obey_signals,
+            Self::hear_keys,
+            Self::hear_notices,
+            Self::pass_time,
+        ];
+        for part in parts {
+            if let Break(ended) = part(self)? {
+                return Ok(Break(ended));
+            }
+        }
+        Ok(Continue(()))
+    }
+
+    fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// How long nothing needs to be done if nothing happens.
+    fn rest(&self) -> Option<Duration> {
+        if self.has_notices {
+            return Some(Duration::ZERO);
+        }
+        let moments = [
+            self.pace.due(),
+            self.wakes_at(),
+            self.keyboard.doubts_until(),
+            self.sight.gives_up_at(),
+        ];
+        let first = moments.into_iter().flatten().min()?;
+        Some(first.saturating_sub(self.now()))
+    }
+
+    /// Draws, if there is anything new and it is time. The size is looked at each time: a signal
+    /// that it changed may still be on its way.
+    fn draw(&mut self) -> io::Result<()> {
+        let begun = self.now();
+        if self.pace.due().is_none_or(|due| begun < due) {
+            return Ok(());
+        }
+        let (width, height) = screen::size()?;
+        if (width, height) != (self.app.width, self.app.height) {
+            // Nothing is asked for by another size.
+            self.app.update(begun, Input::Resized { width, height });
+        }
+        self.app.arrange();
+        let unseen = self.unseen();
+        self.screen.draw(&self.app, self.sight.asks(unseen))?;
+        let ended = self.now();
+        self.pace.drawn(begun, ended);
+        self.sight.drawn(ended, unseen);
+        Ok(())
+    }
+
+    /// Says that the state is on the screen, when that is so and every key from before was read.
+    fn show(&mut self) -> Step {
+        let unseen = self.unseen();
+        let is_on_screen = self.pace.due().is_none() || unseen.is_some();
+        if is_on_screen && self.sight.is_clear(unseen) && self.keyboard.is_quiet()? {
+            self.sight.settle();
+            return self.update(Input::Shown);
+        }
+        Ok(Continue(()))
+    }
+
+    fn unseen(&self) -> Option<Unseen> {
+        let number = self.app.questions.unseen()?;
+        Some((number, self.app.width, self.app.height))
+    }
+
+    fn obey_signals(&mut self) -> Step {
+        for asked in self.signals.take() {
+            match asked {
+                Asked::End(signal) => return Ok(Break(Ended::Signal(signal))),
+                Asked::Stop => {
+                    if let Break(ended) = self.suspend()? {
+                        return Ok(Break(ended));
+                    }
+                }
+                Asked::GoOn => self.take_back()?,
+                Asked::Resize => self.pace.change(),
+            }
+        }
+        Ok(Continue(()))
+    }
+
+    fn hear_keys(&mut self) -> Step {
+        if let Err(Gone) = self.keyboard.read(self.now())? {
+            return Ok(Break(Ended::Gone));
+        }
+        while let Some(heard) = self.keyboard.next() {
+            let input = match heard {
+                Heard::Key(key) => Input::Key(key),
+                Heard::Mouse(mouse) => Input::Mouse(mouse),
+                Heard::Paste(text) => Input::Paste(text),
+                Heard::Background(colour) => Input::Look(background::look(colour)),
+                Heard::Attributes => continue,
+                Heard::Present => {
+                    self.sight.answer();
+                    if self.sight.asks(self.unseen()) {
+                        self.pace.change();
+                    }
+                    continue;
+                }
             };
-            effects.extend(app.update(begun.elapsed(), Input::Notice(notice)));
-        }
-        for effect in effects {
-            match effect {
-                Effect::Ask(request) => drop(port.requests.send(request)),
-                Effect::Quit => return Ok(()),
-                Effect::Copy(_) | Effect::Edit(_) | Effect::Suspend | Effect::Refresh => {}
+            self.pace.hurry();
+            if let Break(ended) = self.update(input)? {
+                return Ok(Break(ended));
             }
         }
+        Ok(Continue(()))
+    }
+
+    fn hear_notices(&mut self) -> Step {
+        let begun = Instant::now();
+        self.has_notices = true;
+        while begun.elapsed() < HELPING {
+            let notice = match self.port.notices.try_recv() {
+                Ok(notice) => notice,
+                Err(TryRecvError::Empty) => {
+                    self.has_notices = false;
+                    break;
+                }
+                // The program has ended without a word.
+                Err(TryRecvError::Disconnected) => return Ok(Break(Ended::Left)),
+            };
+            self.pace.change();
+            if let Break(ended) = self.update(Input::Notice(notice))? {
+                return Ok(Break(ended));
+            }
+        }
+        Ok(Continue(()))
+    }
+
+    fn pass_time(&mut self) -> Step {
+        let now = self.now();
+        self.sight.pass(now);
+        if self.wakes_at().is_none_or(|at| now < at) {
+            return Ok(Continue(()));
+        }
+        self.time_again = now + TICK;
+        // The state may count on it that every earlier key was heard.
+        match self.keyboard.is_quiet()? {
+            true => {
+                self.pace.change();
+                self.update(Input::Time)
+            }
+            false => Ok(Continue(())),
+        }
+    }
+
+    fn wakes_at(&self) -> Option<Duration> {
+        Some(self.app.wakes_at()?.max(self.time_again))
+    }
+
+    /// Changes the state, and does what comes of it.
+    fn update(&mut self, input: Input) -> Step {
+        for effect in self.app.update(self.now(), input) {
+            match effect {
+                // Nobody hears it if the program has ended; the next look at it tells.
+                Effect::Ask(request) => drop(self.port.requests.send(request)),
+                Effect::Copy(text) => self.copy(&text)?,
+                Effect::Edit(text) => {
+                    if let Break(ended) = self.edit(&text)? {
+                        return Ok(Break(ended));
+                    }
+                }
+                Effect::Suspend => {
+                    if let Break(ended) = self.suspend()? {
+                        return Ok(Break(ended));
+                    }
+                }
+                Effect::Refresh => {
+                    self.screen.forget();
+                    self.pace.hurry();
+                }
+                Effect::Quit => return Ok(Break(Ended::Left)),
+            }
+        }
+        Ok(Continue(()))
+    }
+
+    fn copy(&mut self, text: &str) -> Result<(), TuiError> {
+        let (sequence, length) = clipboard::sequence(text, self.settings.is_in_tmux);
+        self.screen.tell(&sequence)?;
+        if length < text.len() {
+            let said = "too long for the clipboard: the first 1 MiB was copied".to_owned();
+            // A note asks for nothing.
+            self.app.update(self.now(), Input::Notice(Notice::Said(said)));
+        }
+        Ok(())
+    }
+
+    fn edit(&mut self, text: &str) -> Step {
+        let Some(editor) = &self.settings.editor else {
+            return self.update(Input::Notice(Notice::Failed {
+                what: "cannot tell which editor is yours".to_owned(),
+                hint: Some("set the variable EDITOR".to_owned()),
+            }));
+        };
+        guard::restore();
+        let written = signals::stoppable(|| outside::edit(editor, text))?;
+        if let Break(ended) = self.come_back()? {
+            return Ok(Break(ended));
+        }
+        self.update(match written {
+            Ok(text) => Input::Edited(text),
+            Err(error) => Input::Notice(Notice::Failed {
+                what: chain(&error),
+                hint: None,
+            }),
+        })
+    }
+
+    fn suspend(&mut self) -> Step {
+        guard::restore();
+        signals::stop()?;
+        self.come_back()
+    }
+
+    /// After another program had the terminal: signals may have been meant for that one.
+    fn come_back(&mut self) -> Step {
+        if let Some(signal) = self.signals.forgive() {
+            return Ok(Break(Ended::Signal(signal)));
+        }
+        self.take_back()?;
+        Ok(Continue(()))
+    }
+
+    /// The terminal is ours again, and shows something else.
+    fn take_back(&mut self) -> Result<(), TuiError> {
+        if self.panics.have_been() {
+            return Err(TuiError::Panicked);
+        }
+        guard::take()?;
+        self.screen.forget();
+        self.pace.hurry();
+        Ok(())
     }
 }
 
-fn input(event: Event) -> Option<Input> {
-    match event {
-        Event::Key(key) if key.kind != KeyEventKind::Release => Some(Input::Key(key)),
-        Event::Paste(text) => Some(Input::Paste(text)),
-        Event::Mouse(mouse) => Some(Input::Mouse(mouse)),
-        Event::Resize(width, height) => Some(Input::Resized { width, height }),
-        _ => None,
-    }
+/// An error and its sources on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let sources = std::iter::successors(error.source(), |error| error.source());
+    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
 }

@@ -36,8 +36,17 @@ impl Waker {
 
     /// From now on, a call of [`Waker::wake`] counts again.
     pub(crate) fn quiet(&self) {
-        let _ = self.0.event.read();
-        self.0.is_ringing.store(false, Ordering::Release);
+        if self.0.is_ringing.load(Ordering::Acquire) {
+            let _ = self.0.event.read();
+            self.0.is_ringing.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// The UI has to hear that nobody will tell it anything any more.
+impl Drop for Waker {
+    fn drop(&mut self) {
+        self.wake();
     }
 }
 

@@ -1,20 +1,217 @@
-//! Takes out of text whatever a terminal would obey.
+//! Takes out of text whatever a terminal would obey, and whatever would hide words from a reader.
+//!
+//! What is left is text, line ends and tabs. Of a line that was written over (`\r`, backspace),
+//! what would be seen at its end is left. Entry points: [`clean`] for a whole, [`Cleaner`] for
+//! pieces, [`reveal`] where nothing may be left out.
 
 use std::borrow::Cow;
 
+use super::escape::{Scanner, Seen};
+use super::sieve::{self, Sieve};
+
 /// Only text, line ends and tabs.
 pub fn clean(text: &str) -> Cow<'_, str> {
-    if text.chars().all(is_safe) {
+    if text
+        .bytes()
+        .all(|byte| is_plain(byte) || matches!(byte, b'\n' | b'\t'))
+    {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.chars().filter(|letter| is_safe(*letter)).collect())
+    if Cleaner::default().passes(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut cleaned = String::with_capacity(text.len());
+    Cleaner::default().write(text, &mut cleaned);
+    Cow::Owned(cleaned)
 }
 
-fn is_safe(letter: char) -> bool {
-    match letter {
-        '\n' | '\t' => true,
-        // Marks that turn the direction of text can hide what it says.
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => false,
-        letter => !letter.is_control(),
+/// As safe as [`clean`], for text that is reviewed, such as files: what would be dropped is shown
+/// as a sign in its place.
+pub(crate) fn reveal(text: &str) -> Cow<'_, str> {
+    if text
+        .bytes()
+        .all(|byte| is_plain(byte) || matches!(byte, b'\n' | b'\t'))
+    {
+        return Cow::Borrowed(text);
+    }
+    let mut revealed = String::with_capacity(text.len());
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\r' if letters.peek() == Some(&'\n') => {}
+            '\n' | '\t' => revealed.push(letter),
+            '\0'..='\u{1f}' => revealed.extend(char::from_u32(0x2400 + u32::from(letter))),
+            '\u{7f}' => revealed.push('\u{2421}'),
+            letter if letter.is_control() || sieve::is_hidden(letter) => {
+                revealed.push(char::REPLACEMENT_CHARACTER);
+            }
+            letter => revealed.push(letter),
+        }
+    }
+    // Joiners and towers of marks.
+    match clean(&revealed) {
+        Cow::Borrowed(_) => Cow::Owned(revealed),
+        Cow::Owned(cleaned) => Cow::Owned(cleaned),
+    }
+}
+
+/// Where clean text goes.
+pub(super) trait Paper {
+    fn put(&mut self, letter: char);
+    fn put_all(&mut self, text: &str);
+    fn end_line(&mut self);
+    /// Takes back the line that is being written.
+    fn erase_line(&mut self);
+    /// Takes back the last letter of the line, if it has one.
+    fn erase_letter(&mut self);
+    /// From here on, text has the style of these parameters.
+    fn style(&mut self, _parameters: &str) {}
+}
+
+/// Cleans a text that comes in pieces, however it was cut.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cleaner {
+    scanner: Scanner,
+    sieve: Sieve,
+    /// The next letter begins the line anew.
+    has_returned: bool,
+    /// So many letters back is where the next one goes.
+    steps_back: usize,
+}
+
+impl Cleaner {
+    pub(super) fn write(&mut self, text: &str, paper: &mut impl Paper) {
+        let mut rest = text;
+        while let Some(letter) = rest.chars().next() {
+            if self.scanner.is_in_text() {
+                let end = rest.bytes().take_while(|byte| is_plain(*byte)).count();
+                let (plain, after) = rest.split_at(end);
+                if let Some(last) = plain.chars().last() {
+                    self.before_letter(paper);
+                    self.sieve.passed(last);
+                    paper.put_all(plain);
+                    rest = after;
+                    continue;
+                }
+            }
+            rest = &rest[letter.len_utf8()..];
+            match self.scanner.take(letter) {
+                Seen::Nothing => {}
+                Seen::Style => paper.style(self.scanner.parameters()),
+                Seen::Letter(letter) => self.letter(letter, paper),
+            }
+        }
+    }
+
+    /// Takes a piece in without writing it down. Whether it would be the same.
+    pub(super) fn passes(&mut self, text: &str) -> bool {
+        let mut comparison = Comparison {
+            rest: text,
+            is_same: true,
+        };
+        self.write(text, &mut comparison);
+        comparison.is_same && comparison.rest.is_empty()
+    }
+
+    fn letter(&mut self, letter: char, paper: &mut impl Paper) {
+        match letter {
+            '\n' => {
+                self.sieve.begin();
+                (self.has_returned, self.steps_back) = (false, 0);
+                paper.end_line();
+            }
+            '\r' => {
+                self.sieve.begin();
+                self.has_returned = true;
+            }
+            '\u{8}' => {
+                self.sieve.begin();
+                self.steps_back += 1;
+            }
+            '\t' => {
+                self.sieve.begin();
+                self.before_letter(paper);
+                paper.put('\t');
+            }
+            letter => {
+                let mut sieve = std::mem::take(&mut self.sieve);
+                sieve.take(letter, &mut |kept| {
+                    self.before_letter(paper);
+                    paper.put(kept);
+                });
+                self.sieve = sieve;
+            }
+        }
+    }
+
+    fn before_letter(&mut self, paper: &mut impl Paper) {
+        let steps = std::mem::take(&mut self.steps_back);
+        if std::mem::take(&mut self.has_returned) {
+            paper.erase_line();
+        } else {
+            (0..steps).for_each(|_| paper.erase_letter());
+        }
+    }
+}
+
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~')
+}
+
+impl Paper for String {
+    fn put(&mut self, letter: char) {
+        self.push(letter);
+    }
+
+    fn put_all(&mut self, text: &str) {
+        self.push_str(text);
+    }
+
+    fn end_line(&mut self) {
+        self.push('\n');
+    }
+
+    fn erase_line(&mut self) {
+        self.truncate(self.rfind('\n').map_or(0, |end| end + 1));
+    }
+
+    fn erase_letter(&mut self) {
+        if !self.ends_with('\n') {
+            self.pop();
+        }
+    }
+}
+
+/// Tells whether cleaning changes anything, without writing it down.
+struct Comparison<'a> {
+    rest: &'a str,
+    is_same: bool,
+}
+
+impl Paper for Comparison<'_> {
+    fn put(&mut self, letter: char) {
+        match self.rest.strip_prefix(letter) {
+            Some(rest) => self.rest = rest,
+            None => self.is_same = false,
+        }
+    }
+
+    fn put_all(&mut self, text: &str) {
+        match self.rest.strip_prefix(text) {
+            Some(rest) => self.rest = rest,
+            None => self.is_same = false,
+        }
+    }
+
+    fn end_line(&mut self) {
+        self.put('\n');
+    }
+
+    fn erase_line(&mut self) {
+        self.is_same = false;
+    }
+
+    fn erase_letter(&mut self) {
+        self.is_same = false;
     }
 }

@@ -1,1 +1,184 @@
-//! Source code in colours.
+//! Source code in colours, where they are known; plain until then.
+//!
+//! Entry points: [`code_lines`] for a whole, [`Code`] for code that grows or is looked at in part.
+
+use std::ops::Range;
+
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+use super::colours::Highlighter;
+use super::wrap::{spans, wrap_line};
+use super::reveal;
+use crate::theme::{Look, Theme};
+
+/// Columns between tab stops.
+const TAB: usize = 4;
+/// Code with more lines stays plain from there on.
+const MOST_LINES: usize = 2_000;
+
+/// The lines of a file, wrapped to a width. The language is named, or known by a path.
+pub(crate) fn code_lines(
+    text: &str,
+    language: &str,
+    width: u16,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
+    let text = reveal(text);
+    if text.lines().nth(MOST_LINES).is_some() {
+        return text
+            .lines()
+            .flat_map(|line| wrapped(&[(line, theme.text)], width))
+            .collect();
+    }
+    let mut code = Code::new(language, width);
+    code.push(&text, theme);
+    code.colour(&text, usize::MAX, theme);
+    code.lines
+}
+
+fn wrapped(parts: &[(&str, Style)], width: u16) -> Vec<Line<'static>> {
+    wrap_line(&Line::from(spans(parts.iter().copied(), TAB)), width, "")
+}
+
+/// Code laid out for a width. Lines are laid out plain when they come, and get their colours when
+/// they are looked at: colours never change how many lines there are.
+#[derive(Debug, Clone)]
+pub(super) struct Code {
+    language: String,
+    width: u16,
+    pub(super) lines: Vec<Line<'static>>,
+    colouring: Colouring,
+}
+
+#[derive(Debug, Clone)]
+enum Colouring {
+    /// Not looked at yet, or its language is not ready since this generation.
+    Waiting { since: Option<u64> },
+    /// All before these places has its colours.
+    Going {
+        highlighter: Box<Highlighter>,
+        source: usize,
+        line: usize,
+        count: usize,
+    },
+    /// It stays as it is.
+    Done,
+}
+
+impl Code {
+    pub(super) fn new(language: &str, width: u16) -> Self {
+        Self {
+            language: language.to_owned(),
+            width,
+            lines: Vec::new(),
+            colouring: Colouring::Waiting { since: None },
+        }
+    }
+
+    /// Adds whole lines, plain.
+    pub(super) fn push(&mut self, lines: &str, theme: &Theme) {
+        for line in lines.lines() {
+            self.lines.extend(wrapped(&[(line, theme.text)], self.width));
+        }
+    }
+
+    /// Colours what of `text`, all that was pushed, reaches into the first `end` laid out lines.
+    pub(super) fn colour(&mut self, text: &str, end: usize, theme: &Theme) {
+        self.begin(text, theme);
+        let Colouring::Going {
+            highlighter,
+            source,
+            line,
+            count,
+        } = &mut self.colouring
+        else {
+            return;
+        };
+        let end = end.min(self.lines.len());
+        let rest = &text[*source..];
+        for coloured in rest.split_inclusive('\n') {
+            if *line >= end || *count >= MOST_LINES {
+                return;
+            }
+            let content = coloured.strip_suffix('\n').unwrap_or(coloured);
+            let laid = counted(parts(highlighter, content, self.width, theme), || {
+                (!content.is_ascii()).then(|| wrapped(&[(content, theme.text)], self.width))
+            });
+            let places: Range<usize> = *line..(*line + laid.len()).min(self.lines.len());
+            *line += laid.len();
+            *source += coloured.len();
+            *count += 1;
+            self.lines.splice(places, laid);
+        }
+    }
+
+    /// The line that is still being written, as it looks so far. Not kept.
+    pub(super) fn unfinished(&mut self, text: &str, line: &str, theme: &Theme) -> Vec<Line<'static>> {
+        self.colour(text, usize::MAX, theme);
+        match &self.colouring {
+            Colouring::Going { highlighter, source, count, .. }
+                if *source == text.len() && *count < MOST_LINES =>
+            {
+                parts(&mut highlighter.clone(), line, self.width, theme)
+            }
+            _ => wrapped(&[(line, theme.text)], self.width),
+        }
+    }
+
+    /// Plain, and no longer so once the language is ready.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.colouring, Colouring::Waiting { since: Some(_) })
+    }
+
+    /// Takes up colouring if the language may have become ready.
+    fn begin(&mut self, text: &str, theme: &Theme) {
+        let Colouring::Waiting { since } = self.colouring else {
+            return;
+        };
+        let Some(colours) = theme.colours.filter(|_| theme.look != Look::Plain) else {
+            return;
+        };
+        let generation = colours.generation();
+        if since == Some(generation) {
+            return;
+        }
+        self.colouring = match colours.highlighter(&self.language, text) {
+            (Some(highlighter), _) => Colouring::Going {
+                highlighter: Box::new(highlighter),
+                source: 0,
+                line: 0,
+                count: 0,
+            },
+            (None, true) => Colouring::Waiting {
+                since: Some(generation),
+            },
+            (None, false) => Colouring::Done,
+        };
+    }
+}
+
+/// A letter that a change of colour cuts in two may need another number of lines: then plain.
+fn counted(
+    coloured: Vec<Line<'static>>,
+    plain: impl FnOnce() -> Option<Vec<Line<'static>>>,
+) -> Vec<Line<'static>> {
+    match plain() {
+        Some(plain) if plain.len() != coloured.len() => plain,
+        _ => coloured,
+    }
+}
+
+fn parts(
+    highlighter: &mut Highlighter,
+    line: &str,
+    width: u16,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
+    let parts: Vec<_> = highlighter
+        .line(line)
+        .into_iter()
+        .map(|(text, part)| (text, part.style(theme)))
+        .collect();
+    wrapped(&parts, width)
+}

@@ -1,21 +1,170 @@
-//! A unified diff in colours.
+//! A unified diff in colours, with the words that changed in a line made to stand out.
+//!
+//! Every line keeps its sign, so that nothing is said by colour alone, and controls are shown
+//! instead of obeyed or dropped: whoever reviews a change sees all of it.
 
-use ratatui::text::Line;
+use std::ops::Range;
 
-use super::{clean, wrap_plain};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use super::change::changed;
+use super::reveal;
+use super::wrap::{columns, spans, wrap_line};
 use crate::theme::Theme;
+
+/// Columns between tab stops after the sign.
+const TAB: usize = 4;
 
 /// The lines of a diff, wrapped to a width.
 pub(crate) fn diff_lines(diff: &str, width: u16, theme: &Theme) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
-    for line in clean(diff).lines() {
-        let style = match line.as_bytes().first() {
-            Some(b'+') => theme.added,
-            Some(b'-') => theme.removed,
-            Some(b'@') => theme.hunk,
-            _ => theme.dim,
-        };
-        lines.extend(wrap_plain(line, width, style));
+    let cleaned = reveal(diff);
+    let mut painter = Painter {
+        width,
+        theme,
+        lines: Vec::new(),
+    };
+    let mut left = Left::default();
+    let mut removed: Vec<&str> = Vec::new();
+    let mut added: Vec<&str> = Vec::new();
+    for line in cleaned.lines() {
+        let kind = left.kind(line);
+        match kind {
+            Kind::Removed if added.is_empty() => removed.push(&line[1..]),
+            Kind::Added => added.push(&line[1..]),
+            _ => {
+                painter.changes(&mut removed, &mut added);
+                match kind {
+                    Kind::Removed => removed.push(&line[1..]),
+                    _ => painter.line(line, kind),
+                }
+            }
+        }
     }
-    lines
+    painter.changes(&mut removed, &mut added);
+    painter.lines
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Added,
+    Removed,
+    Same,
+    /// Where a hunk is.
+    Hunk,
+    /// Which file it is, and whatever else is no line of it.
+    About,
+}
+
+/// Lines of the hunk that are still to come. They tell a removed `-- a` from the name of a file.
+#[derive(Default)]
+struct Left {
+    old: usize,
+    new: usize,
+    has_hunks: bool,
+}
+
+impl Left {
+    fn kind(&mut self, line: &str) -> Kind {
+        if let Some((old, new)) = hunk(line) {
+            (self.old, self.new, self.has_hunks) = (old, new, true);
+            return Kind::Hunk;
+        }
+        let is_in_hunk = self.old + self.new > 0;
+        match line.as_bytes().first() {
+            Some(b'+') if is_in_hunk => self.new = self.new.saturating_sub(1),
+            Some(b'-') if is_in_hunk => self.old = self.old.saturating_sub(1),
+            Some(b' ') | None if is_in_hunk => {
+                self.old = self.old.saturating_sub(1);
+                self.new = self.new.saturating_sub(1);
+            }
+            _ if line.starts_with("+++ ") || line.starts_with("--- ") => return Kind::About,
+            // A diff without the lines that say where it is.
+            Some(b'+' | b'-' | b' ') if !self.has_hunks => {}
+            _ => return Kind::About,
+        }
+        match line.as_bytes().first() {
+            Some(b'+') => Kind::Added,
+            Some(b'-') => Kind::Removed,
+            _ => Kind::Same,
+        }
+    }
+}
+
+/// How many old and new lines follow `@@ -1,3 +1,4 @@`.
+fn hunk(line: &str) -> Option<(usize, usize)> {
+    let mut ranges = line.strip_prefix("@@ -")?.split_whitespace();
+    let count = |range: &str| match range.split_once(',') {
+        Some((_, count)) => count.parse().ok(),
+        None => Some(1),
+    };
+    let old = count(ranges.next()?)?;
+    let new = count(ranges.next()?.strip_prefix('+')?)?;
+    Some((old, new))
+}
+
+struct Painter<'a> {
+    width: u16,
+    theme: &'a Theme,
+    lines: Vec<Line<'static>>,
+}
+
+impl Painter<'_> {
+    fn line(&mut self, line: &str, kind: Kind) {
+        let style = match kind {
+            Kind::Hunk => self.theme.hunk.patch(self.theme.dim),
+            Kind::About => self.theme.dim,
+            _ => self.theme.text,
+        };
+        match kind {
+            Kind::Same => self.content(" ", line.get(1..).unwrap_or(""), &[], style),
+            _ => self.content("", line, &[], style),
+        }
+    }
+
+    /// Lines that were removed, and those that came in their place.
+    fn changes(&mut self, removed: &mut Vec<&str>, added: &mut Vec<&str>) {
+        let pairs: Vec<_> = if removed.len() == added.len() {
+            removed
+                .iter()
+                .zip(added.iter())
+                .map(|(old, new)| changed(old, new).unwrap_or_default())
+                .collect()
+        } else {
+            Vec::new()
+        };
+        for (index, old) in removed.drain(..).enumerate() {
+            let ranges = pairs.get(index).map_or(&[][..], |pair| &pair.0);
+            self.content("-", old, ranges, self.theme.removed);
+        }
+        for (index, new) in added.drain(..).enumerate() {
+            let ranges = pairs.get(index).map_or(&[][..], |pair| &pair.1);
+            self.content("+", new, ranges, self.theme.added);
+        }
+    }
+
+    fn content(&mut self, sign: &'static str, text: &str, ranges: &[Range<usize>], style: Style) {
+        let stressed = style.add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
+        let mut parts: Vec<(&str, Style)> = Vec::new();
+        let mut at = 0;
+        for range in ranges {
+            parts.push((&text[at..range.start], style));
+            parts.push((&text[range.clone()], stressed));
+            at = range.end;
+        }
+        parts.push((&text[at..], style));
+        // The sign takes a column of its own, on every line that the text needs.
+        let room = match self.width {
+            0 | 1 => self.width,
+            width => width - u16::try_from(columns(sign)).unwrap_or(0),
+        };
+        let wrapped = wrap_line(&Line::from(spans(parts, TAB)), room, "");
+        for (index, mut line) in wrapped.into_iter().enumerate() {
+            if !sign.is_empty() && room < self.width {
+                let sign = if index == 0 { sign } else { " " };
+                line.spans.insert(0, Span::styled(sign, style));
+            }
+            self.lines.push(line);
+        }
+    }
 }

@@ -3,15 +3,26 @@
 //! Everything that a model or a sandbox wrote passes through here; nothing that a terminal would
 //! obey comes out.
 
+mod change;
 mod clean;
 mod code;
+mod colours;
 mod diff;
+mod escape;
 mod markdown;
 mod output;
+mod paint;
+mod palette;
+mod sieve;
+#[cfg(test)]
+mod tests;
 mod wrap;
 
 pub use clean::clean;
+pub(crate) use clean::reveal;
+pub(crate) use code::code_lines;
+pub(crate) use colours::{Colours, colours};
 pub(crate) use diff::diff_lines;
 pub(crate) use markdown::Markdown;
 pub(crate) use output::output_lines;
-pub(crate) use wrap::{fit, wrap_line, wrap_plain};
+pub(crate) use wrap::{columns, fit, wrap_line, wrap_plain, wrap_prose, wrap_words};

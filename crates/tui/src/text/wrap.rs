@@ -1,57 +1,296 @@
 //! Lines become lines that fit a width, counted in columns of the terminal.
+//!
+//! No line is ever wider than the width. Controls that came this far are left out; a tab is four
+//! columns, unless [`spans`] has seen it before.
 
+use ratatui::buffer::CellWidth;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
-use unicode_width::UnicodeWidthStr;
 
-/// Wraps one line of a single style at any letter.
-pub(crate) fn wrap_plain(line: &str, width: u16, style: Style) -> Vec<Line<'static>> {
-    wrap_line(&Line::from(Span::styled(line.to_owned(), style)), width, "")
+/// Shown for a letter that is wider than the whole line.
+const TOO_WIDE: &str = "·";
+
+/// Wraps text of a single style at any letter.
+pub(crate) fn wrap_plain(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
+    text.split('\n')
+        .flat_map(|line| wrap_line(&Line::from(Span::styled(line, style)), width, ""))
+        .collect()
 }
 
-/// Wraps a styled line; lines after the first begin with `indent`.
+/// Wraps text of a single style between words.
+pub(crate) fn wrap_prose(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
+    text.split('\n')
+        .flat_map(|line| wrap_words(&Line::from(Span::styled(line, style)), width, ""))
+        .collect()
+}
+
+/// Wraps a styled line at any letter; lines after the first begin with `indent`.
 pub(crate) fn wrap_line(line: &Line<'_>, width: u16, indent: &str) -> Vec<Line<'static>> {
-    let width = usize::from(width.max(1));
-    let mut lines = Vec::new();
-    let mut current: Vec<Span<'static>> = Vec::new();
-    let mut used = 0;
+    let mut filler = Filler::new(line.style, width, indent);
     for span in &line.spans {
-        let mut piece = String::new();
-        for letter in span.content.graphemes(true) {
-            let columns = letter.width();
-            if used + columns > width && used > 0 {
-                current.push(Span::styled(std::mem::take(&mut piece), span.style));
-                lines.push(Line::from(std::mem::take(&mut current)));
-                current.push(Span::raw(indent.to_owned()));
-                used = indent.width();
-            }
-            piece.push_str(letter);
-            used += columns;
+        for (text, columns) in letters(&span.content) {
+            filler.put_anywhere(text, columns, span.style);
         }
-        current.push(Span::styled(piece, span.style));
     }
-    lines.push(Line::from(current));
-    lines
+    filler.finish()
+}
+
+/// Wraps a styled line between words; a word that is wider than a line is cut.
+pub(crate) fn wrap_words(line: &Line<'_>, width: u16, indent: &str) -> Vec<Line<'static>> {
+    let letters: Vec<Letter<'_>> = line
+        .spans
+        .iter()
+        .flat_map(|span| {
+            letters(&span.content).map(|(text, columns)| Letter {
+                text,
+                columns,
+                style: span.style,
+            })
+        })
+        .collect();
+    let mut filler = Filler::new(line.style, width, indent);
+    let mut rest = letters.as_slice();
+    let mut space: &[Letter<'_>] = &[];
+    while !rest.is_empty() {
+        let (word, after) = rest.split_at(word_end(rest));
+        if !word.is_empty() {
+            filler.put_word(space, word);
+        }
+        let end = after.iter().take_while(|letter| letter.is_space()).count();
+        (space, rest) = after.split_at(end);
+    }
+    filler.finish()
 }
 
 /// The beginning of a line, as much as fits, with `…` where it was cut.
 pub(crate) fn fit(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut fitting = String::new();
+    let mut fitting = String::with_capacity(text.len().min(width * 4));
     let mut used = 0;
-    for letter in text.graphemes(true) {
-        let columns = letter.width();
-        if used + columns + 1 > width {
-            break;
+    // Where to cut if not all of it fits.
+    let mut cut = 0;
+    for (letter, columns) in letters(text) {
+        if used + columns > width {
+            fitting.truncate(cut);
+            if width > 0 {
+                fitting.push('…');
+            }
+            return fitting;
         }
         fitting.push_str(letter);
         used += columns;
-    }
-    if width > 0 {
-        fitting.push('…');
+        if used < width {
+            cut = fitting.len();
+        }
     }
     fitting
+}
+
+/// How many columns a text takes.
+pub(crate) fn columns(text: &str) -> usize {
+    letters(text).map(|(_, columns)| columns).sum()
+}
+
+/// The parts of one line as spans. Tabs become spaces up to the next multiple of `stop` columns,
+/// counted from the beginning of the line.
+pub(super) fn spans<'a>(
+    parts: impl IntoIterator<Item = (&'a str, Style)>,
+    stop: usize,
+) -> Vec<Span<'static>> {
+    let mut used = 0;
+    parts
+        .into_iter()
+        .map(|(text, style)| Span::styled(expand_tabs(text, stop, &mut used), style))
+        .collect()
+}
+
+fn expand_tabs(text: &str, stop: usize, used: &mut usize) -> String {
+    let mut expanded = String::with_capacity(text.len());
+    for (position, part) in text.split('\t').enumerate() {
+        if position > 0 {
+            let spaces = stop - *used % stop;
+            expanded.extend(std::iter::repeat_n(' ', spaces));
+            *used += spaces;
+        }
+        expanded.push_str(part);
+        *used += columns(part);
+    }
+    expanded
+}
+
+/// What a reader sees as single letters, with their columns.
+pub(super) fn letters(text: &str) -> impl Iterator<Item = (&str, usize)> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        loop {
+            let (letter, after) = split_letter(rest)?;
+            rest = after;
+            match letter {
+                "\t" => return Some(("    ", 4)),
+                "\n" => return Some((" ", 1)),
+                letter if letter.len() == 1 && !letter.as_bytes()[0].is_ascii_control() => {
+                    return Some((letter, 1));
+                }
+                letter if letter.contains(char::is_control) => {}
+                letter => return Some((letter, usize::from(letter.cell_width()))),
+            }
+        }
+    })
+}
+
+fn split_letter(text: &str) -> Option<(&str, &str)> {
+    match text.as_bytes() {
+        [] => None,
+        // Nothing joins two of these.
+        [first] if first.is_ascii() => Some(text.split_at(1)),
+        [first, second, ..] if first.is_ascii() && second.is_ascii() => Some(text.split_at(1)),
+        _ => {
+            let letter = text.graphemes(true).next()?;
+            Some(text.split_at(letter.len()))
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Letter<'a> {
+    text: &'a str,
+    columns: usize,
+    style: Style,
+}
+
+impl Letter<'_> {
+    fn is_space(&self) -> bool {
+        self.text == " "
+    }
+
+    /// Scripts without spaces may be broken at any letter that does not close a phrase.
+    fn is_breakable(&self) -> bool {
+        self.columns == 2
+    }
+
+    fn closes(&self) -> bool {
+        matches!(
+            self.text,
+            "。" | "，" | "、" | "．" | "！" | "？" | "：" | "；" | "）" | "」" | "』" | "】" | "》" | "〉"
+        )
+    }
+}
+
+/// Letters up to where a line may end.
+fn word_end(letters: &[Letter<'_>]) -> usize {
+    letters
+        .iter()
+        .enumerate()
+        .find(|(index, letter)| {
+            letter.is_space()
+                || (*index > 0
+                    && !letter.closes()
+                    && (letter.is_breakable() || letters[index - 1].is_breakable()))
+        })
+        .map_or(letters.len(), |(index, _)| index)
+}
+
+/// Fills lines up to a width.
+struct Filler {
+    width: usize,
+    style: Style,
+    indent: String,
+    indent_columns: usize,
+    lines: Vec<Line<'static>>,
+    spans: Vec<Span<'static>>,
+    used: usize,
+    /// Something besides the indent is in the line.
+    is_begun: bool,
+}
+
+impl Filler {
+    fn new(style: Style, width: u16, indent: &str) -> Self {
+        let width = usize::from(width);
+        let mut kept = String::new();
+        let mut indent_columns = 0;
+        for (letter, columns) in letters(indent) {
+            if indent_columns + columns > width / 2 {
+                break;
+            }
+            kept.push_str(letter);
+            indent_columns += columns;
+        }
+        Self {
+            width,
+            style,
+            indent: kept,
+            indent_columns,
+            lines: Vec::new(),
+            spans: Vec::new(),
+            used: 0,
+            is_begun: false,
+        }
+    }
+
+    fn put_word(&mut self, space: &[Letter<'_>], word: &[Letter<'_>]) {
+        let columns: usize = word.iter().map(|letter| letter.columns).sum();
+        let begins_at = self.used + space.len();
+        let fits_here = begins_at + columns <= self.width;
+        let fits_a_line = self.indent_columns + columns <= self.width;
+        if !fits_here && self.is_begun && (fits_a_line || begins_at >= self.width) {
+            self.break_line();
+        } else {
+            for letter in space {
+                self.put_anywhere(letter.text, letter.columns, letter.style);
+            }
+        }
+        for letter in word {
+            self.put_anywhere(letter.text, letter.columns, letter.style);
+        }
+    }
+
+    fn put_anywhere(&mut self, text: &str, columns: usize, style: Style) {
+        if columns > self.width.saturating_sub(self.indent_columns) {
+            return self.put_too_wide(text, style);
+        }
+        if self.used + columns > self.width {
+            self.break_line();
+        }
+        self.put(text, columns, style);
+    }
+
+    /// Several letters that were taken for one go one by one.
+    fn put_too_wide(&mut self, text: &str, style: Style) {
+        let mut single = [0; 4];
+        let mut letters = text.chars();
+        if let (Some(first), Some(_)) = (letters.next(), letters.next()) {
+            let rest = &text[first.len_utf8()..];
+            for letter in std::iter::once(first).chain(rest.chars()) {
+                let letter = letter.encode_utf8(&mut single);
+                let columns = usize::from((*letter).cell_width());
+                self.put_anywhere(letter, columns, style);
+            }
+        } else if self.width > self.indent_columns {
+            self.put_anywhere(TOO_WIDE, 1, style);
+        }
+    }
+
+    fn put(&mut self, text: &str, columns: usize, style: Style) {
+        match self.spans.last_mut() {
+            Some(last) if last.style == style => last.content.to_mut().push_str(text),
+            _ => self.spans.push(Span::styled(text.to_owned(), style)),
+        }
+        self.used += columns;
+        self.is_begun = true;
+    }
+
+    fn break_line(&mut self) {
+        let spans = std::mem::take(&mut self.spans);
+        self.lines.push(Line::from(spans).style(self.style));
+        if !self.indent.is_empty() {
+            self.spans.push(Span::raw(self.indent.clone()));
+        }
+        self.used = self.indent_columns;
+        self.is_begun = false;
+    }
+
+    fn finish(mut self) -> Vec<Line<'static>> {
+        self.lines.push(Line::from(self.spans).style(self.style));
+        self.lines
+    }
 }

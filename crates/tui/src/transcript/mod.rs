@@ -1,26 +1,58 @@
 //! What happened, as a page to look at: a fold over events, and the part of it in view.
 //!
 //! Only what is in view is ever laid out, so that the length of a session costs nothing: the view
-//! hangs on an entry and a line in it, not on a count of all lines.
+//! hangs on an entry and a line in it, not on a count of all lines. Entry type: [`Transcript`].
 
+mod amount;
+mod bridge;
+mod browse;
+mod call;
+mod compose;
+mod desk;
 mod entry;
+mod finding;
 mod fold;
-mod layout;
+mod lay;
+mod log;
+mod search;
+mod section;
+mod shelf;
+mod summary;
+
+
 mod view;
 
 use protocol::Event;
 use ratatui::text::Line;
 
-pub(crate) use self::entry::{Call, CallState, Entry, Tone};
+pub(crate) use self::entry::Tone;
+use self::compose::{Emphasis, compose};
+use self::desk::Desk;
+use self::entry::Entry;
+use self::log::Log;
+use self::search::{Search, Seen};
+use self::shelf::Shelf;
+use self::view::{Reveal, View};
 use crate::theme::Theme;
+
+/// Where the view is, in lines of which those out of view are only estimated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// Lines above the view.
+    pub(crate) above: usize,
+    pub(crate) height: usize,
+    pub(crate) total: usize,
+}
 
 /// All entries, and which of them are looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
-    entries: Vec<Entry>,
-    view: view::View,
-    /// The lines in view, made by [`Transcript::arrange`].
-    visible: Vec<Line<'static>>,
+    log: Log,
+    shelf: Shelf,
+    view: View,
+    selected: Option<usize>,
+    search: Option<Search>,
+    position: Position,
 }
 
 impl Transcript {
@@ -34,40 +66,140 @@ impl Transcript {
     }
 
     pub(crate) fn apply(&mut self, event: &Event) {
-        fold::apply(&mut self.entries, event);
+        fold::apply(&mut self.log, event);
+        if self.log.has_changed() {
+            self.view.notice();
+        }
     }
 
     /// Adds a line of the UI's own.
     pub(crate) fn note(&mut self, text: impl Into<String>, tone: Tone) {
-        self.entries.push(Entry::Note {
-            text: text.into(),
-            tone,
-        });
+        let text = crate::text::clean(&text.into()).into_owned();
+        self.log.push(Entry::Note { text, tone });
+        self.view.notice();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.log.len() == 0
     }
 
     /// Lays out what is in view. Called before every drawing.
     pub(crate) fn arrange(&mut self, width: u16, height: u16, theme: &Theme) {
-        self.visible = layout::visible(&self.entries, &mut self.view, width, height, theme);
+        let changed = self.log.take_changed();
+        if let Some(search) = &mut self.search {
+            search.refresh(&self.log, changed);
+        }
+        self.shelf.begin();
+        let mut desk = Desk {
+            log: &self.log,
+            shelf: &mut self.shelf,
+            width,
+            theme,
+        };
+        let found = self.search.as_mut().and_then(|search| {
+            let place = current_line(search, &mut desk)?;
+            if std::mem::take(&mut search.is_wanted) {
+                self.view.reveal(Reveal::Line(place));
+            }
+            Some(place)
+        });
+        let rows = self.view.arrange(&mut desk, height);
+        self.position = position(&self.view, &mut desk, rows.len());
+        self.view.places = rows.iter().map(|row| row.place).collect();
+        let emphasis = Emphasis {
+            selected: self.selected,
+            needle: self.search.as_ref().map(|search| &search.needle),
+            found,
+        };
+        self.view.lines = rows
+            .into_iter()
+            .map(|row| compose(row, &self.log, &emphasis, width, theme))
+            .collect();
     }
 
     pub(crate) fn visible(&self) -> &[Line<'static>] {
-        &self.visible
+        &self.view.lines
     }
 
     /// Down by so many lines, or up.
     pub(crate) fn scroll(&mut self, lines: i32) {
-        self.view.wanted += lines;
+        self.view.scroll(i64::from(lines));
+    }
+
+    /// Down by so many pages, or up.
+    pub(crate) fn page(&mut self, pages: i32) {
+        // Two lines of the old page stay, to find one's way.
+        let lines = i64::from(self.view.height.saturating_sub(2).max(1));
+        self.view.scroll(i64::from(pages) * lines);
+    }
+
+    pub(crate) fn to_top(&mut self) {
+        self.view.to_top();
+    }
+
+    pub(crate) fn to_end(&mut self) {
+        self.view.to_end();
+    }
+
+    /// The end is in view, and stays in view when something comes.
+    pub(crate) fn is_following(&self) -> bool {
+        self.view.is_following()
+    }
+
+    /// Something came while the end was not in view.
+    pub(crate) fn new_below(&self) -> bool {
+        self.view.has_news()
+    }
+
+    /// Where the view is on the page, about.
+    pub(crate) fn position(&self) -> Position {
+        self.position
     }
 
     /// The last words of the model, as it wrote them.
     pub(crate) fn last_reply(&self) -> Option<&str> {
-        self.entries.iter().rev().find_map(|entry| match entry {
-            Entry::Words { markdown } => Some(markdown.source()),
+        let words = |index: &usize| match self.log.entry(*index)? {
+            Entry::Words { text } if self.log.is_shown(*index) => Some(text.as_str()),
             _ => None,
-        })
+        };
+        (0..self.log.len()).rev().find_map(|index| words(&index))
+    }
+}
+
+/// The line of the words that were gone to. Looked for again only when it may have moved.
+fn current_line(search: &mut Search, desk: &mut Desk<'_>) -> Option<desk::Place> {
+    let found = search.current()?;
+    let entry = found.entry();
+    let seen = Seen {
+        found,
+        revision: desk.log.get(entry)?.revision,
+        width: desk.width,
+        is_open: desk.log.is_open(entry),
+    };
+    if let Some((before, place)) = search.line
+        && before == seen
+    {
+        return Some(place);
+    }
+    let place = desk.place_of(entry, found.section(), found.offset(), &search.needle);
+    search.line = Some((seen, place));
+    Some(place)
+}
+
+fn position(view: &View, desk: &mut Desk<'_>, height: usize) -> Position {
+    let total = desk.log.weight(usize::MAX).max(height);
+    let above = match view.top() {
+        None => total - height,
+        Some(top) => {
+            let before = desk.log.weight(top.entry);
+            let own = desk.log.weight(top.entry + 1) - before;
+            let (part, parts) = desk.share(top);
+            (before + own * part / parts).min(total.saturating_sub(height))
+        }
+    };
+    Position {
+        above,
+        height,
+        total,
     }
 }

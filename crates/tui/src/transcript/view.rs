@@ -1,8 +1,160 @@
 //! Which part of the page is in view.
+//!
+//! The view hangs on its first line, wherever on the page that is, or on the page's end, which it
+//! then follows. What happens above it or below does not move it.
 
-/// Where the page is looked at.
+use ratatui::text::Line;
+
+use super::desk::{Desk, Place, Row};
+use super::shelf::Shelf;
+
 #[derive(Debug, Default)]
 pub(super) struct View {
+    /// The first line; none while the end is followed.
+    top: Option<Place>,
     /// Lines to move by at the next layout: up is negative.
-    pub(super) wanted: i32,
+    wanted: i64,
+    reveal: Option<Reveal>,
+    width: u16,
+    pub(super) height: u16,
+    /// Where each of the lines in view is from.
+    pub(super) places: Vec<Place>,
+    pub(super) lines: Vec<Line<'static>>,
+    /// Something came below.
+    has_news: bool,
+}
+
+/// What has to be in view.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Reveal {
+    /// A line, wherever.
+    Line(Place),
+    /// The first line of an entry, in this row.
+    Keep { entry: usize, row: usize },
+}
+
+impl View {
+    pub(super) fn scroll(&mut self, lines: i64) {
+        self.wanted = self.wanted.saturating_add(lines);
+    }
+
+    pub(super) fn to_top(&mut self) {
+        self.top = Some(Place::default());
+        self.forget_moves();
+    }
+
+    pub(super) fn to_end(&mut self) {
+        self.top = None;
+        self.forget_moves();
+    }
+
+    pub(super) fn reveal(&mut self, reveal: Reveal) {
+        self.forget_moves();
+        self.reveal = Some(reveal);
+    }
+
+    fn forget_moves(&mut self) {
+        self.wanted = 0;
+        self.reveal = None;
+    }
+
+    pub(super) fn is_following(&self) -> bool {
+        self.top.is_none() && self.wanted >= 0
+    }
+
+    /// Something came at the end of the page.
+    pub(super) fn notice(&mut self) {
+        self.has_news |= !self.is_following();
+    }
+
+    pub(super) fn has_news(&self) -> bool {
+        self.has_news && !self.is_following()
+    }
+
+    pub(super) fn top(&self) -> Option<Place> {
+        self.top
+    }
+
+    /// The last line in view.
+    pub(super) fn last(&self) -> Option<Place> {
+        self.places.last().copied()
+    }
+
+    /// The row of an entry's first line.
+    pub(super) fn row_of(&self, entry: usize) -> Option<usize> {
+        let head = Place::head(entry);
+        self.places.iter().position(|place| *place == head)
+    }
+
+    /// Chooses the lines that are in view.
+    pub(super) fn arrange(&mut self, desk: &mut Desk<'_>, height: u16) -> Vec<Row> {
+        if let Some(top) = self.top
+            && self.width != desk.width
+            && self.width > 0
+        {
+            self.top = Some(resized(desk, top, self.width));
+        }
+        (self.width, self.height) = (desk.width, height);
+        let height = usize::from(height);
+        if height == 0 || desk.width == 0 {
+            return Vec::new();
+        }
+        let mut top = match self.top {
+            Some(top) => desk.settle(top),
+            None => {
+                let end = desk.end();
+                desk.back(end, height)
+            }
+        };
+        match self.reveal.take() {
+            Some(Reveal::Line(place)) => {
+                let place = desk.settle(place);
+                let rows = desk.fill(top, height);
+                if !rows.iter().any(|row| row.place == place) {
+                    top = desk.back(place, height / 3);
+                }
+            }
+            Some(Reveal::Keep { entry, row }) => {
+                let place = desk.settle(Place::head(entry));
+                top = desk.back(place, row.min(height - 1));
+            }
+            None => {}
+        }
+        let wanted = std::mem::take(&mut self.wanted);
+        let by = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX);
+        top = match wanted < 0 {
+            true => desk.back(top, by),
+            false => desk.forward(top, by),
+        };
+        let mut rows = desk.fill(top, height);
+        let end = desk.end();
+        if rows.len() < height {
+            top = desk.back(end, height);
+            rows = desk.fill(top, height);
+        }
+        let is_at_end = desk.forward(top, rows.len()) == end;
+        self.top = (!is_at_end).then_some(top);
+        self.has_news &= !is_at_end;
+        rows
+    }
+}
+
+/// The line with the same letters at another width.
+fn resized(desk: &mut Desk<'_>, place: Place, old_width: u16) -> Place {
+    let shelf: &mut Shelf = desk.shelf;
+    let mut before = Desk {
+        log: desk.log,
+        shelf,
+        width: old_width,
+        theme: desk.theme,
+    };
+    let place = before.settle(place);
+    let letters = before.letters_before(place);
+    Place {
+        line: match place.line {
+            0 => 0,
+            _ => desk.line_of_letter(place.entry, place.block, letters),
+        },
+        ..place
+    }
 }

@@ -195,6 +195,42 @@ const MAKERS = {
       ),
     );
   },
+  redone(item) {
+    const { turn, restored, removed, left } = item.redone;
+    return fixed(
+      h(
+        "div.item.note.warn",
+        null,
+        icon("back"),
+        h(
+          "div",
+          null,
+          h(
+            "p",
+            null,
+            `Message ${turn} counts again: ${plural(restored, "file")} restored, ${removed} removed.`,
+          ),
+          left.length > 0 && h("p.quiet", null, `Left as they are: ${left.map(visibleName).join(", ")}`),
+        ),
+      ),
+    );
+  },
+  model: (item) =>
+    fixed(h("div.item.event-line", null, icon("note"), h("span", null, `Model: ${visibleName(item.model)}`))),
+  summary: (item) =>
+    fixed(
+      h(
+        "div.item.note",
+        null,
+        icon("note"),
+        h(
+          "div",
+          null,
+          h("p", null, "For the model, this summary stands in the place of the conversation so far:"),
+          h("p.prompt-text", null, visible(item.text)),
+        ),
+      ),
+    ),
 };
 
 /** @returns {{element: Element, update: (item) => void}} */

@@ -105,18 +105,46 @@ export const LASTING = {
   },
   undone(state, event) {
     const { turn, restored, removed, left } = event;
+    const key = `undone:${event.seq}`;
     for (const item of state.items) {
       if (item.turn >= turn && !item.isUndone) {
-        item.isUndone = true;
+        Object.assign(item, { isUndone: true, undoneBy: key });
         touch(state, item);
       }
     }
     push(state, {
-      key: `undone:${event.seq}`,
+      key,
       kind: "undone",
       undone: { turn, restored, removed, left: left ?? [] },
+      isTakenBack: false,
       time: event.time,
     });
+  },
+  // Takes back the last undo that still counts; there is one, or the agent would have refused.
+  redone(state, event) {
+    const { turn, restored, removed, left } = event;
+    const undo = state.items.findLast((item) => item.kind === "undone" && !item.isTakenBack);
+    if (undo) undo.isTakenBack = true;
+    for (const item of state.items) {
+      if (undo && item.undoneBy === undo.key) {
+        Object.assign(item, { isUndone: false, undoneBy: null });
+        touch(state, item);
+      }
+    }
+    push(state, {
+      key: `redone:${event.seq}`,
+      kind: "redone",
+      redone: { turn, restored, removed, left: left ?? [] },
+      time: event.time,
+    });
+  },
+  model_changed(state, event) {
+    state.model = event.model;
+    push(state, { key: `model:${event.seq}`, kind: "model", model: event.model, time: event.time });
+  },
+  compacted(state, event) {
+    state.spending = addSpending(state.spending, event);
+    push(state, { key: `summary:${event.seq}`, kind: "summary", text: event.summary, time: event.time });
   },
 };
 

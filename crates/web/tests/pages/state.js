@@ -131,6 +131,41 @@ test("an undone turn is marked, not removed", () => {
   );
 });
 
+test("an undo that is taken back leaves the marks of those before it", () => {
+  const turns = [1, 2, 3].map((turn) => ["turn_started", { turn, prompt: [] }]);
+  const undo = (turn) => ["undone", { turn, checkpoint: {}, restored: 1, removed: 0 }];
+  const redo = (turn) => ["redone", { turn, checkpoint: {}, restored: 1, removed: 0 }];
+  for (const [steps, expect] of [
+    [[undo(3), undo(2)], [false, true, true]],
+    [[undo(3), undo(2), redo(2)], [false, false, true]],
+    [[undo(3), undo(2), redo(2), redo(3)], [false, false, false]],
+    [[undo(3), redo(3), undo(3)], [false, false, true]],
+    [[undo(2), redo(2)], [false, false, false]],
+  ]) {
+    begin();
+    const state = fold([...turns, ...steps].map(([kind, event]) => lasting(kind, event)));
+    const prompts = state.items.filter((item) => item.kind === "prompt");
+    equal(
+      prompts.map((item) => item.isUndone === true),
+      expect,
+    );
+  }
+});
+
+test("another model and a summary are shown, and the summary is paid for", () => {
+  begin();
+  const state = fold([
+    lasting("turn_started", { turn: 1, prompt: [] }),
+    lasting("model_changed", { model: "other" }),
+    lasting("compacted", { summary: "all is well", usage: { input_tokens: 7 }, cost: 0.5, model: "other" }),
+  ]);
+  equal(
+    state.items.map((item) => item.kind),
+    ["prompt", "model", "summary"],
+  );
+  equal([state.model, state.spending.usage.input_tokens, state.spending.cost], ["other", 7, 0.5]);
+});
+
 test("ids of calls may come again in a later reply", () => {
   begin();
   const state = fold([

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use agent::Price;
+use agent::{Chosen, Price};
 use futures_util::future::BoxFuture;
 use llm::script::{Script, ScriptedReply};
 use llm::{Model, ModelError, Piece, Reply, Request, Scripted};
-use orchestrator::{Chosen, Models};
+use orchestrator::Models;
 use protocol::Usage;
 use serde_json::json;
 use tokio::sync::{Semaphore, watch};
@@ -89,30 +89,32 @@ impl Models for Scripts {
     fn default_name(&self) -> &str {
         "scripted"
     }
+}
 
-    fn choose(&self, name: Option<&str>, replied: usize) -> Result<Chosen, String> {
+impl agent::Models for Scripts {
+    fn choose(&self, name: &str, replied: usize) -> Result<Chosen, String> {
         let (script, gate) = match name {
             // Chosen once when it is scheduled.
-            Some("fragile") if self.is_broken.swap(true, Ordering::Relaxed) => {
+            "fragile" if self.is_broken.swap(true, Ordering::Relaxed) => {
                 panic!("as the test wants")
             }
-            Some("fragile" | "explosive") | None => (script(vec![text("Done."); 100]), None),
-            Some(name) => {
+            "fragile" | "explosive" | "scripted" => (script(vec![text("Done."); 100]), None),
+            name => {
                 let scripts = self.scripts.lock().unwrap();
                 let found = scripts.get(name).cloned();
                 found.ok_or_else(|| format!("there is no model `{name}`"))?
             }
         };
-        let is_priced = name != Some("priceless");
+        let is_priced = name != "priceless";
         let price = move |_: &Usage| is_priced.then_some(0.5);
         Ok(Chosen {
             model: Arc::new(Gated {
                 inner: Scripted::starting_at(script, replied),
                 gate,
-                is_explosive: name == Some("explosive"),
+                is_explosive: name == "explosive",
             }),
             price: Price(Arc::new(price)),
-            is_priced,
+            window: None,
         })
     }
 }

@@ -1,0 +1,157 @@
+//! Rules about what an agent does: allow, ask or deny, by tool and argument or by host. Pure.
+//!
+//! The rule that says the most counts: one with an argument before one without, more literal
+//! characters before fewer, no star before a star. Among equals an answer of this session counts
+//! before the rules that stood before it, a later answer before an earlier one; and of standing
+//! rules the strictest: deny, then ask, then allow. Hosts are weighed in the same order, by
+//! [`egress::Policy`].
+//!
+//! What no rule speaks of is allowed to tools, because the walls protect, and denied to connections
+//! unless somebody can be asked. A pattern over a command is a courtesy, not a wall: there are many
+//! ways to write one command, and only the sandbox stands behind all of them. Entry type:
+//! [`Approvals`].
+
+use std::fmt;
+
+use egress::{Policy, RuleError, Stance};
+use protocol::{Action, Rule, Subject};
+
+use crate::pattern::{Weight, matches, weight};
+
+/// The rules that a session begins with, and whether there is a person to ask.
+#[derive(Debug, Clone, Default)]
+pub struct Approvals {
+    pub(crate) tools: ToolRules,
+    pub(crate) hosts: Policy,
+    /// Otherwise `ask` means no.
+    pub(crate) asks: bool,
+}
+
+impl Approvals {
+    /// Fails for a host that is none.
+    pub fn new(rules: &[Rule], asks: bool) -> Result<Self, RuleError> {
+        let mut approvals = Self {
+            asks,
+            ..Self::default()
+        };
+        for Rule { subject, action } in rules {
+            match subject {
+                Subject::Host { host } => approvals.hosts.add(host.parse()?, stance(*action)),
+                Subject::Tool { tool, argument } => {
+                    approvals.tools.add(tool, argument.as_deref(), *action);
+                }
+            }
+        }
+        Ok(approvals)
+    }
+}
+
+pub(crate) fn stance(action: Action) -> Stance {
+    match action {
+        Action::Allow => Stance::Allow,
+        Action::Ask => Stance::Ask,
+        Action::Deny => Stance::Deny,
+    }
+}
+
+/// What is to be done with a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// By this rule, or because there is none.
+    Allow {
+        rule: Option<String>,
+    },
+    Ask {
+        rule: String,
+    },
+    Deny {
+        rule: String,
+    },
+}
+
+/// The rules about tools.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ToolRules {
+    rules: Vec<ToolRule>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ToolRule {
+    tool: String,
+    argument: Option<String>,
+    action: Action,
+    /// The place among the answers, from 1 on; 0 for a rule that stood before them.
+    answer: usize,
+}
+
+impl ToolRules {
+    fn add(&mut self, tool: &str, argument: Option<&str>, action: Action) {
+        self.push(tool, argument, action, 0);
+    }
+
+    /// Adds an answer, which counts before what was said of the same until now.
+    pub(crate) fn answer(&mut self, tool: &str, argument: Option<&str>, action: Action) {
+        let latest = self.rules.iter().map(|rule| rule.answer).max();
+        let is_same = |rule: &ToolRule| rule.tool == tool && rule.argument.as_deref() == argument;
+        // The old answer would never count again.
+        self.rules.retain(|rule| rule.answer == 0 || !is_same(rule));
+        self.push(tool, argument, action, latest.unwrap_or(0) + 1);
+    }
+
+    fn push(&mut self, tool: &str, argument: Option<&str>, action: Action, answer: usize) {
+        self.rules.push(ToolRule {
+            tool: tool.to_owned(),
+            argument: argument.map(str::to_owned),
+            action,
+            answer,
+        });
+    }
+
+    pub(crate) fn decide(&self, tool: &str, argument: Option<&str>) -> Verdict {
+        let counts = self
+            .rules
+            .iter()
+            .filter(|rule| rule.fits(tool, argument))
+            .max_by_key(|rule| (rule.rank(), rule.answer, stance(rule.action)));
+        match counts {
+            None => Verdict::Allow { rule: None },
+            Some(rule) => {
+                let text = rule.to_string();
+                match rule.action {
+                    Action::Allow => Verdict::Allow { rule: Some(text) },
+                    Action::Ask => Verdict::Ask { rule: text },
+                    Action::Deny => Verdict::Deny { rule: text },
+                }
+            }
+        }
+    }
+}
+
+impl ToolRule {
+    fn fits(&self, tool: &str, argument: Option<&str>) -> bool {
+        matches(&self.tool, tool)
+            && match (&self.argument, argument) {
+                (None, _) => true,
+                (Some(pattern), Some(argument)) => matches(pattern, argument),
+                (Some(_), None) => false,
+            }
+    }
+
+    fn rank(&self) -> (Option<Weight>, Weight) {
+        (self.argument.as_deref().map(weight), weight(&self.tool))
+    }
+}
+
+/// As in a sentence: `bash`, or `bash git push*`.
+impl fmt::Display for ToolRule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.tool)?;
+        match &self.argument {
+            Some(argument) => write!(formatter, " {argument}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

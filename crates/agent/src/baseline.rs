@@ -1,0 +1,47 @@
+//! The workspace as checkpoints saw it, the first and the last: for whoever compares it with what
+//! is there now, also beside a turn. Takes no checkpoint itself. Entry type: [`Baseline`].
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use protocol::Checkpoint;
+
+use crate::checkpoint::Known;
+
+#[derive(Debug)]
+pub(crate) struct Baseline(Mutex<Seen>);
+
+#[derive(Debug)]
+struct Seen {
+    first: Option<Checkpoint>,
+    last: Arc<Known>,
+}
+
+impl Baseline {
+    pub(crate) fn new(first: Option<Checkpoint>, last: Known) -> Self {
+        Self(Mutex::new(Seen {
+            first,
+            last: Arc::new(last),
+        }))
+    }
+
+    /// What the session found; nothing as long as it has changed nothing.
+    pub(crate) fn first(&self) -> Option<Checkpoint> {
+        self.lock().first.clone()
+    }
+
+    /// The files as the last checkpoint saw them.
+    pub(crate) fn known(&self) -> Arc<Known> {
+        self.lock().last.clone()
+    }
+
+    /// Takes note of one checkpoint more.
+    pub(crate) fn note(&self, checkpoint: &Checkpoint, known: Arc<Known>) {
+        let mut seen = self.lock();
+        seen.first.get_or_insert_with(|| checkpoint.clone());
+        seen.last = known;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

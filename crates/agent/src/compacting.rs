@@ -1,0 +1,168 @@
+//! Puts a summary in the place of the conversation, for the model. The model writes it itself;
+//! one that would lose more than it saves is refused, and the conversation stays as it is.
+
+use llm::Reply;
+use protocol::{Block, EventKind, Stop};
+
+use crate::asking::Asked;
+use crate::conversation::Conversation;
+use crate::error::AgentError;
+use crate::listener::Listener;
+use crate::session::Session;
+use crate::stopper::Stopper;
+
+const INSTRUCTION: &str = "\
+The conversation so far is about to be replaced by a summary, which you write now. You will go on \
+with nothing but the first request of the person and this summary, so put into it all that you \
+need, and nothing else:
+
+- the task as it was given, with everything that was asked, corrected or added later;
+- what was decided, and why;
+- the state of the files: which exist, were made or changed, and what is in them that matters;
+- what was tried and failed, with the errors, so that it is not tried again;
+- what is left to do, and what comes next.
+
+Answer with the summary alone, as plain text. Call no tools.";
+
+impl Session {
+    pub(crate) async fn compact(&mut self, listener: &mut Listener) -> Result<(), AgentError> {
+        if self.scribe.conversation.messages().is_empty() {
+            return Err(AgentError::NothingToCompact);
+        }
+        let stopper = Stopper::default();
+        let deadline = self.deadline();
+        let work = self.sum_up(&stopper);
+        listener.attend(work, &stopper, deadline).await
+    }
+
+    async fn sum_up(&mut self, stopper: &Stopper) -> Result<(), AgentError> {
+        let refuse = |reason: String| Err(AgentError::NotCompacted(reason));
+        if self.ledger.exceeded(self.elapsed()).is_some() {
+            return refuse("the budget is used up".to_owned());
+        }
+        // The system prompt, which the request shares with all others, tells of it.
+        self.sandbox(None).await?;
+        let conversation = &self.scribe.conversation;
+        let turn = conversation.last_turn();
+        let mut asked = conversation.clone();
+        asked.apply(&EventKind::Noted {
+            text: INSTRUCTION.to_owned(),
+        });
+        let started = EventKind::RequestStarted { turn, request: 1 };
+        self.teller.tell(started).await;
+        let is_told = |kind: &EventKind| matches!(kind, EventKind::Retrying { .. });
+        let reply = match self.ask_aside(asked.messages(), is_told, stopper).await {
+            Asked::Replied(reply) => reply,
+            Asked::Failed(error) => {
+                self.tell_spending().await;
+                return refuse(error.message);
+            }
+            Asked::Stopped(partial) => {
+                self.spend(partial.sum());
+                self.tell_spending().await;
+                return refuse("it was interrupted".to_owned());
+            }
+        };
+        let (usage, model) = (reply.usage, reply.model.clone());
+        let cost = self.spend(usage);
+        self.tell_spending().await;
+        let summary = judge(&self.scribe.conversation, &reply)
+            .map_err(AgentError::NotCompacted)?;
+        self.scribe
+            .record(EventKind::Compacted {
+                summary,
+                usage,
+                cost,
+                model,
+            })
+            .await
+    }
+}
+
+/// The summary that a reply is; or why it is none. Pure.
+fn judge(conversation: &Conversation, reply: &Reply) -> Result<String, String> {
+    let is_call = |block: &Block| matches!(block, Block::ToolUse { .. });
+    let texts: Vec<&str> = reply.content.iter().filter_map(Block::as_text).collect();
+    let summary = texts.join("\n\n").trim().to_owned();
+    let why = match reply.stop {
+        Stop::MaxTokens | Stop::ModelContextWindowExceeded | Stop::PauseTurn => {
+            "the model's summary was cut off"
+        }
+        Stop::Refusal => "the model refused",
+        Stop::Interrupted => "it was interrupted",
+        _ if reply.content.iter().any(is_call) => "the model called tools instead",
+        _ if summary.is_empty() => "the model's summary is empty",
+        _ if conversation.with_summary(&summary).size() >= conversation.size() => {
+            "the model's summary is not shorter than the conversation"
+        }
+        _ => return Ok(summary),
+    };
+    Err(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use protocol::Usage;
+    use serde_json::json;
+
+    use super::*;
+
+    fn conversation(words: &str) -> Conversation {
+        let started = EventKind::TurnStarted {
+            turn: 1,
+            prompt: vec![Block::text("Do it.")],
+        };
+        let replied = EventKind::Replied {
+            turn: 1,
+            content: vec![Block::text(words)],
+            stop: Stop::EndTurn,
+            broken_calls: Default::default(),
+            usage: Usage::default(),
+            cost: None,
+            model: "m".into(),
+        };
+        Conversation::fold(&[started, replied])
+    }
+
+    #[test]
+    fn only_a_whole_and_shorter_text_is_a_summary() {
+        let long = "word ".repeat(1000);
+        let check = |content: &[Block], stop: Stop, expect: Result<&str, &str>| {
+            let reply = Reply {
+                content: content.to_vec(),
+                stop,
+                broken_calls: Default::default(),
+                usage: Usage::default(),
+                model: "m".into(),
+            };
+            let judged = judge(&conversation(&long), &reply);
+            let expect = expect.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(judged, expect, "{content:?}");
+        };
+        let text = [Block::text("All is done.\n")];
+        let call = Block::ToolUse {
+            id: "a".into(),
+            name: "bash".into(),
+            input: json!({}),
+        };
+        check(&text, Stop::EndTurn, Ok("All is done."));
+        check(&text, Stop::Other("new".into()), Ok("All is done."));
+        check(
+            &text,
+            Stop::MaxTokens,
+            Err("the model's summary was cut off"),
+        );
+        check(&text, Stop::Refusal, Err("the model refused"));
+        check(&[], Stop::EndTurn, Err("the model's summary is empty"));
+        let blank = [Block::text(" \n")];
+        check(&blank, Stop::EndTurn, Err("the model's summary is empty"));
+        let both = [text[0].clone(), call];
+        let calls = Err("the model called tools instead");
+        check(&both, Stop::ToolUse, calls);
+        let longer = [Block::text(format!("{long} and more"))];
+        let not_shorter = Err("the model's summary is not shorter than the conversation");
+        check(&longer, Stop::EndTurn, not_shorter);
+    }
+}

@@ -1,0 +1,204 @@
+//! What a session has changed: the workspace as it is, against its first checkpoint. Reads only
+//! what may have changed, keeps nothing, and shows no more than a person looks at.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use protocol::{Change, Checkpoint, SessionId};
+use sandbox::request::{FileKind, List, Raw, Surveyed};
+use sandbox::{Sandbox, SandboxError};
+use sha2::{Digest, Sha256};
+use store::{FileRecord, Hash, RecordedKind, Store};
+
+use crate::checkpoint::{Known, LARGEST_FILE, MOST_FILES, is_unrecorded, path, stamp};
+use crate::error::AgentError;
+
+/// Files that are shown.
+const MOST_SHOWN: usize = 200;
+
+/// Bytes of all differences together.
+const MOST_TEXT: usize = 1 << 20;
+
+/// Bytes of a file whose difference is shown.
+const LARGEST_SHOWN: u64 = 1 << 20;
+
+/// What a comparison goes by.
+pub(crate) struct Comparison<'a> {
+    pub(crate) sandbox: &'a Sandbox,
+    pub(crate) store: &'a Store,
+    pub(crate) session: &'a SessionId,
+    /// The files as the last checkpoint saw them.
+    pub(crate) known: Arc<Known>,
+}
+
+/// A path at which something has changed: what was there, and what is.
+struct Changed<'a> {
+    path: &'a [u8],
+    old: Option<&'a FileRecord>,
+    new: Option<&'a Surveyed>,
+}
+
+impl Comparison<'_> {
+    /// The changes since a checkpoint that are shown, and how many are not.
+    pub(crate) async fn with(
+        &self,
+        checkpoint: &Checkpoint,
+    ) -> Result<(Vec<Change>, u64), AgentError> {
+        let files = self.store.checkpoint(self.session, checkpoint.number);
+        let files = files.await?.ok_or(AgentError::FirstCheckpointGone)?;
+        let first = Known::of(files);
+        let survey = self.sandbox.survey("", MOST_FILES).await?;
+        let (present, is_cut) = survey.collect().await?;
+        let listed = self.listed().await?;
+        let is_ignored = |path: &[u8]| listed.as_ref().is_some_and(|files| !files.contains(path));
+
+        let mut paths: BTreeMap<&[u8], Changed<'_>> = BTreeMap::new();
+        for (path, old) in first.files() {
+            // What a survey that was cut short has not seen may still be there.
+            if old.kind != RecordedKind::Folder && !is_cut {
+                let (old, new) = (Some(old), None);
+                paths.insert(path, Changed { path, old, new });
+            }
+        }
+        for new in &present {
+            let path = new.path.0.as_slice();
+            if matches!(new.kind, FileKind::Folder | FileKind::Other)
+                || is_unrecorded(&checkpoint.skipped, path)
+            {
+                continue;
+            }
+            let old = first.files().get(path);
+            let old = old.filter(|old| old.kind != RecordedKind::Folder);
+            let new = Some(new);
+            paths.insert(path, Changed { path, old, new });
+        }
+        let (mut there, mut gone, mut left_out) = (Vec::new(), Vec::new(), 0);
+        for changed in paths.into_values() {
+            let is_aside = match changed.new {
+                Some(_) => is_ignored(changed.path),
+                None => changed.path.starts_with(b".git/"),
+            };
+            if !self.is_changed(&first, &changed, !is_aside).await? {
+                continue;
+            }
+            match changed.new {
+                _ if is_aside => left_out += 1,
+                Some(_) => there.push(changed),
+                None => gone.push(changed),
+            }
+        }
+        // What is there comes first, whatever was cleared away.
+        let mut shown: Vec<Changed<'_>> = there.into_iter().chain(gone).collect();
+        left_out += shown.len().saturating_sub(MOST_SHOWN) as u64;
+        shown.truncate(MOST_SHOWN);
+        shown.sort_by_key(|changed| changed.path);
+        let (changes, more) = self.show(shown).await?;
+        Ok((changes, left_out + more))
+    }
+
+    /// Files that nothing ignores; `None` where they are too many to tell.
+    async fn listed(&self) -> Result<Option<HashSet<Vec<u8>>>, SandboxError> {
+        let request = List {
+            path: Raw::from(""),
+            depth: u32::MAX,
+            ignore: true,
+            hidden: true,
+            globs: vec!["*".to_owned()],
+            limit: MOST_FILES,
+        };
+        let (entries, is_cut) = self.sandbox.list(request).await?.collect().await?;
+        let paths = entries.into_iter().map(|entry| entry.path.0);
+        Ok((!is_cut).then(|| paths.collect()))
+    }
+
+    /// Whether it is not as it was. Where that cannot be told without reading, and nothing is to
+    /// be read, it is taken for unchanged.
+    async fn is_changed(
+        &self,
+        first: &Known,
+        changed: &Changed<'_>,
+        may_read: bool,
+    ) -> Result<bool, AgentError> {
+        let (Some(old), Some(new)) = (changed.old, changed.new) else {
+            return Ok(true);
+        };
+        let (size, content) = match (&old.kind, new.kind, &new.target) {
+            (RecordedKind::File { size, content }, FileKind::File, _) => (*size, content),
+            (RecordedKind::Symlink { target }, FileKind::Symlink, Some(now)) => {
+                return Ok(*target != now.0);
+            }
+            _ => return Ok(true),
+        };
+        if old.mode != new.mode || size != new.size {
+            return Ok(true);
+        }
+        let stamp = stamp(new);
+        let known = [first, &self.known].into_iter();
+        let mut known = known.filter_map(|known| known.content(changed.path, size, &stamp));
+        match known.next() {
+            Some(known) => Ok(known != *content),
+            None if may_read => {
+                let now = self.read(changed.path, LARGEST_FILE).await?;
+                Ok(now.is_none_or(|now| Hash(Sha256::digest(&now).into()) != *content))
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// The content of a file; `None` if it cannot be read any more.
+    async fn read(&self, name: &[u8], most: u64) -> Result<Option<Vec<u8>>, AgentError> {
+        match self.sandbox.read_file(path(name), 0, Some(most)).await {
+            Ok((_, content)) => Ok(Some(content)),
+            Err(SandboxError::Refused(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Changes with their differences, as far as there is room; and how many are left out.
+    async fn show(&self, shown: Vec<Changed<'_>>) -> Result<(Vec<Change>, u64), AgentError> {
+        let (mut changes, mut left_out, mut room) = (Vec::new(), 0, MOST_TEXT);
+        for changed in shown {
+            let diff = match (self.old(&changed).await?, self.new(&changed).await?) {
+                (Some(old), Some(new)) => difference(old, new).await,
+                _ => None,
+            };
+            let length = diff.as_ref().map_or(0, String::len);
+            if length > room {
+                left_out += 1;
+                continue;
+            }
+            room -= length;
+            let path = path(changed.path).display().to_string();
+            changes.push(Change { path, diff });
+        }
+        Ok((changes, left_out))
+    }
+
+    /// What was there, if it can be shown: nothing is empty.
+    async fn old(&self, changed: &Changed<'_>) -> Result<Option<Vec<u8>>, AgentError> {
+        Ok(match changed.old.map(|old| &old.kind) {
+            None => Some(Vec::new()),
+            Some(RecordedKind::File { size, content }) if *size <= LARGEST_SHOWN => {
+                self.store.content(content).await?
+            }
+            Some(_) => None,
+        })
+    }
+
+    /// What is there, if it can be shown: nothing is empty.
+    async fn new(&self, changed: &Changed<'_>) -> Result<Option<Vec<u8>>, AgentError> {
+        match changed.new {
+            None => Ok(Some(Vec::new())),
+            Some(new) if new.kind == FileKind::File && new.size <= LARGEST_SHOWN => {
+                self.read(changed.path, LARGEST_SHOWN).await
+            }
+            Some(_) => Ok(None),
+        }
+    }
+}
+
+/// Away from the threads on which everything else runs: it may take a while.
+async fn difference(old: Vec<u8>, new: Vec<u8>) -> Option<String> {
+    let compared = tokio::task::spawn_blocking(move || tools::difference(&old, &new));
+    compared.await.ok().flatten()
+}

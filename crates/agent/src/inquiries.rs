@@ -1,0 +1,140 @@
+//! Questions about the workspace, answered beside a turn and between turns alike. Changes nothing
+//! and records nothing. Entry type: [`Inquiries`].
+
+use std::sync::Arc;
+
+use protocol::EventKind;
+use sandbox::request::{FileKind, List, Raw};
+use sandbox::{Sandbox, SandboxError};
+use store::Store;
+use tokio::task::JoinSet;
+
+use crate::baseline::Baseline;
+use crate::checkpoint::MOST_FILES;
+use crate::differences::Comparison;
+use crate::error::AgentError;
+use crate::scribe::Teller;
+use crate::session::Session;
+use crate::visits::Visits;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inquiry {
+    /// Which files there are.
+    Files,
+    /// What the session has changed.
+    Differences,
+}
+
+/// Those that are not answered yet.
+#[derive(Debug)]
+pub(crate) struct Inquiries {
+    desk: Desk,
+    tasks: JoinSet<()>,
+}
+
+/// What it takes to answer.
+#[derive(Debug, Clone)]
+struct Desk {
+    teller: Teller,
+    store: Store,
+    baseline: Arc<Baseline>,
+    visits: Visits,
+}
+
+impl Session {
+    pub(crate) fn inquiries(&self) -> Inquiries {
+        Inquiries {
+            desk: Desk {
+                teller: self.teller.clone(),
+                store: self.store.clone(),
+                baseline: self.baseline.clone(),
+                visits: self.cell.visits(),
+            },
+            tasks: JoinSet::new(),
+        }
+    }
+}
+
+impl Inquiries {
+    pub(crate) fn ask(&mut self, inquiry: Inquiry) {
+        // Those that were answered.
+        while self.tasks.try_join_next().is_some() {}
+        let desk = self.desk.clone();
+        self.tasks.spawn(desk.answer(inquiry));
+    }
+
+    /// Waits for all answers. May be left and called again.
+    pub(crate) async fn answered(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    pub(crate) async fn end(mut self) {
+        self.tasks.shutdown().await;
+    }
+}
+
+impl Desk {
+    async fn answer(mut self, inquiry: Inquiry) {
+        while let Some(visit) = self.visits.enter().await {
+            let looked = visit.spend(async |sandbox| match inquiry {
+                Inquiry::Files => Ok(files(sandbox).await?),
+                Inquiry::Differences => self.differences(sandbox).await,
+            });
+            match looked.await {
+                Some(Ok(answer)) => return self.teller.tell(answer).await,
+                Some(Err(error)) => {
+                    let reason = format!("{}: {error}", inquiry.failed());
+                    return self.teller.tell(EventKind::CommandRefused { reason }).await;
+                }
+                // Another sandbox takes its place, or none does.
+                None => {}
+            }
+        }
+    }
+
+    async fn differences(&self, sandbox: &Sandbox) -> Result<EventKind, AgentError> {
+        let Some(first) = self.baseline.first() else {
+            return Ok(EventKind::Differs {
+                changes: Vec::new(),
+                left_out: 0,
+            });
+        };
+        let comparison = Comparison {
+            sandbox,
+            store: &self.store,
+            session: self.teller.session(),
+            known: self.baseline.known(),
+        };
+        let (changes, left_out) = comparison.with(&first).await?;
+        Ok(EventKind::Differs { changes, left_out })
+    }
+}
+
+impl Inquiry {
+    fn failed(self) -> &'static str {
+        match self {
+            Self::Files => "cannot list the files",
+            Self::Differences => "cannot compare the files",
+        }
+    }
+}
+
+async fn files(sandbox: &Sandbox) -> Result<EventKind, SandboxError> {
+    let request = List {
+        path: Raw::from(""),
+        depth: u32::MAX,
+        ignore: true,
+        hidden: true,
+        // With a glob, folders are left out.
+        globs: vec!["*".to_owned()],
+        limit: MOST_FILES,
+    };
+    let (entries, is_cut) = sandbox.list(request).await?.collect().await?;
+    let files = entries.iter().filter(|entry| entry.kind != FileKind::Other);
+    // A guest may send more than it was asked for.
+    let paths = files.take(MOST_FILES as usize);
+    Ok(EventKind::Files {
+        paths: paths.map(|entry| entry.path.to_string()).collect(),
+        is_cut,
+    })
+}

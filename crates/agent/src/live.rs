@@ -1,0 +1,249 @@
+//! What a tool prints while it works, as often as anybody could read it and no more of it than
+//! fits a screen. The result has it all; here the latest counts. Entry type: [`Live`].
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use protocol::{CallId, EventKind};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::scribe::Teller;
+
+/// Of what was printed since the last telling, more is not shown: nobody could read it as it
+/// flies by.
+const MOST: usize = 4096;
+
+/// Runs of output and of errors in turn that are kept apart.
+const MOST_RUNS: usize = 8;
+
+/// For each event, so that there are about thirty a second.
+const PAUSE: Duration = Duration::from_millis(33);
+
+/// The live output of one call.
+pub(crate) struct Live<'a> {
+    teller: &'a Teller,
+    call: &'a CallId,
+    state: Mutex<State>,
+    /// Told when something waits for its time.
+    waits: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    runs: VecDeque<Run>,
+    /// When the next event may be told.
+    due: Instant,
+}
+
+/// Something printed to one of the two outputs.
+#[derive(Debug)]
+struct Run {
+    is_error: bool,
+    bytes: Vec<u8>,
+    /// There was more before it.
+    is_cut: bool,
+}
+
+impl<'a> Live<'a> {
+    pub(crate) fn new(teller: &'a Teller, call: &'a CallId) -> Self {
+        Self {
+            teller,
+            call,
+            state: Mutex::new(State {
+                runs: VecDeque::new(),
+                due: Instant::now(),
+            }),
+            waits: Notify::new(),
+        }
+    }
+
+    /// Tells of it, now or when its time has come.
+    pub(crate) fn print(&self, bytes: &[u8], is_error: bool) {
+        let mut state = self.lock();
+        state.push(bytes, is_error);
+        match Instant::now() >= state.due {
+            true => self.tell(&mut state),
+            false => self.waits.notify_one(),
+        }
+    }
+
+    /// Tells of what waits, for as long as it is polled.
+    pub(crate) async fn flow(&self) -> Infallible {
+        loop {
+            self.waits.notified().await;
+            let due = self.lock().due;
+            tokio::time::sleep_until(due).await;
+            self.tell(&mut self.lock());
+        }
+    }
+
+    fn tell(&self, state: &mut State) {
+        let now = Instant::now();
+        let (texts, left) = state.take();
+        state.due = now + PAUSE * texts.len() as u32;
+        state.runs.extend(left);
+        for (text, is_error) in texts {
+            self.teller.mention(EventKind::ToolOutput {
+                call: self.call.clone(),
+                text,
+                is_error,
+            });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn push(&mut self, bytes: &[u8], is_error: bool) {
+        if bytes.is_empty() {
+            return;
+        }
+        match self.runs.back_mut() {
+            Some(last) if last.is_error == is_error => last.push(bytes),
+            _ => {
+                let mut run = Run {
+                    is_error,
+                    bytes: Vec::new(),
+                    is_cut: false,
+                };
+                run.push(bytes);
+                self.runs.push_back(run);
+            }
+        }
+        let mut over = self.runs.iter().map(|run| run.bytes.len()).sum::<usize>();
+        while self.runs.len() > MOST_RUNS || (over > MOST && self.runs.len() > 1) {
+            over -= self.runs.pop_front().map_or(0, |run| run.bytes.len());
+        }
+    }
+
+    /// What there is to tell; and what is to wait for the rest of its last letter.
+    fn take(&mut self) -> (Vec<(String, bool)>, Option<Run>) {
+        let mut left = None;
+        if let Some(last) = self.runs.back_mut() {
+            let whole = last.bytes.len() - unfinished(&last.bytes);
+            if whole < last.bytes.len() {
+                left = Some(Run {
+                    is_error: last.is_error,
+                    bytes: last.bytes.split_off(whole),
+                    is_cut: false,
+                });
+            }
+        }
+        let texts = std::mem::take(&mut self.runs)
+            .into_iter()
+            .map(|run| (text(&run.bytes, run.is_cut), run.is_error))
+            .filter(|(text, _)| !text.is_empty())
+            .collect();
+        (texts, left)
+    }
+}
+
+impl Run {
+    fn push(&mut self, bytes: &[u8]) {
+        let start = bytes.len().saturating_sub(MOST);
+        self.is_cut |= start > 0;
+        self.bytes.extend_from_slice(&bytes[start..]);
+        let over = self.bytes.len().saturating_sub(MOST);
+        self.is_cut |= over > 0;
+        self.bytes.drain(..over);
+    }
+}
+
+/// How many bytes at the end are the beginning of a letter.
+fn unfinished(bytes: &[u8]) -> usize {
+    let last = &bytes[bytes.len().saturating_sub(3)..];
+    let Some(start) = last.iter().rposition(|byte| *byte >= 0xc0) else {
+        return 0;
+    };
+    let letter = &last[start..];
+    match std::str::from_utf8(letter) {
+        Err(error) if error.error_len().is_none() => letter.len(),
+        _ => 0,
+    }
+}
+
+/// The end of something printed, from the beginning of a line on, or of a letter where it is all
+/// one line.
+pub(crate) fn text(bytes: &[u8], is_cut: bool) -> String {
+    let start = match is_cut {
+        false => 0,
+        true => {
+            let line = bytes.iter().position(|byte| *byte == b'\n');
+            let is_inside = |byte: &u8| byte & 0xc0 == 0x80;
+            match line.filter(|end| end + 1 < bytes.len()) {
+                Some(end) => end + 1,
+                None => bytes.iter().take_while(|byte| is_inside(byte)).count(),
+            }
+        }
+    };
+    String::from_utf8_lossy(&bytes[start..]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> State {
+        State {
+            runs: VecDeque::new(),
+            due: Instant::now(),
+        }
+    }
+
+    #[test]
+    fn the_latest_is_kept_from_a_line_or_a_letter_on() {
+        let check = |pieces: &[&str], expect: &[(&str, bool)]| {
+            let mut state = state();
+            for piece in pieces {
+                let (is_error, text) = match piece.strip_prefix('!') {
+                    Some(text) => (true, text),
+                    None => (false, *piece),
+                };
+                state.push(text.as_bytes(), is_error);
+            }
+            let (texts, left) = state.take();
+            let texts: Vec<(&str, bool)> = texts
+                .iter()
+                .map(|(text, is_error)| (text.as_str(), *is_error))
+                .collect();
+            assert_eq!(texts, expect);
+            assert!(left.is_none());
+        };
+        check(&["a", "b"], &[("ab", false)]);
+        check(&["a", "!b", "c"], &[("a", false), ("b", true), ("c", false)]);
+        let long = "x".repeat(MOST);
+        check(&["first", &long], &[(&long, false)]);
+        check(&["first", &format!("!{long}")], &[(&long, true)]);
+        let lines = format!("{}\nsecond\nthird\n", "y".repeat(MOST));
+        check(&[&lines], &[("second\nthird\n", false)]);
+        // Two bytes a letter, and one more: the cut is in the middle of one.
+        let letters = format!("{}x", "é".repeat(MOST));
+        let shown = format!("{}x", "é".repeat(MOST / 2 - 1));
+        check(&[&letters], &[(&shown, false)]);
+    }
+
+    #[test]
+    fn a_letter_is_told_when_it_is_whole() {
+        let mut state = state();
+        let word = "grün".as_bytes();
+        state.push(&word[..3], false);
+        let (texts, left) = state.take();
+        assert_eq!(texts, [("gr".to_owned(), false)]);
+        state.runs.extend(left);
+        state.push(&word[3..], false);
+        let (texts, left) = state.take();
+        assert_eq!(texts, [("ün".to_owned(), false)]);
+        assert!(left.is_none());
+        // What will never be one is shown as it is.
+        state.push(b"\xff\xc3(", false);
+        let (texts, left) = state.take();
+        assert_eq!(texts.len(), 1);
+        assert!(left.is_none());
+    }
+}

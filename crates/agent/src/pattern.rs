@@ -1,0 +1,134 @@
+//! Patterns of rules: `*` stands for anything, also nothing; `\` takes its meaning from what comes
+//! after it. Pure.
+
+/// How much a pattern says: its literal characters, and whether it says all.
+pub(crate) type Weight = (usize, bool);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    Literal(char),
+    Anything,
+}
+
+fn pieces(pattern: &str) -> Vec<Piece> {
+    let mut characters = pattern.chars();
+    let mut pieces = Vec::new();
+    while let Some(character) = characters.next() {
+        pieces.push(match character {
+            '*' => Piece::Anything,
+            // One at the very end is only itself.
+            '\\' => Piece::Literal(characters.next().unwrap_or('\\')),
+            literal => Piece::Literal(literal),
+        });
+    }
+    pieces
+}
+
+/// Whether the pattern is about this text, the whole of it.
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+    let pieces = pieces(pattern);
+    let text: Vec<char> = text.chars().collect();
+    let (mut at, mut here) = (0, 0);
+    // Where the last star stands, and how much of the text it takes up to now.
+    let mut star: Option<(usize, usize)> = None;
+    while here < text.len() {
+        match pieces.get(at) {
+            Some(Piece::Literal(literal)) if *literal == text[here] => {
+                at += 1;
+                here += 1;
+            }
+            Some(Piece::Anything) => {
+                star = Some((at, here));
+                at += 1;
+            }
+            // Only the last star has to give: those before it have found the earliest place.
+            _ => match &mut star {
+                Some((place, taken)) => {
+                    *taken += 1;
+                    here = *taken;
+                    at = *place + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pieces[at..].iter().all(|piece| *piece == Piece::Anything)
+}
+
+pub(crate) fn weight(pattern: &str) -> Weight {
+    let pieces = pieces(pattern);
+    let stars = pieces.iter().filter(|piece| **piece == Piece::Anything);
+    let stars = stars.count();
+    (pieces.len() - stars, stars == 0)
+}
+
+/// The pattern that is about this text and no other.
+pub(crate) fn exactly(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len());
+    for character in text.chars() {
+        if matches!(character, '*' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        let check = |pattern: &str, text: &str, expect: bool| {
+            assert_eq!(matches(pattern, text), expect, "{pattern} {text}");
+        };
+        check("", "", true);
+        check("", "a", false);
+        check("*", "", true);
+        check("*", "any\nthing", true);
+        check("git push*", "git push", true);
+        check("git push*", "git push --force", true);
+        check("git push*", "git pull", false);
+        check("git push*", "echo; git push", false);
+        check("*git push*", "echo; git push", true);
+        check("a*b*c", "a-b-b-c", true);
+        check("a*b*c", "a-c-b", false);
+        check("*ab", "aab", true);
+        check("**a**", "a", true);
+        check(r"rm \*.o", "rm *.o", true);
+        check(r"rm \*.o", "rm a.o", false);
+        check(r"a\", r"a\", true);
+        check(r"a\\", r"a\", true);
+        check("é*", "éa", true);
+    }
+
+    #[test]
+    fn a_pattern_of_many_stars_is_quickly_judged() {
+        let text = "a".repeat(10_000);
+        assert!(!matches(&format!("{}b", "*a".repeat(500)), &text));
+    }
+
+    proptest! {
+        #[test]
+        fn the_exact_pattern_is_about_one_text(text in ".{0,40}", other in ".{0,40}") {
+            let pattern = exactly(&text);
+            prop_assert!(matches(&pattern, &text));
+            prop_assert_eq!(matches(&pattern, &other), text == other);
+            prop_assert_eq!(weight(&pattern), (text.chars().count(), true));
+        }
+
+        #[test]
+        fn stars_find_what_was_put_in_their_place(parts in prop::collection::vec("[ab*\\\\]{0,4}", 1..5), fills in prop::collection::vec("[ab]{0,4}", 4)) {
+            let pattern = parts.iter().map(|part| exactly(part)).collect::<Vec<_>>().join("*");
+            let mut text = parts[0].clone();
+            for (part, fill) in parts[1..].iter().zip(&fills) {
+                text.push_str(fill);
+                text.push_str(part);
+            }
+            prop_assert!(matches(&pattern, &text), "{} {}", pattern, text);
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Whether a call may run, and whether a connection may leave: by a rule, or by the person's word.
+//!
+//! A denial is a text for whoever asked, and says by whom. Entry points: [`permit`] for calls,
+//! [`introduce`] for connections.
+
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use egress::{Answer, Asked, Asker, Gate, Hosts, Rule, Target};
+use protocol::{Decision, Scope, Subject};
+use sandbox::{Backend, Network, SandboxSpec, WORKSPACE};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::approval::{Approvals, Verdict};
+use crate::pattern::exactly;
+use crate::person::Person;
+use crate::scribe::Teller;
+use crate::witness::Witness;
+
+/// More of an argument is not shown in a question.
+const LONGEST_SHOWN: usize = 400;
+
+const NO_OTHER_WAY: &str = "Do not try it again or in another way: go on without it, or say why \
+                            it is needed.";
+
+/// The arguments that rules about tools speak of.
+const COMMAND: &str = "command";
+const PATH: &str = "path";
+
+/// How results begin that say no.
+const BY_RULE: &str = "Denied by rule `";
+const BY_PERSON: &str = "Denied by the person. ";
+const BY_NOBODY: &str = "Denied: rule `";
+
+/// Whether a result says that its call was not run because it was denied.
+pub(crate) fn is_denial(result: &str) -> bool {
+    let is_so = |beginning: &&str| result.starts_with(*beginning);
+    result.ends_with(NO_OTHER_WAY) && [BY_RULE, BY_PERSON, BY_NOBODY].iter().any(is_so)
+}
+
+/// Lets a call run, or says to the model why it does not.
+pub(crate) async fn permit(
+    person: &Arc<Person>,
+    tool: &str,
+    input: &Value,
+    stop: &CancellationToken,
+) -> Result<(), String> {
+    let argument = main_argument(input);
+    let what = what(tool, argument.as_deref());
+    let witness = &person.witness;
+    let verdict = person.tool_rules().decide(tool, argument.as_deref());
+    let recorded = match &verdict {
+        Verdict::Allow { rule: None } | Verdict::Ask { .. } => Ok(()),
+        Verdict::Allow { rule: Some(rule) } => witness.ruled(&what, true, rule),
+        Verdict::Deny { rule } => witness.ruled(&what, false, rule),
+    };
+    // What cannot be recorded is not done.
+    recorded.map_err(|error| format!("Not run: {error}."))?;
+    let rule = match verdict {
+        Verdict::Allow { .. } => return Ok(()),
+        Verdict::Deny { rule } => {
+            return Err(format!("{BY_RULE}{rule}`. {NO_OTHER_WAY}"));
+        }
+        Verdict::Ask { rule } => rule,
+    };
+    let why = format!("rule `{rule}` says to ask");
+    let subject = Subject::Tool {
+        tool: exactly(tool),
+        argument: argument.as_deref().map(exactly),
+    };
+    let decision = tokio::select! {
+        biased;
+        () = stop.cancelled() => return Err("Not run: the turn was interrupted.".to_owned()),
+        decision = person.ask(what.clone(), why, subject) => decision,
+    };
+    match decision {
+        Some(decision) if decision.is_allowed => Ok(()),
+        Some(_) => Err(format!("{BY_PERSON}{NO_OTHER_WAY}")),
+        None if stop.is_cancelled() => Err("Not run: the turn was interrupted.".to_owned()),
+        None => {
+            let _ = witness.ruled(&what, false, &rule);
+            Err(format!(
+                "{BY_NOBODY}{rule}` says to ask, and nobody can be asked here. {NO_OTHER_WAY}"
+            ))
+        }
+    }
+}
+
+/// What a rule about a tool is held against: a command, or a path from the workspace on.
+fn main_argument(input: &Value) -> Option<String> {
+    // Tools take an object that is written as text too.
+    let reread = match input {
+        Value::String(text) => serde_json::from_str(text.trim()).ok(),
+        _ => None,
+    };
+    let input = reread.as_ref().unwrap_or(input);
+    if let Some(command) = input.get(COMMAND).and_then(Value::as_str) {
+        return Some(command.trim().to_owned());
+    }
+    input.get(PATH).and_then(Value::as_str).map(place)
+}
+
+/// A path as rules are written: without detours, and from the workspace on if it leads there.
+fn place(path: &str) -> String {
+    let mut found = PathBuf::new();
+    for component in Path::new(WORKSPACE).join(path.trim()).components() {
+        match component {
+            Component::ParentDir => {
+                found.pop();
+            }
+            Component::CurDir => {}
+            component => found.push(component),
+        }
+    }
+    match found.strip_prefix(WORKSPACE) {
+        Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),
+        Ok(inside) => inside.display().to_string(),
+        Err(_) => found.display().to_string(),
+    }
+}
+
+/// One line, in which nothing is hidden: what is not printed is written out, and what is cut is
+/// counted.
+fn what(tool: &str, argument: Option<&str>) -> String {
+    let Some(argument) = argument else {
+        return format!("call {tool}");
+    };
+    let mut line = format!("{tool}: ");
+    let mut characters = argument.chars();
+    for character in characters.by_ref().take(LONGEST_SHOWN) {
+        match character.is_control() || is_invisible(character) {
+            true => line.extend(character.escape_default()),
+            false => line.push(character),
+        }
+    }
+    match characters.count() {
+        0 => line,
+        more => format!("{line}… and {more} more characters"),
+    }
+}
+
+/// Characters that change how others around them are shown, or that nobody sees.
+fn is_invisible(character: char) -> bool {
+    matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Puts the person, or their rules alone, behind the gate of the session's sandbox. What is
+/// decided is recorded under the sandbox's name, which is the session's if it has none.
+pub(crate) fn introduce(
+    spec: &mut SandboxSpec,
+    approvals: Approvals,
+    teller: Teller,
+) -> Arc<Person> {
+    let session = teller.session().to_string();
+    let name = spec.name.get_or_insert(session).clone();
+    let witness = Witness::new(name, spec.audit.clone());
+    let asks = approvals.asks;
+    let gate = gate(spec, &approvals);
+    let hosts = gate.as_ref().map(|gate| gate.hosts().clone());
+    let person = Person::new(teller, witness, approvals, hosts);
+    if let Some(gate) = gate {
+        spec.network = Network::Gated(match asks {
+            true => gate.with_asker(Arc::new(Porter(person.clone()))),
+            false => gate,
+        });
+    }
+    person
+}
+
+/// What the sandbox's proxy goes by, with the rules about hosts; none when it needs no proxy.
+fn gate(spec: &SandboxSpec, approvals: &Approvals) -> Option<Gate> {
+    if spec.backend == Backend::None {
+        return None;
+    }
+    let has_proxy = approvals.asks || !approvals.hosts.allowed().is_empty();
+    let gate = match &spec.network {
+        Network::Off if !has_proxy => return None,
+        Network::Off => Gate::from(Hosts::default()),
+        Network::Allow(allow) => Gate::from(allow.clone()),
+        Network::Gated(gate) => gate.clone(),
+    };
+    gate.hosts().extend(&approvals.hosts);
+    Some(gate)
+}
+
+/// Takes the questions of a gate to the person.
+struct Porter(Arc<Person>);
+
+impl Asker for Porter {
+    fn ask(&self, target: &Target, rule: Option<&Rule>) -> Asked {
+        let person = self.0.clone();
+        let host = Rule::from(target).to_string();
+        let what = format!("connect to {target}");
+        let why = match rule {
+            Some(rule) => format!("rule `{rule}` says to ask"),
+            None => "no rule names this host".to_owned(),
+        };
+        let denied = |because: &str| Answer::Denied {
+            because: because.to_owned(),
+        };
+        Box::pin(async move {
+            if person.has_denied(&host) {
+                return denied("the person said no");
+            }
+            match person.ask(what, why, Subject::Host { host }).await {
+                Some(Decision {
+                    is_allowed: true,
+                    scope,
+                }) => Answer::Allowed {
+                    because: allowed_by_person(scope).to_owned(),
+                },
+                Some(_) => denied("the person said no"),
+                None => denied("nobody answered"),
+            }
+        })
+    }
+}
+
+fn allowed_by_person(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Once => "the person, once",
+        Scope::Session => "the person, for this session",
+        Scope::Always => "the person, always",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rules_are_held_against_the_main_argument() {
+        let check = |input: Value, expect: Option<&str>| {
+            assert_eq!(main_argument(&input).as_deref(), expect, "{input}");
+        };
+        check(json!({"command": "git push"}), Some("git push"));
+        check(json!({"command": "\n  git push\n"}), Some("git push"));
+        check(json!(r#" {"command": "git push"} "#), Some("git push"));
+        check(
+            json!({"path": "src/main.rs", "content": "x"}),
+            Some("src/main.rs"),
+        );
+        check(
+            json!({"path": "./src/../src//main.rs"}),
+            Some("src/main.rs"),
+        );
+        check(
+            json!({"path": "/workspace/src/main.rs"}),
+            Some("src/main.rs"),
+        );
+        check(json!({"path": "../workspace/a"}), Some("a"));
+        check(json!({"path": "../../../etc/passwd"}), Some("/etc/passwd"));
+        check(json!({"path": "."}), Some("."));
+        check(json!({"path": "output:3"}), Some("output:3"));
+        check(json!({"items": []}), None);
+        check(json!({"command": 3}), None);
+        check(json!("no object"), None);
+        check(Value::Null, None);
+    }
+
+    #[test]
+    fn a_question_hides_nothing() {
+        let check = |argument: Option<&str>, expect: &str| {
+            assert_eq!(what("bash", argument), expect);
+        };
+        check(None, "call bash");
+        check(Some("ls -l"), "bash: ls -l");
+        check(Some("ls\nrm -rf ~"), r"bash: ls\nrm -rf ~");
+        check(Some("ls \u{1b}[2K"), r"bash: ls \u{1b}[2K");
+        check(Some("ls \u{202e}txt"), r"bash: ls \u{202e}txt");
+        let long = "é".repeat(1000);
+        let shown = format!("bash: {}… and 600 more characters", "é".repeat(400));
+        check(Some(&long), &shown);
+    }
+}

@@ -1,0 +1,279 @@
+//! The person, as an agent sees them: somebody who is asked before a thing is done, and who answers
+//! some time, or never.
+//!
+//! A question is open from the moment in which it is told of until it is answered or nobody needs
+//! the answer any more. An answer to one that is not open counts for nothing, neither now nor when
+//! a question gets that number. Never decides itself: rules do, and the person. Entry type:
+//! [`Person`].
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use egress::{Hosts, Stance, Target};
+use protocol::{Action, Command, Decision, EventKind, Question, Scope, Subject};
+use tokio::sync::oneshot;
+
+use crate::approval::{Approvals, ToolRules, stance};
+use crate::error::AgentError;
+use crate::scribe::Teller;
+use crate::witness::Witness;
+
+#[derive(Debug)]
+pub(crate) struct Person {
+    teller: Teller,
+    pub(crate) witness: Witness,
+    /// What the sandbox's proxy goes by; none when it has no proxy.
+    hosts: Option<Hosts>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tools: ToolRules,
+    /// Whether anybody can be asked.
+    is_there: bool,
+    last: u32,
+    open: BTreeMap<u32, Open>,
+    /// Hosts that were denied once. Programs try again at once, and in this turn the answer would
+    /// be the same.
+    denied: HashSet<String>,
+}
+
+#[derive(Debug)]
+struct Open {
+    question: Question,
+    /// Dropped when nobody will answer.
+    answer: oneshot::Sender<Decision>,
+}
+
+impl Person {
+    pub(crate) fn new(
+        teller: Teller,
+        witness: Witness,
+        approvals: Approvals,
+        hosts: Option<Hosts>,
+    ) -> Arc<Self> {
+        let state = State {
+            tools: approvals.tools,
+            is_there: approvals.asks,
+            ..State::default()
+        };
+        Arc::new(Self {
+            teller,
+            witness,
+            hosts,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// The rules about tools as they are now.
+    pub(crate) fn tool_rules(&self) -> ToolRules {
+        self.state().tools.clone()
+    }
+
+    /// Puts a question, and waits. `None` when nobody will answer it. Whoever stops waiting takes
+    /// the question back.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        what: String,
+        why: String,
+        subject: Subject,
+    ) -> Option<Decision> {
+        if !self.state().is_there {
+            return None;
+        }
+        let place = self.teller.place().await?;
+        let (answer, answered) = oneshot::channel();
+        let _asking = {
+            let mut state = self.state();
+            if !state.is_there {
+                return None;
+            }
+            state.last += 1;
+            let number = state.last;
+            let question = Question {
+                number,
+                what,
+                why,
+                subject,
+            };
+            // Both at once: what is told can be answered, and nothing can be before it is.
+            place.tell(EventKind::Asked {
+                question: question.clone(),
+            });
+            state.open.insert(number, Open { question, answer });
+            Asking {
+                person: self.clone(),
+                number,
+            }
+        };
+        answered.await.ok()
+    }
+
+    /// Obeys what is said to the one who asks, and tells if that cannot be done; hands back all
+    /// other commands.
+    pub(crate) async fn hear(&self, command: Command) -> Option<Command> {
+        let heard = match command {
+            Command::Decide { question, decision } => self.answer(question, decision).await,
+            Command::AllowHost { host } => self.allow_host(&host).await,
+            command => return Some(command),
+        };
+        if let Err(error) = heard {
+            let reason = error.to_string();
+            self.teller.tell(EventKind::CommandRefused { reason }).await;
+        }
+        None
+    }
+
+    /// An answer has come.
+    async fn answer(&self, number: u32, decision: Decision) -> Result<(), AgentError> {
+        let open = self.state().open.remove(&number);
+        let open = open.ok_or(AgentError::NoQuestion { number })?;
+        self.conclude(open, decision).await
+    }
+
+    async fn conclude(&self, open: Open, decision: Decision) -> Result<(), AgentError> {
+        let Open { question, answer } = open;
+        // What cannot be recorded is not done.
+        if let Err(error) = self.witness.answered(&question, Some(decision)) {
+            self.decided(question, None).await;
+            return Err(error);
+        }
+        let is_network_changed = self.keep(&question.subject, decision);
+        self.decided(question, Some(decision)).await;
+        if is_network_changed {
+            self.tell_network().await;
+        }
+        let _ = answer.send(decision);
+        Ok(())
+    }
+
+    /// Makes a rule of an answer that is to hold. Says whether it changes what can be reached.
+    fn keep(&self, subject: &Subject, decision: Decision) -> bool {
+        let action = match decision.is_allowed {
+            true => Action::Allow,
+            false => Action::Deny,
+        };
+        match (subject, decision.scope) {
+            (Subject::Host { host }, Scope::Once) => {
+                if !decision.is_allowed {
+                    self.state().denied.insert(host.clone());
+                }
+                false
+            }
+            (Subject::Host { host }, Scope::Session | Scope::Always) => {
+                let (Some(hosts), Ok(rule)) = (&self.hosts, host.parse()) else {
+                    return false;
+                };
+                hosts.answer(rule, stance(action));
+                decision.is_allowed
+            }
+            (Subject::Tool { .. }, Scope::Once) => false,
+            (Subject::Tool { tool, argument }, Scope::Session | Scope::Always) => {
+                let mut state = self.state();
+                state.tools.answer(tool, argument.as_deref(), action);
+                false
+            }
+        }
+    }
+
+    /// Opens a host for the rest of the session, and answers the questions that this settles.
+    async fn allow_host(&self, host: &str) -> Result<(), AgentError> {
+        let hosts = self.hosts.as_ref().ok_or(AgentError::NoProxy)?;
+        let rule: egress::Rule = host.parse()?;
+        let host = rule.to_string();
+        self.witness.opened(&host)?;
+        hosts.answer(rule, Stance::Allow);
+        self.state().denied.remove(&host);
+        self.tell_network().await;
+        let decision = Decision {
+            is_allowed: true,
+            scope: Scope::Session,
+        };
+        for open in self.settled(hosts) {
+            self.conclude(open, decision).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes out the open questions about hosts that are allowed by now.
+    fn settled(&self, hosts: &Hosts) -> Vec<Open> {
+        let policy = hosts.policy();
+        let is_allowed = |_: &u32, open: &mut Open| match &open.question.subject {
+            Subject::Host { host } => Target::parse(host, Some(443))
+                .is_ok_and(|target| matches!(policy.find(&target), Some((_, Stance::Allow)))),
+            Subject::Tool { .. } => false,
+        };
+        let mut state = self.state();
+        state
+            .open
+            .extract_if(.., is_allowed)
+            .map(|(_, open)| open)
+            .collect()
+    }
+
+    /// Whether a host was denied in this turn.
+    pub(crate) fn has_denied(&self, host: &str) -> bool {
+        self.state().denied.contains(host)
+    }
+
+    /// A turn begins: what was denied once can be asked about again.
+    pub(crate) fn begin_turn(&self) {
+        self.state().denied.clear();
+    }
+
+    /// Takes all questions back.
+    pub(crate) async fn withdraw(&self) {
+        let open = std::mem::take(&mut self.state().open);
+        for Open { question, answer } in open.into_values() {
+            self.witness.unanswered(&question);
+            self.decided(question, None).await;
+            drop(answer);
+        }
+    }
+
+    /// Nobody will answer any more.
+    pub(crate) async fn leave(&self) {
+        self.state().is_there = false;
+        self.withdraw().await;
+    }
+
+    async fn decided(&self, question: Question, decision: Option<Decision>) {
+        let kind = EventKind::Decided { question, decision };
+        self.teller.tell(kind).await;
+    }
+
+    async fn tell_network(&self) {
+        if let Some(hosts) = &self.hosts {
+            let network = hosts.open();
+            self.teller
+                .tell(EventKind::NetworkChanged { network })
+                .await;
+        }
+    }
+
+    /// A lock that is held for single statements only, so a panic cannot leave it half-changed.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody waits for an answer. When they stop waiting before it came, the question goes.
+struct Asking {
+    person: Arc<Person>,
+    number: u32,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let Some(open) = self.person.state().open.remove(&self.number) else {
+            return;
+        };
+        self.person.witness.unanswered(&open.question);
+        let decided = EventKind::Decided {
+            question: open.question,
+            decision: None,
+        };
+        self.person.teller.tell_later(decided);
+    }
+}

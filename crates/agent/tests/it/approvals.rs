@@ -1,0 +1,466 @@
+//! Calls that a rule allows, denies or asks about.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agent::{Approvals, Setup};
+use audit::AuditLog;
+use llm::script::ScriptedReply;
+use protocol::{Action, Command, Decision, EventKind, Outcome, Question, Rule, Scope, Subject};
+use serde_json::json;
+
+use crate::harness::{Agent, World, assert_says, within};
+use crate::models::{bash, calls, done, scripted};
+
+pub(crate) const ONCE: Scope = Scope::Once;
+
+fn about(tool: &str, argument: Option<&str>, action: Action) -> Rule {
+    Rule {
+        subject: Subject::Tool {
+            tool: tool.to_owned(),
+            argument: argument.map(str::to_owned),
+        },
+        action,
+    }
+}
+
+fn under(rules: &[Rule], asks: bool) -> impl FnOnce(&mut Setup) {
+    let approvals = Approvals::new(rules, asks).unwrap();
+    move |setup| setup.approvals = approvals
+}
+
+async fn begin(world: &World, rules: &[Rule], replies: Vec<ScriptedReply>) -> Agent {
+    let agent = world
+        .start_with(scripted(replies), under(rules, true))
+        .await;
+    agent.send(Command::prompt("Begin.")).await;
+    agent
+}
+
+impl Agent {
+    /// The next question.
+    pub(crate) async fn question(&mut self) -> Question {
+        match self
+            .until(|kind| matches!(kind, EventKind::Asked { .. }))
+            .await
+        {
+            EventKind::Asked { question } => question,
+            _ => unreachable!(),
+        }
+    }
+
+    pub(crate) async fn decide(&self, number: u32, is_allowed: bool, scope: Scope) {
+        self.send(Command::Decide {
+            question: number,
+            decision: Decision { is_allowed, scope },
+        })
+        .await;
+    }
+
+    pub(crate) async fn refusal(&mut self) -> String {
+        match self
+            .until(|kind| matches!(kind, EventKind::CommandRefused { .. }))
+            .await
+        {
+            EventKind::CommandRefused { reason } => reason,
+            _ => unreachable!(),
+        }
+    }
+
+    /// How questions were decided, by number.
+    pub(crate) fn decisions(&self) -> Vec<(u32, Option<bool>)> {
+        let decided = self.kinds().filter_map(|kind| match kind {
+            EventKind::Decided { question, decision } => {
+                Some((question.number, decision.map(|one| one.is_allowed)))
+            }
+            _ => None,
+        });
+        decided.collect()
+    }
+
+    pub(crate) fn questions(&self) -> usize {
+        self.kinds()
+            .filter(|kind| matches!(kind, EventKind::Asked { .. }))
+            .count()
+    }
+}
+
+/// A log beside the workspace.
+pub(crate) fn audited(world: &World) -> (PathBuf, Arc<AuditLog>) {
+    let path = world.outside("audit.jsonl");
+    let log = Arc::new(AuditLog::open(&path).unwrap());
+    (path, log)
+}
+
+/// What the log says of approvals: what, decision, scope and by whom.
+pub(crate) fn recorded(path: &PathBuf) -> Vec<[String; 4]> {
+    audit::verify(path).unwrap();
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines = text.lines().filter_map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let event = &line["event"];
+        (event["kind"] == "approval").then(|| {
+            ["what", "decision", "scope", "by"]
+                .map(|name| event[name].as_str().unwrap_or_default().to_owned())
+        })
+    });
+    lines.collect()
+}
+
+#[test]
+fn a_call_waits_for_its_answer() {
+    within(async {
+        let world = World::new().await;
+        let (log, audit) = audited(&world);
+        let rules = [about("bash", Some("touch*"), Action::Ask)];
+        let replies = vec![
+            bash("touch one"),
+            bash("touch one two"),
+            bash("touch one two"),
+            bash("echo free"),
+            done(),
+        ];
+        let mut agent = world
+            .start_with(scripted(replies), |setup| {
+                under(&rules, true)(setup);
+                setup.sandbox.audit = Some(audit);
+            })
+            .await;
+        agent.send(Command::prompt("Begin.")).await;
+
+        let question = agent.question().await;
+        assert_eq!(question.number, 1);
+        assert_eq!(question.what, "bash: touch one");
+        assert_eq!(question.why, "rule `bash touch*` says to ask");
+        assert!(!world.path("one").exists());
+        agent.decide(1, true, ONCE).await;
+
+        // Another, and the same again: no answer counts twice.
+        let question = agent.question().await;
+        assert_eq!(question.number, 2);
+        assert!(world.path("one").exists());
+        agent.decide(2, false, ONCE).await;
+        agent.question().await;
+        agent.decide(3, false, ONCE).await;
+        assert_eq!(agent.ended().await, Outcome::Done);
+        assert!(!world.path("two").exists());
+
+        let results = agent.results();
+        assert_eq!(results.len(), 4);
+        assert!(!results[0].1, "{results:?}");
+        for (text, is_error) in &results[1..3] {
+            assert!(is_error);
+            assert_says(text, "Denied by the person. Do not try it again");
+        }
+        assert_says(&results[3].0, "free");
+        let expect = [(1, Some(true)), (2, Some(false)), (3, Some(false))];
+        assert_eq!(agent.decisions(), expect);
+        agent.end().await;
+        let person =
+            |what: &str, decision: &str| [what, decision, "once", "person"].map(str::to_owned);
+        assert_eq!(
+            recorded(&log),
+            [
+                person("bash: touch one", "allowed"),
+                person("bash: touch one two", "denied"),
+                person("bash: touch one two", "denied"),
+            ]
+        );
+    });
+}
+
+#[test]
+fn an_answer_for_the_session_is_about_that_very_call() {
+    within(async {
+        for scope in [Scope::Session, Scope::Always] {
+            let world = World::new().await;
+            let rules = [about("bash", None, Action::Ask)];
+            let replies = vec![
+                bash("echo *"),
+                bash("echo *"),
+                bash("echo anything"),
+                bash("echo anything"),
+                done(),
+            ];
+            let mut agent = begin(&world, &rules, replies).await;
+            let question = agent.question().await;
+            let subject = Subject::Tool {
+                tool: "bash".to_owned(),
+                argument: Some(r"echo \*".to_owned()),
+            };
+            assert_eq!(question.subject, subject);
+            agent.decide(1, true, scope).await;
+            assert_eq!(agent.question().await.what, "bash: echo anything");
+            agent.decide(2, false, scope).await;
+            assert_eq!(agent.ended().await, Outcome::Done);
+            assert_eq!(agent.questions(), 2);
+            let results = agent.results();
+            let errors: Vec<bool> = results.iter().map(|(_, is_error)| *is_error).collect();
+            assert_eq!(errors, [false, false, true, true]);
+            assert_says(&results[3].0, "Denied by rule `bash echo anything`");
+            agent.end().await;
+        }
+    });
+}
+
+#[test]
+fn a_rule_denies_and_says_so() {
+    within(async {
+        let world = World::new().await;
+        let (log, audit) = audited(&world);
+        let rules = [
+            about("bash", Some("rm *"), Action::Deny),
+            about("write_file", Some("generated/*"), Action::Deny),
+            about("write_file", Some("generated/mine"), Action::Allow),
+        ];
+        let write = |path: &str| ("write_file", json!({"path": path, "content": "x"}));
+        let replies = vec![
+            bash("rm -rf /"),
+            calls(&[
+                write("generated/a"),
+                write("/workspace/./generated/b"),
+                write("generated/mine"),
+            ]),
+            done(),
+        ];
+        // Nobody has to be there for that.
+        let mut agent = world
+            .start_with(scripted(replies), |setup| {
+                under(&rules, false)(setup);
+                setup.sandbox.audit = Some(audit);
+            })
+            .await;
+        assert_eq!(agent.prompt("Begin.").await, Outcome::Done);
+        let results = agent.results();
+        assert_says(&results[0].0, "Denied by rule `bash rm *`");
+        assert_says(&results[1].0, "Denied by rule `write_file generated/*`");
+        assert_says(&results[2].0, "Denied by rule `write_file generated/*`");
+        assert!(!results[3].1, "{results:?}");
+        assert!(world.path("generated/mine").exists());
+        assert!(!world.path("generated/a").exists());
+        assert!(!world.path("generated/b").exists());
+        assert_eq!(agent.questions(), 0);
+        agent.end().await;
+        let recorded = recorded(&log);
+        let line = |line: &[String; 4]| format!("{} {} {}", line[0], line[1], line[3]);
+        let lines: Vec<String> = recorded.iter().map(line).collect();
+        assert_eq!(
+            lines,
+            [
+                "bash: rm -rf / denied rule `bash rm *`",
+                "write_file: generated/a denied rule `write_file generated/*`",
+                "write_file: generated/b denied rule `write_file generated/*`",
+                "write_file: generated/mine allowed rule `write_file generated/mine`",
+            ]
+        );
+    });
+}
+
+#[test]
+fn where_nobody_can_be_asked_to_ask_is_to_deny() {
+    within(async {
+        let world = World::new().await;
+        let rules = [about("bash", None, Action::Ask)];
+        let model = scripted(vec![bash("touch never"), done()]);
+        let mut agent = world.start_with(model, under(&rules, false)).await;
+        assert_eq!(agent.prompt("Begin.").await, Outcome::Done);
+        let results = agent.results();
+        assert_says(
+            &results[0].0,
+            "Denied: rule `bash` says to ask, and nobody can be asked here.",
+        );
+        assert!(!world.path("never").exists());
+        assert_eq!(agent.questions(), 0);
+        agent.end().await;
+    });
+}
+
+#[test]
+fn several_questions_can_be_open_at_once() {
+    within(async {
+        let world = World::new().await;
+        for name in ["one", "two", "three"] {
+            world.write(name, &format!("content of {name}"));
+        }
+        let rules = [about("read_file", None, Action::Ask)];
+        let read = |path: &str| ("read_file", json!({"path": path}));
+        let replies = vec![calls(&[read("one"), read("two"), read("three")]), done()];
+        let mut agent = begin(&world, &rules, replies).await;
+        let mut asked = Vec::new();
+        for _ in 0..3 {
+            let question = agent.question().await;
+            asked.push((question.number, question.what));
+        }
+        let whats = ["read_file: one", "read_file: two", "read_file: three"];
+        let expect = whats
+            .iter()
+            .zip(1..)
+            .map(|(what, number)| (number, (*what).to_owned()));
+        assert_eq!(asked, expect.collect::<Vec<_>>());
+        agent.decide(3, true, ONCE).await;
+        agent.decide(1, false, ONCE).await;
+        // One that is answered is not open any more.
+        agent.decide(3, false, ONCE).await;
+        assert_eq!(agent.refusal().await, "question 3 is not open");
+        agent.decide(2, true, ONCE).await;
+        assert_eq!(agent.ended().await, Outcome::Done);
+        let results = agent.results();
+        for (text, is_error) in &results {
+            match is_error {
+                true => assert_says(text, "Denied by the person"),
+                false => assert_says(text, "content of t"),
+            }
+        }
+        assert_eq!(results.iter().filter(|(_, is_error)| *is_error).count(), 1);
+        agent.end().await;
+    });
+}
+
+/// Whoever types an answer ahead cannot know the question.
+#[test]
+fn an_answer_before_its_question_never_counts() {
+    within(async {
+        let world = World::new().await;
+        let rules = [about("bash", None, Action::Ask)];
+        let model = scripted(vec![bash("touch never"), done()]);
+        let mut agent = world.start_with(model, under(&rules, true)).await;
+        for number in [0, 1, 2, u32::MAX] {
+            agent.decide(number, true, Scope::Always).await;
+            let reason = agent.refusal().await;
+            assert_eq!(reason, format!("question {number} is not open"));
+        }
+        agent.send(Command::prompt("Begin.")).await;
+        assert_eq!(agent.question().await.number, 1);
+        agent.decide(2, true, ONCE).await;
+        assert_eq!(agent.refusal().await, "question 2 is not open");
+        assert!(agent.decisions().is_empty());
+        agent.decide(1, false, ONCE).await;
+        assert_eq!(agent.ended().await, Outcome::Done);
+        assert!(!world.path("never").exists());
+        agent.end().await;
+    });
+}
+
+#[test]
+fn an_interruption_takes_questions_back() {
+    within(async {
+        let world = World::new().await;
+        let (log, audit) = audited(&world);
+        let rules = [about("bash", None, Action::Ask)];
+        let model = scripted(vec![bash("touch never"), done()]);
+        let mut agent = world
+            .start_with(model, |setup| {
+                under(&rules, true)(setup);
+                setup.sandbox.audit = Some(audit);
+            })
+            .await;
+        agent.send(Command::prompt("Begin.")).await;
+        agent.question().await;
+        agent.send(Command::Interrupt).await;
+        assert_eq!(agent.ended().await, Outcome::Interrupted);
+        assert_eq!(agent.decisions(), [(1, None)]);
+        assert_says(&agent.results()[0].0, "interrupted");
+        // It is too late for an answer.
+        agent.decide(1, true, Scope::Always).await;
+        assert_eq!(agent.refusal().await, "question 1 is not open");
+        assert_eq!(agent.prompt("Go another way.").await, Outcome::Done);
+        assert!(!world.path("never").exists());
+        agent.end().await;
+        let expect = ["bash: touch never", "unanswered", "", "person"].map(str::to_owned);
+        assert_eq!(recorded(&log), [expect]);
+    });
+}
+
+#[test]
+fn a_person_who_leaves_answers_nothing() {
+    within(async {
+        let world = World::new().await;
+        let rules = [about("bash", None, Action::Ask)];
+        let replies = vec![bash("touch never"), bash("touch never"), done()];
+        let mut agent = begin(&world, &rules, replies).await;
+        agent.question().await;
+        agent.close().await.unwrap();
+        assert_eq!(agent.decisions(), [(1, None)]);
+        assert_eq!(agent.questions(), 1);
+        let results = agent.results();
+        assert_eq!(results.len(), 2);
+        for (text, _) in &results {
+            assert_says(text, "nobody can be asked here");
+        }
+        assert!(!world.path("never").exists());
+    });
+}
+
+/// What cannot be recorded is not done, whatever the answer.
+#[test]
+fn without_its_record_an_answer_is_none() {
+    within(async {
+        let world = World::new().await;
+        let (log, audit) = audited(&world);
+        let rules = [about("read_file", None, Action::Ask)];
+        world.write("secret", "a-secret");
+        let read = ScriptedReply::call("read_file", json!({"path": "secret"}));
+        let model = scripted(vec![read, done()]);
+        let mut agent = world
+            .start_with(model, |setup| {
+                under(&rules, true)(setup);
+                setup.sandbox.audit = Some(audit);
+            })
+            .await;
+        agent.send(Command::prompt("Begin.")).await;
+        agent.question().await;
+        std::fs::remove_file(&log).unwrap();
+        agent.decide(1, true, ONCE).await;
+        assert_eq!(
+            agent.refusal().await,
+            "cannot record an approval in the audit log"
+        );
+        assert_eq!(agent.ended().await, Outcome::Done);
+        assert_eq!(agent.decisions(), [(1, None)]);
+        let results = agent.results();
+        assert!(
+            results[0].1 && !results[0].0.contains("a-secret"),
+            "{results:?}"
+        );
+        agent.end().await;
+    });
+}
+
+#[test]
+fn what_was_denied_is_not_replayed() {
+    within(async {
+        let world = World::new().await;
+        let rules = [
+            about("bash", Some("touch*"), Action::Deny),
+            about("bash", Some("mkdir*"), Action::Ask),
+        ];
+        let replies = vec![bash("touch a"), bash("mkdir b"), bash("ls"), done()];
+        let mut agent = begin(&world, &rules, replies).await;
+        let question = agent.question().await;
+        agent.decide(question.number, false, ONCE).await;
+        assert_eq!(agent.ended().await, Outcome::Done);
+        let events = agent.end().await;
+        let folder = tempfile::tempdir().unwrap();
+        let spec = sandbox::SandboxSpec::new(folder.path());
+        let mut replayed = Vec::new();
+        let tools = tools::ToolSet::standard();
+        let lasting: Vec<_> = events
+            .into_iter()
+            .filter(|event| event.kind.lasts())
+            .collect();
+        agent::replay(
+            &world.store,
+            &world.session,
+            &lasting,
+            &tools,
+            spec,
+            |one| {
+                replayed.push((one.summary, one.difference.is_none()));
+            },
+        )
+        .await
+        .unwrap();
+        assert_eq!(replayed, [("$ ls".to_owned(), true)]);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    });
+}

@@ -1,0 +1,194 @@
+//! Commands that go on after their calls: what they print is seen as it comes, and their ends.
+
+use llm::script::ScriptedReply;
+use nix::sys::signal::{Signal, kill};
+use protocol::{BackgroundJob, Command, Event, EventKind, Outcome};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::harness::{Agent, World, assert_says, within};
+use crate::loss::guest_of;
+use crate::models::{bash, done, scripted};
+use crate::processes::marker;
+
+fn start(command: &str) -> ScriptedReply {
+    ScriptedReply::call("bash", json!({"command": command, "background": true}))
+}
+
+fn look(job: u32, action: &str) -> ScriptedReply {
+    ScriptedReply::call("bash_job", json!({"job": job, "action": action}))
+}
+
+/// Waits for a list in which a job is as wanted.
+async fn until(agent: &mut Agent, is_it: impl Fn(&BackgroundJob) -> bool) -> BackgroundJob {
+    let has_it = |kind: &EventKind| {
+        matches!(kind, EventKind::Background { jobs } if jobs.iter().any(&is_it))
+    };
+    match agent.until(has_it).await {
+        EventKind::Background { jobs } => jobs.into_iter().find(|job| is_it(job)).unwrap(),
+        _ => unreachable!(),
+    }
+}
+
+fn lists(events: &[Event]) -> Vec<Vec<BackgroundJob>> {
+    let list = |event: &Event| match &event.kind {
+        EventKind::Background { jobs } => Some(jobs.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(list).collect()
+}
+
+/// How often a job is in the lists with an ending.
+fn endings(events: &[Event], job: u32) -> Vec<String> {
+    let lists = lists(events).into_iter().flatten();
+    let own = lists.filter(|one| one.job == job);
+    own.filter_map(|one| one.ending).collect()
+}
+
+#[test]
+fn a_job_is_seen_from_its_beginning_to_its_end() {
+    within(async {
+        let command = "echo one; until [ -e go ]; do sleep 0.01; done; echo two >&2; exit 3";
+        let world = World::new().await;
+        let replies = vec![start(command), done(), look(1, "poll"), done()];
+        let mut agent = world.start(scripted(replies)).await;
+        assert_eq!(agent.prompt("Start.").await, Outcome::Done);
+        let job = match lists(&agent.seen).pop() {
+            // It may have been told before the turn ended.
+            Some(jobs) if jobs[0].tail == "one\n" => jobs[0].clone(),
+            _ => until(&mut agent, |job| job.tail == "one\n").await,
+        };
+        assert_eq!((job.job, job.command.as_str()), (1, command));
+        assert_eq!(job.ending, None);
+        let call = agent.kinds().find_map(|kind| match kind {
+            EventKind::ToolEnded { call, .. } => Some(call.clone()),
+            _ => None,
+        });
+        assert_eq!(Some(job.call), call);
+        world.write("go", "");
+        let ended = until(&mut agent, |job| job.ending.is_some()).await;
+        assert_eq!(ended.ending.as_deref(), Some("exit code: 3"));
+        assert_eq!(ended.tail, "one\ntwo\n");
+        assert_eq!(ended.since, job.since);
+        // Whoever looked has taken nothing away.
+        assert_eq!(agent.prompt("Look.").await, Outcome::Done);
+        let (result, _) = agent.results().pop().unwrap();
+        assert_says(&result, "two\nexit code: 3");
+        let events = agent.end().await;
+        assert_eq!(endings(&events, 1).len(), 1);
+    });
+}
+
+#[test]
+fn a_silent_job_is_told_of_twice() {
+    within(async {
+        let world = World::new().await;
+        let silent = "until [ -e go ]; do sleep 0.01; done";
+        let mut agent = world.start(scripted(vec![start(silent), done()])).await;
+        assert_eq!(agent.prompt("Start.").await, Outcome::Done);
+        world.write("go", "");
+        until(&mut agent, |job| job.ending.is_some()).await;
+        let events = agent.end().await;
+        let lists = lists(&events);
+        assert_eq!(lists.len(), 2, "{lists:?}");
+        assert_eq!((lists[0].len(), lists[1].len()), (1, 1));
+    });
+}
+
+#[test]
+fn several_are_in_one_list_and_each_leaves_it_at_its_end() {
+    within(async {
+        let world = World::new().await;
+        let job = |name: &str| start(&format!("until [ -e {name} ]; do sleep 0.01; done; echo {name}"));
+        let replies = vec![job("a"), job("b"), done(), look(2, "kill"), done()];
+        let mut agent = world.start(scripted(replies)).await;
+        assert_eq!(agent.prompt("Start.").await, Outcome::Done);
+        world.write("a", "");
+        let ended = until(&mut agent, |job| job.job == 1 && job.ending.is_some()).await;
+        assert_eq!(ended.tail, "a\n");
+        assert_eq!(agent.prompt("Kill.").await, Outcome::Done);
+        if endings(&agent.seen, 2).is_empty() {
+            until(&mut agent, |job| job.job == 2 && job.ending.is_some()).await;
+        }
+        let events = agent.end().await;
+        let lists = lists(&events);
+        let first = lists.iter().position(|jobs| jobs.iter().any(|job| job.ending.is_some()));
+        for later in &lists[first.unwrap() + 1..] {
+            assert!(later.iter().all(|job| job.job == 2), "{later:?}");
+        }
+        assert_says(&endings(&events, 2)[0], "SIGTERM");
+    });
+}
+
+#[test]
+fn what_a_command_left_behind_is_a_job_too_and_what_has_ended_is_none() {
+    within(async {
+        let world = World::new().await;
+        let left = "(until [ -e go ]; do sleep 0.01; done; echo left) & echo begun";
+        let mut agent = world
+            .start(scripted(vec![bash("echo over"), bash(left), done()]))
+            .await;
+        assert_eq!(agent.prompt("Start.").await, Outcome::Done);
+        world.write("go", "");
+        let ended = until(&mut agent, |job| job.ending.is_some()).await;
+        assert_eq!(ended.command, left);
+        assert_says(&ended.tail, "left\n");
+        let events = agent.end().await;
+        assert!(lists(&events).iter().flatten().all(|job| job.command == left));
+    });
+}
+
+#[test]
+fn a_listener_that_is_behind_learns_of_the_end() {
+    within(async {
+        let world = World::new().await;
+        let chatty = "until [ -e go ]; do sleep 0.01; done
+            for i in $(seq 1 3000); do echo line $i; done; echo the end";
+        let setup = world.setup(scripted(vec![start(chatty), done()])).await;
+        let (commands, orders) = mpsc::channel(4);
+        let (teller, mut events) = mpsc::channel(1);
+        let running = tokio::spawn(agent::run(setup, orders, teller));
+        commands.send(Command::prompt("Start.")).await.unwrap();
+        let mut heard = Vec::new();
+        while endings(&heard, 1).is_empty() {
+            let event = events.recv().await.unwrap();
+            if matches!(event.kind, EventKind::TurnEnded { .. }) {
+                world.write("go", "");
+            }
+            heard.push(event);
+        }
+        let last = lists(&heard).pop().unwrap();
+        assert!(last[0].tail.ends_with("line 3000\nthe end\n"), "{last:?}");
+        assert!(last[0].tail.len() <= 4096);
+        assert!(last[0].tail.starts_with("line "), "{last:?}");
+        drop((commands, events));
+        running.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn jobs_end_with_their_sandbox() {
+    within(async {
+        let marker = marker("background");
+        let world = World::new().await;
+        let replies = vec![
+            start(&format!("bash -c 'echo up; sleep 1000; true' {marker}")),
+            done(),
+            bash("echo noticed"),
+            start("echo in the new one; sleep 1000"),
+            done(),
+        ];
+        let mut agent = world.start(scripted(replies)).await;
+        assert_eq!(agent.prompt("Start.").await, Outcome::Done);
+        kill(guest_of(&marker).await, Signal::SIGKILL).unwrap();
+        // Whoever looks after it sees that nobody answers any more.
+        let lost = until(&mut agent, |job| job.ending.is_some()).await;
+        assert_says(&lost.command, &marker);
+        assert_eq!(agent.prompt("Go on.").await, Outcome::Done);
+        if !lists(&agent.seen).iter().flatten().any(|job| job.tail == "in the new one\n") {
+            until(&mut agent, |job| job.tail == "in the new one\n").await;
+        }
+        let events = agent.end().await;
+        assert_eq!(endings(&events, 1).len(), 1);
+    });
+}

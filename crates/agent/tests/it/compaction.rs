@@ -1,0 +1,268 @@
+//! A summary in the place of a conversation: written by the model, held against what it replaces.
+
+use llm::script::ScriptedReply;
+use protocol::{Command, EventKind, Outcome, Usage};
+use serde_json::{Value, json};
+use testkit::{Answer, Gate, ModelServer, Replies};
+
+use crate::harness::{Agent, World, assert_says, within};
+use crate::models::{WIRES, Wire, bash, done};
+
+const SUMMARY: &str = "The file is made; nothing is left to do.";
+
+fn words() -> ScriptedReply {
+    ScriptedReply::text("many words ".repeat(200))
+}
+
+async fn compact(agent: &mut Agent) -> EventKind {
+    agent.send(Command::Compact).await;
+    let said = |kind: &EventKind| {
+        matches!(
+            kind,
+            EventKind::Compacted { .. } | EventKind::CommandRefused { .. }
+        )
+    };
+    agent.until(said).await
+}
+
+fn messages(body: &Value) -> &Vec<Value> {
+    body["messages"].as_array().unwrap()
+}
+
+#[test]
+fn the_model_goes_on_with_the_first_words_and_the_summary() {
+    within(async {
+        for wire in WIRES {
+            let server = ModelServer::start([
+                bash("echo something > file"),
+                words(),
+                ScriptedReply::text(SUMMARY),
+                done(),
+                done(),
+            ]);
+            let world = World::new().await;
+            let mut agent = world.start(wire.client(&server)).await;
+            assert_eq!(agent.prompt("The task as given.").await, Outcome::Done);
+            let seen = agent.seen.len();
+            let compacted = compact(&mut agent).await;
+            assert!(
+                matches!(&compacted, EventKind::Compacted { summary, .. } if summary == SUMMARY),
+                "{compacted:?}"
+            );
+            // Nothing of it is shown as if it were said.
+            let told = agent.seen[seen..].iter().map(|event| &event.kind);
+            let told: Vec<&EventKind> = told
+                .filter(|kind| !matches!(kind, EventKind::CheckpointMade { .. }))
+                .collect();
+            let [
+                EventKind::RequestStarted { .. },
+                EventKind::Spent { spending },
+                EventKind::Compacted { usage, .. },
+            ] = told[..]
+            else {
+                panic!("{told:?}");
+            };
+            assert_eq!(spending.requests, 3);
+            assert!(usage.output_tokens > 0, "{usage:?}");
+            assert_eq!(agent.prompt("Then this.").await, Outcome::Done);
+            agent.end().await;
+            // What is folded again is the same.
+            let mut agent = world.start(wire.client(&server)).await;
+            assert_eq!(agent.prompt("And that.").await, Outcome::Done);
+            agent.end().await;
+
+            let requests: Vec<Value> = server.finish().iter().map(|one| one.json()).collect();
+            let (last, asked, after) = (&requests[1], &requests[2], &requests[3]);
+            // All but the instruction is what the provider has in its cache.
+            for part in ["system", "tools"] {
+                assert_eq!(last[part], asked[part], "{part}");
+            }
+            let text = Value::to_string;
+            assert_says(&text(asked), "many words");
+            let instruction = messages(asked).last().unwrap();
+            assert_eq!(instruction["role"], "user");
+            assert_says(&text(instruction), "what is left to do");
+            let after_all = text(&after["messages"]);
+            let after_all = after_all.as_str();
+            assert_says(after_all, "The task as given.");
+            assert_says(after_all, SUMMARY);
+            assert_says(after_all, "Then this.");
+            assert!(!after_all.contains("many words"), "{after_all}");
+            assert!(!after_all.contains("echo something"), "{after_all}");
+            let resumed = text(&requests[4]["messages"]);
+            assert_says(&resumed, SUMMARY);
+            assert!(!resumed.contains("many words"), "{resumed}");
+        }
+    });
+}
+
+#[test]
+fn what_is_no_summary_is_refused_and_paid_for() {
+    within(async {
+        let usage = Usage {
+            input_tokens: 60,
+            output_tokens: 40,
+            ..Usage::default()
+        };
+        let cut = ScriptedReply {
+            stop: Some("max_tokens".into()),
+            ..ScriptedReply::text(SUMMARY)
+        };
+        let both = ScriptedReply {
+            text: Some(SUMMARY.into()),
+            ..bash("rm -r /workspace/file")
+        };
+        for (reply, expect) in [
+            (ScriptedReply::default(), "empty"),
+            (ScriptedReply::text(" \n "), "empty"),
+            (ScriptedReply::text("even more ".repeat(400)), "not shorter"),
+            (cut, "cut off"),
+            (both, "called tools"),
+            (
+                ScriptedReply::error(400, "invalid_request_error", "no more of it"),
+                "no more of it",
+            ),
+        ] {
+            let reply = ScriptedReply {
+                usage: Some(usage),
+                ..reply
+            };
+            let is_error = reply.error.is_some();
+            let server = ModelServer::start([words(), reply, done()]);
+            let world = World::new().await;
+            world.write("file", "old\n");
+            let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+            assert_eq!(agent.prompt("The task.").await, Outcome::Done);
+            match compact(&mut agent).await {
+                EventKind::CommandRefused { reason } => assert_says(&reason, expect),
+                other => panic!("{other:?}"),
+            }
+            let spent = agent.kinds().filter_map(|kind| match kind {
+                EventKind::Spent { spending } => Some(spending.clone()),
+                _ => None,
+            });
+            let spent: Vec<_> = spent.collect();
+            let [first, second] = &spent[..] else {
+                panic!("{expect}: {spent:?}");
+            };
+            assert_eq!(second.requests, 2, "{expect}");
+            let more = second.usage.total() - first.usage.total();
+            assert_eq!(more, if is_error { 0 } else { 100 }, "{expect}");
+            assert_eq!(world.read("file"), "old\n");
+            assert_eq!(agent.prompt("Go on.").await, Outcome::Done);
+            agent.end().await;
+            let last = server.finish().pop().unwrap().json();
+            let roles = messages(&last).iter().map(|one| one["role"].clone());
+            let roles: Vec<Value> = roles.collect();
+            assert_eq!(json!(roles), json!(["user", "assistant", "user"]), "{expect}");
+            assert_says(&last.to_string(), "many words");
+            assert!(!last.to_string().contains("summary"), "{expect}");
+        }
+    });
+}
+
+#[test]
+fn a_summary_under_way_can_be_interrupted() {
+    within(async {
+        let gate = Gate::new();
+        let held = Answer::reply(ScriptedReply::text(SUMMARY)).hold(3, &gate);
+        let answers = vec![words().into(), held, done().into()];
+        let server = ModelServer::start(Replies::list::<Answer>(answers));
+        let world = World::new().await;
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("The task.").await, Outcome::Done);
+        agent.send(Command::Compact).await;
+        gate.reached().await;
+        // Said while it is under way, heard after it.
+        agent.send(Command::prompt("Go on.")).await;
+        assert_says(&agent.refused(Command::Interrupt).await, "interrupted");
+        server.hung_up(1).await;
+        assert_eq!(agent.ended().await, Outcome::Done);
+        agent.end().await;
+        let last = server.finish().pop().unwrap().json();
+        assert_says(&last.to_string(), "many words");
+    });
+}
+
+#[test]
+fn an_undo_goes_back_before_a_summary_and_a_redo_forth() {
+    within(async {
+        let server = ModelServer::start([
+            words(),
+            words(),
+            ScriptedReply::text(SUMMARY),
+            done(),
+            done(),
+        ]);
+        let world = World::new().await;
+        let mut agent = world.start(Wire::OpenAi.client(&server)).await;
+        assert_eq!(agent.prompt("The task.").await, Outcome::Done);
+        assert_eq!(agent.prompt("The second words.").await, Outcome::Done);
+        let compacted = compact(&mut agent).await;
+        assert!(matches!(compacted, EventKind::Compacted { .. }));
+        let undone = agent.undo().await;
+        assert!(matches!(undone, EventKind::Undone { turn: 2, .. }));
+        let redone = agent.redo().await;
+        assert!(matches!(redone, EventKind::Redone { turn: 2, .. }));
+        assert_eq!(agent.prompt("Third words.").await, Outcome::Done);
+        agent.undo().await;
+        agent.undo().await;
+        assert_eq!(agent.prompt("Fourth words.").await, Outcome::Done);
+        agent.end().await;
+        let requests: Vec<String> = server
+            .finish()
+            .iter()
+            .map(|one| one.json()["messages"].to_string())
+            .collect();
+        assert_says(&requests[3], SUMMARY);
+        assert!(!requests[3].contains("many words"), "{}", requests[3]);
+        assert_says(&requests[4], "many words");
+        assert!(!requests[4].contains(SUMMARY), "{}", requests[4]);
+        assert!(!requests[4].contains("The second words."));
+    });
+}
+
+#[test]
+fn there_must_be_something_to_sum_up_and_something_to_spend() {
+    within(async {
+        let server = ModelServer::start([words()]);
+        let world = World::new().await;
+        let once = |setup: &mut agent::Setup| setup.budget.turns = Some(1);
+        let mut agent = world
+            .start_with(Wire::Anthropic.client(&server), once)
+            .await;
+        assert_says(&agent.refused(Command::Compact).await, "nothing was said");
+        assert_eq!(agent.prompt("The task.").await, Outcome::Done);
+        assert_says(&agent.refused(Command::Compact).await, "budget");
+        agent.end().await;
+        server.finish();
+    });
+}
+
+#[test]
+fn a_turn_that_was_cut_short_goes_on_after_a_summary() {
+    within(async {
+        let gate = Gate::new();
+        let held = Answer::reply(words()).hold(9, &gate);
+        let answers = vec![
+            words().into(),
+            held,
+            ScriptedReply::text(SUMMARY).into(),
+            done().into(),
+        ];
+        let server = ModelServer::start(Replies::list::<Answer>(answers));
+        let world = World::new().await;
+        let mut agent = world.start(Wire::Anthropic.client(&server)).await;
+        assert_eq!(agent.prompt("The task.").await, Outcome::Done);
+        agent.send(Command::prompt("More.")).await;
+        gate.reached().await;
+        agent.send(Command::Interrupt).await;
+        assert_eq!(agent.ended().await, Outcome::Interrupted);
+        let compacted = compact(&mut agent).await;
+        assert!(matches!(compacted, EventKind::Compacted { .. }), "{compacted:?}");
+        agent.send(Command::Continue).await;
+        assert_eq!(agent.ended().await, Outcome::Done);
+        agent.end().await;
+        server.finish();
+    });
+}

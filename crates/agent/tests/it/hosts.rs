@@ -1,0 +1,457 @@
+//! Connections to hosts that no rule names: the person is asked.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use agent::{Approvals, Setup};
+use egress::{Allow, Answers, Gate, Resolver};
+use llm::script::ScriptedReply;
+use protocol::{Action, Command, EventKind, Outcome, Rule, Scope, Subject};
+use sandbox::Network;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use crate::approvals::{ONCE, audited, recorded};
+use crate::harness::{Agent, World, assert_says, within};
+use crate::models::{bash, done, scripted};
+
+/// A web server that answers every request with the same text.
+struct Server {
+    port: u16,
+    _tasks: JoinSet<()>,
+}
+
+async fn serve() -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                match client.read_u8().await {
+                    Ok(byte) => request.push(byte),
+                    Err(_) => break,
+                }
+            }
+            let answer =
+                "HTTP/1.1 200 OK\r\nContent-Length: 14\r\nConnection: close\r\n\r\nfrom the host\n";
+            let _ = client.write_all(answer.as_bytes()).await;
+        }
+    });
+    Server {
+        port,
+        _tasks: tasks,
+    }
+}
+
+/// Every name is this machine.
+struct Loopback;
+
+impl Resolver for Loopback {
+    fn resolve<'a>(&'a self, _: &'a str) -> Answers<'a> {
+        Box::pin(async { Ok(vec![IpAddr::from([127, 0, 0, 1])]) })
+    }
+}
+
+impl Server {
+    fn target(&self, name: &str) -> String {
+        format!("{name}:{}", self.port)
+    }
+
+    /// A network in which every public name is this server. Without the rule for its address, the
+    /// loopback would not be reached under any name.
+    fn network(&self) -> Network {
+        let allow = Allow::parse([format!("127.0.0.1:{}", self.port)]).unwrap();
+        Network::Gated(Gate::from(allow).with_resolver(Arc::new(Loopback)))
+    }
+
+    fn asking(&self, rules: &[Rule]) -> impl FnOnce(&mut Setup) + use<> {
+        let approvals = Approvals::new(rules, true).unwrap();
+        let network = self.network();
+        move |setup| {
+            setup.approvals = approvals;
+            setup.sandbox.network = network;
+        }
+    }
+
+    /// A call that fetches a page through the proxy.
+    fn fetch(&self, name: &str) -> ScriptedReply {
+        bash(&self.script(name))
+    }
+
+    fn script(&self, name: &str) -> String {
+        let target = self.target(name);
+        format!(
+            "exec 3<>/dev/tcp/127.0.0.1/3128; \
+             printf 'GET http://{target}/ HTTP/1.1\\r\\nHost: {target}\\r\\nConnection: \
+             close\\r\\n\\r\\n' >&3; cat <&3"
+        )
+    }
+}
+
+fn about(host: &str, action: Action) -> Rule {
+    Rule {
+        subject: Subject::Host {
+            host: host.to_owned(),
+        },
+        action,
+    }
+}
+
+fn networks(agent: &Agent) -> Vec<Vec<String>> {
+    let changed = agent.kinds().filter_map(|kind| match kind {
+        EventKind::NetworkChanged { network } => Some(network.clone()),
+        _ => None,
+    });
+    changed.collect()
+}
+
+#[test]
+fn a_connection_waits_for_its_answer() {
+    within(async {
+        let server = serve().await;
+        let world = World::new().await;
+        let (log, audit) = audited(&world);
+        let replies = vec![
+            server.fetch("a.test"),
+            server.fetch("a.test"),
+            server.fetch("a.test"),
+            done(),
+            server.fetch("a.test"),
+            done(),
+        ];
+        let asking = server.asking(&[]);
+        let mut agent = world
+            .start_with(scripted(replies), |setup| {
+                asking(setup);
+                setup.sandbox.audit = Some(audit);
+            })
+            .await;
+        let ready = agent
+            .until(|kind| matches!(kind, EventKind::Ready { .. }))
+            .await;
+        assert!(matches!(ready, EventKind::Ready { asks: true, .. }));
+        agent.send(Command::prompt("Begin.")).await;
+
+        let question = agent.question().await;
+        let target = server.target("a.test");
+        assert_eq!(question.what, format!("connect to {target}"));
+        assert_eq!(question.why, "no rule names this host");
+        let host = target.clone();
+        assert_eq!(question.subject, Subject::Host { host });
+        agent.decide(question.number, true, ONCE).await;
+
+        // Once is once. A no holds for the turn: programs try again at once.
+        let question = agent.question().await;
+        assert_says(&agent.results()[0].0, "from the host");
+        agent.decide(question.number, false, ONCE).await;
+        assert_eq!(agent.ended().await, Outcome::Done);
+        assert_eq!(agent.questions(), 2);
+        for (text, _) in &agent.results()[1..] {
+            assert_says(
+                text,
+                &format!("`{target}` is not opened: the person said no"),
+            );
+        }
+        assert!(networks(&agent).is_empty());
+
+        agent.send(Command::prompt("Again.")).await;
+        let question = agent.question().await;
+        agent.decide(question.number, true, ONCE).await;
+        assert_eq!(agent.ended().await, Outcome::Done);
+        assert_says(&agent.results()[3].0, "from the host");
+        agent.end().await;
+
+        let what = format!("connect to {target}");
+        let line = |decision: &str| [&what, decision, "once", "person"].map(str::to_owned);
+        assert_eq!(
+            recorded(&log),
+            [line("allowed"), line("denied"), line("allowed")]
+        );
+        let text = std::fs::read_to_string(&log).unwrap();
+        assert_eq!(text.matches(r#""because":"the person, once""#).count(), 2);
+        assert_eq!(text.matches("the person said no").count(), 2);
+    });
+}
+
+#[test]
+fn an_answer_for_the_session_becomes_a_rule() {
+    within(async {
+        let server = serve().await;
+        for scope in [Scope::Session, Scope::Always] {
+            let world = World::new().await;
+            let replies = vec![
+                server.fetch("a.test"),
+                server.fetch("a.test"),
+                server.fetch("b.test"),
+                server.fetch("b.test"),
+                done(),
+            ];
+            let mut agent = world
+                .start_with(scripted(replies), server.asking(&[]))
+                .await;
+            agent.send(Command::prompt("Begin.")).await;
+            let question = agent.question().await;
+            agent.decide(question.number, true, scope).await;
+            let question = agent.question().await;
+            assert_eq!(
+                question.what,
+                format!("connect to {}", server.target("b.test"))
+            );
+            agent.decide(question.number, false, scope).await;
+            assert_eq!(agent.ended().await, Outcome::Done);
+            assert_eq!(agent.questions(), 2);
+            let results = agent.results();
+            for (text, _) in &results[..2] {
+                assert_says(text, "from the host");
+            }
+            assert_says(&results[2].0, "the person said no");
+            let denied = server.target("b.test");
+            assert_says(&results[3].0, &format!("rule `{denied}` denies `{denied}`"));
+            let open = vec![server.target("127.0.0.1"), server.target("a.test")];
+            assert_eq!(networks(&agent), [open]);
+            agent.end().await;
+        }
+    });
+}
+
+#[test]
+fn rules_speak_before_the_person() {
+    within(async {
+        let server = serve().await;
+        let world = World::new().await;
+        let rules = [
+            about(&format!("*.test:{}", server.port), Action::Allow),
+            about(&server.target("no.test"), Action::Deny),
+            about(&server.target("ask.test"), Action::Ask),
+        ];
+        let replies = vec![
+            server.fetch("any.test"),
+            server.fetch("no.test"),
+            server.fetch("ask.test"),
+            done(),
+        ];
+        let mut agent = world
+            .start_with(scripted(replies), server.asking(&rules))
+            .await;
+        agent.send(Command::prompt("Begin.")).await;
+        let question = agent.question().await;
+        let asked = server.target("ask.test");
+        assert_eq!(question.why, format!("rule `{asked}` says to ask"));
+        agent.decide(question.number, true, ONCE).await;
+        assert_eq!(agent.ended().await, Outcome::Done);
+        let results = agent.results();
+        assert_says(&results[0].0, "from the host");
+        assert_says(&results[1].0, "denies");
+        assert_says(&results[2].0, "from the host");
+        agent.end().await;
+    });
+}
+
+#[test]
+fn a_host_can_be_opened_at_any_time() {
+    within(async {
+        let server = serve().await;
+        let world = World::new().await;
+        let replies = vec![
+            server.fetch("a.test"),
+            done(),
+            server.fetch("b.test"),
+            done(),
+        ];
+        let mut agent = world
+            .start_with(scripted(replies), server.asking(&[]))
+            .await;
+        let allow = |host: String| Command::AllowHost { host };
+        for (host, expect) in [
+            (
+                "https://a.test/",
+                "cannot allow `https://a.test/`: write a host such as `example.com`, without \
+                 scheme or path",
+            ),
+            ("", "cannot allow ``: the host is empty"),
+            (
+                "a.*",
+                "cannot allow `a.*`: a `*` can only stand for subdomains, as in `*.example.com`",
+            ),
+        ] {
+            agent.send(allow(host.to_owned())).await;
+            assert_eq!(agent.refusal().await, expect);
+        }
+        agent.send(allow(server.target("a.test"))).await;
+        assert_eq!(agent.prompt("Begin.").await, Outcome::Done);
+        assert_says(&agent.results()[0].0, "from the host");
+        assert_eq!(agent.questions(), 0);
+
+        // What it settles need not be answered any more.
+        agent.send(Command::prompt("Next.")).await;
+        let question = agent.question().await;
+        agent.send(allow(server.target("b.test"))).await;
+        assert_eq!(agent.ended().await, Outcome::Done);
+        assert_says(&agent.results()[1].0, "from the host");
+        assert_eq!(agent.decisions(), [(question.number, Some(true))]);
+        assert_eq!(networks(&agent).last().unwrap().len(), 3);
+        agent.end().await;
+    });
+}
+
+#[test]
+fn a_sandbox_without_a_proxy_opens_no_host() {
+    within(async {
+        let world = World::new().await;
+        let mut agent = world.start(scripted(vec![done()])).await;
+        let ready = agent
+            .until(|kind| matches!(kind, EventKind::Ready { .. }))
+            .await;
+        assert!(matches!(ready, EventKind::Ready { asks: false, .. }));
+        let host = "a.test".to_owned();
+        agent.send(Command::AllowHost { host }).await;
+        assert_says(&agent.refusal().await, "no proxy");
+        assert_eq!(agent.prompt("Begin.").await, Outcome::Done);
+        agent.end().await;
+    });
+}
+
+/// Whoever keeps rules has said so once and for all, also where nobody can be asked.
+#[test]
+fn hosts_of_rules_are_open_where_nobody_can_be_asked() {
+    within(async {
+        let server = serve().await;
+        let world = World::new().await;
+        let rules = [
+            about(&server.target("localhost"), Action::Allow),
+            about("ask.test", Action::Ask),
+        ];
+        let fetch = |url: &str| {
+            bash(&format!(
+                "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'GET http://{url}/ HTTP/1.1\\r\\nHost: \
+                 {url}\\r\\nConnection: close\\r\\n\\r\\n' >&3; cat <&3"
+            ))
+        };
+        let replies = vec![
+            fetch(&server.target("localhost")),
+            fetch("ask.test"),
+            fetch("other.test"),
+            done(),
+        ];
+        let approvals = Approvals::new(&rules, false).unwrap();
+        let mut agent = world
+            .start_with(scripted(replies), |setup| setup.approvals = approvals)
+            .await;
+        assert_eq!(agent.prompt("Begin.").await, Outcome::Done);
+        let results = agent.results();
+        assert_says(&results[0].0, "from the host");
+        assert_says(&results[1].0, "nobody can be asked here");
+        assert_says(&results[2].0, "no rule allows `other.test:80`");
+        assert_eq!(agent.questions(), 0);
+        let started = agent.kinds().find_map(|kind| match kind {
+            EventKind::SandboxStarted { network, .. } => Some(network.clone()),
+            _ => None,
+        });
+        assert_eq!(started.unwrap(), [server.target("localhost")]);
+        agent.end().await;
+    });
+}
+
+#[test]
+fn an_interruption_takes_questions_about_hosts_back() {
+    within(async {
+        let server = serve().await;
+        let world = World::new().await;
+        let replies = vec![server.fetch("a.test"), server.fetch("a.test"), done()];
+        let mut agent = world
+            .start_with(scripted(replies), server.asking(&[]))
+            .await;
+        agent.send(Command::prompt("Begin.")).await;
+        let question = agent.question().await;
+        agent.send(Command::Interrupt).await;
+        assert_eq!(agent.ended().await, Outcome::Interrupted);
+        assert_eq!(agent.decisions(), [(question.number, None)]);
+        agent.decide(question.number, true, Scope::Always).await;
+        assert_says(&agent.refusal().await, "is not open");
+        // It was no answer: the next attempt asks again.
+        agent.send(Command::prompt("Again.")).await;
+        let question = agent.question().await;
+        agent.decide(question.number, true, ONCE).await;
+        assert_eq!(agent.ended().await, Outcome::Done);
+        assert_says(&agent.results().last().unwrap().0, "from the host");
+        agent.end().await;
+    });
+}
+
+#[test]
+fn what_goes_on_in_the_background_asks_between_turns_too() {
+    within(async {
+        let server = serve().await;
+        let world = World::new().await;
+        let script = format!(
+            "until [ -e go ]; do sleep 0.02; done; ({}) > out; mv out answer",
+            server.script("a.test")
+        );
+        let background =
+            ScriptedReply::call("bash", json!({"command": script, "background": true}));
+        let replies = vec![
+            background,
+            done(),
+            bash("until [ -e answer ]; do sleep 0.02; done"),
+            done(),
+        ];
+        let mut agent = world
+            .start_with(scripted(replies), server.asking(&[]))
+            .await;
+        assert_eq!(agent.prompt("Begin.").await, Outcome::Done);
+        world.write("go", "");
+        let question = agent.question().await;
+        agent.decide(question.number, true, ONCE).await;
+        assert_eq!(agent.prompt("Wait for it.").await, Outcome::Done);
+        assert_says(&world.read("answer"), "from the host");
+        agent.end().await;
+    });
+}
+
+#[test]
+fn a_session_ends_with_its_questions_open() {
+    within(async {
+        let server = serve().await;
+        let world = World::new().await;
+        let script = format!("({}) > answer", server.script("a.test"));
+        let background =
+            ScriptedReply::call("bash", json!({"command": script, "background": true}));
+        let mut agent = world
+            .start_with(scripted(vec![background, done()]), server.asking(&[]))
+            .await;
+        agent.send(Command::prompt("Begin.")).await;
+        let question = agent.question().await;
+        agent.close().await.unwrap();
+        assert_eq!(agent.decisions(), [(question.number, None)]);
+    });
+}
+
+#[test]
+fn a_hundred_connections_are_one_question() {
+    within(async {
+        let server = serve().await;
+        let world = World::new().await;
+        // Those for whom there is no room to wait are turned away at once.
+        let script = format!(
+            "for number in $(seq 100); do ({}) > out.$number & done; wait; \
+             grep -lE 'from the host|too many connections wait' out.* | wc -l; \
+             grep -q 'from the host' out.* && echo reached",
+            server.script("a.test")
+        );
+        let mut agent = world
+            .start_with(scripted(vec![bash(&script), done()]), server.asking(&[]))
+            .await;
+        agent.send(Command::prompt("Begin.")).await;
+        let question = agent.question().await;
+        agent.decide(question.number, true, Scope::Session).await;
+        assert_eq!(agent.ended().await, Outcome::Done);
+        assert_eq!(agent.questions(), 1);
+        assert_says(&agent.results()[0].0, "100\nreached\n");
+        agent.end().await;
+    });
+}

@@ -1,0 +1,63 @@
+//! What a command prints while it runs: seen soon, and never more often than anybody could read.
+
+use protocol::{Command, EventKind, Outcome};
+
+use crate::harness::{World, within};
+use crate::models::{bash, done, scripted};
+
+#[test]
+fn a_flood_is_told_in_a_few_pieces() {
+    within(async {
+        let world = World::new().await;
+        let flood = "timeout 1 yes 'a line of the flood'; true";
+        let mut agent = world.start(scripted(vec![bash(flood), done()])).await;
+        assert_eq!(agent.prompt("Flood.").await, Outcome::Done);
+        let events = agent.end().await;
+        let millis = events.iter().find_map(|event| match event.kind {
+            EventKind::ToolEnded { millis, .. } => Some(millis),
+            _ => None,
+        });
+        let texts = events.iter().filter_map(|event| match &event.kind {
+            EventKind::ToolOutput { text, .. } => Some(text),
+            _ => None,
+        });
+        let texts: Vec<&String> = texts.collect();
+        assert!(texts.len() > 2, "{}", texts.len());
+        let most = millis.unwrap() / 33 + 2;
+        assert!(texts.len() as u64 <= most, "{} in {millis:?} ms", texts.len());
+        for text in &texts[1..] {
+            assert!(text.len() <= 4096);
+            assert!(text.starts_with("a line of the flood\n"), "{text:.40}");
+        }
+    });
+}
+
+/// Both come right after one another, and then nothing that would push them on.
+#[test]
+fn the_last_words_before_a_silence_are_told() {
+    within(async {
+        let world = World::new().await;
+        let command = "echo first; echo second >&2; echo third
+            until [ -e go ]; do sleep 0.01; done; echo fourth";
+        let mut agent = world.start(scripted(vec![bash(command), done()])).await;
+        agent.send(Command::prompt("Speak.")).await;
+        let says_third = |kind: &EventKind| {
+            matches!(kind, EventKind::ToolOutput { text, .. } if text.contains("third"))
+        };
+        agent.until(says_third).await;
+        world.write("go", "");
+        assert_eq!(agent.ended().await, Outcome::Done);
+        let events = agent.end().await;
+        let said = |wanted: bool| -> String {
+            let texts = events.iter().filter_map(|event| match &event.kind {
+                EventKind::ToolOutput { text, is_error, .. } if *is_error == wanted => {
+                    Some(text.as_str())
+                }
+                _ => None,
+            });
+            texts.collect()
+        };
+        assert!(said(false).starts_with("first\nthird\n"), "{}", said(false));
+        assert_eq!(said(true), "second\n");
+    });
+}

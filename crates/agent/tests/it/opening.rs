@@ -1,0 +1,95 @@
+//! The beginning of a session: ready before anything is said, on record only from then on.
+
+use llm::script::ScriptedReply;
+use protocol::{Event, EventKind, Outcome};
+use store::{Page, StoreError};
+
+use crate::harness::{World, assert_says, within};
+use crate::models::{bash, done, scripted};
+
+fn is_ready(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::Ready { .. })
+}
+
+fn lasting(events: &[Event]) -> Vec<&EventKind> {
+    let events = events.iter().map(|event| &event.kind);
+    events.filter(|kind| kind.lasts()).collect()
+}
+
+#[test]
+fn a_session_in_which_nothing_was_said_leaves_nothing() {
+    within(async {
+        let world = World::new().await;
+        let change = |setup: &mut agent::Setup| setup.model.window = Some(200_000);
+        let mut agent = world.start_with(scripted(vec![done()]), change).await;
+        match agent.until(is_ready).await {
+            EventKind::Ready {
+                model,
+                window,
+                backend,
+                walls,
+                network,
+                asks,
+            } => {
+                assert!(!model.is_empty());
+                assert_eq!(window, Some(200_000));
+                assert_eq!(backend, "native");
+                assert!(walls.len() > 3, "{walls:?}");
+                assert_eq!((network.len(), asks), (0, false));
+            }
+            _ => unreachable!(),
+        }
+        agent.end().await;
+        let summary = world.store.summary(&world.session).await;
+        assert!(matches!(summary, Err(StoreError::Unknown(_))), "{summary:?}");
+        let all = Page {
+            workspace: None,
+            before: None,
+            limit: 10,
+        };
+        assert_eq!(world.store.sessions(&all).await.unwrap().len(), 0);
+    });
+}
+
+#[test]
+fn a_session_is_on_record_from_its_first_turn_on() {
+    within(async {
+        let world = World::new().await;
+        let replies = vec![bash("echo hi"), done(), ScriptedReply::text("Again.")];
+        let model = scripted(replies);
+        let mut agent = world.start(model.clone()).await;
+        agent.until(is_ready).await;
+        assert_eq!(agent.prompt("Hello.").await, Outcome::Done);
+        let events = agent.end().await;
+        let kinds = lasting(&events);
+        assert!(matches!(kinds[0], EventKind::SessionStarted { .. }));
+        assert!(matches!(kinds[1], EventKind::TurnStarted { .. }));
+        assert!(matches!(kinds[2], EventKind::SandboxStarted { .. }));
+        let count = |events: &[Event]| events.iter().filter(|event| is_ready(&event.kind)).count();
+        assert_eq!(count(&events), 1);
+
+        // One that goes on is ready too, and begins only once.
+        let mut agent = world.start(model).await;
+        agent.until(is_ready).await;
+        assert_eq!(agent.seen.len(), 1, "{:?}", agent.seen);
+        assert_eq!(agent.prompt("More.").await, Outcome::Done);
+        let events = agent.end().await;
+        assert_eq!(count(&events), 1);
+        let started = |kind: &EventKind| matches!(kind, EventKind::SessionStarted { .. });
+        assert!(!events.iter().any(|event| started(&event.kind)));
+    });
+}
+
+#[test]
+fn a_sandbox_that_cannot_start_ends_a_session_to_which_nobody_speaks() {
+    within(async {
+        let world = World::new().await;
+        let nowhere = world.outside("nowhere");
+        let change = |setup: &mut agent::Setup| setup.sandbox.workspace = nowhere;
+        let agent = world.start_with(scripted(vec![done()]), change).await;
+        let error = agent.failed().await;
+        assert_says(&error.to_string(), "nowhere");
+        let summary = world.store.summary(&world.session).await;
+        assert!(matches!(summary, Err(StoreError::Unknown(_))), "{summary:?}");
+    });
+}

@@ -1,0 +1,170 @@
+//! Makes what can be talked to: of flags, settings and the store. Shows nothing.
+//!
+//! A [`Plan`] is checked before anything is opened; a [`Start`] is all that an agent needs. Entry type:
+//! [`Desk`].
+
+use std::path::PathBuf;
+
+use agent::{Approvals, Setup};
+use jiff::Timestamp;
+use protocol::{Event, SessionId};
+use sandbox::SandboxSpec;
+use store::{Journal, Store};
+
+use super::super::run::{Found, find_in, new_session, setup};
+use super::overrides;
+use crate::args::Chat;
+use crate::complaint::Complaint;
+use crate::settings::{
+    Chosen, Settings, approvals, choose_model, data_folder, sandbox_spec, workspace,
+};
+
+#[derive(Debug)]
+pub(super) struct Desk<'a> {
+    pub(super) chat: &'a Chat,
+    pub(super) store: Store,
+    /// Whether there is a person to ask.
+    pub(super) asks: bool,
+    /// Chosen since the start.
+    model: Option<String>,
+}
+
+/// A session that can begin.
+#[derive(Debug)]
+pub(super) struct Plan {
+    chosen: Chosen,
+    spec: SandboxSpec,
+    approvals: Approvals,
+    /// Where the store is.
+    pub(super) data: PathBuf,
+}
+
+impl Plan {
+    /// For a new session. Everything that a person may have said wrong is found here.
+    pub(super) fn new(chat: &Chat, model: Option<&str>, asks: bool) -> Result<Self, Complaint> {
+        let settings = Settings::read(&overrides(chat, model))?;
+        let chosen = choose_model(&settings, &chat.budget)?;
+        let flags = &chat.sandbox.flags;
+        let workspace = workspace(flags, &settings)?;
+        let data = data_folder(&chat.store, Some(&workspace))?;
+        let approvals = approvals(&chat.store, &workspace, asks)?;
+        Ok(Self {
+            chosen,
+            spec: sandbox_spec(flags, &settings)?,
+            approvals,
+            data,
+        })
+    }
+}
+
+/// A session that is ours.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) setup: Setup,
+    pub(super) session: SessionId,
+    /// What happened so far.
+    pub(super) history: Vec<Event>,
+    pub(super) model: String,
+    pub(super) workspace: PathBuf,
+}
+
+impl Start {
+    fn new(store: Store, journal: Journal, history: Vec<Event>, plan: Plan) -> Self {
+        Self {
+            session: journal.session().clone(),
+            model: plan.chosen.model.model.name().to_owned(),
+            workspace: plan.spec.workspace.clone(),
+            history: history.clone(),
+            setup: setup(
+                store,
+                journal,
+                history,
+                plan.chosen,
+                plan.spec,
+                plan.approvals,
+            ),
+        }
+    }
+}
+
+impl<'a> Desk<'a> {
+    pub(super) async fn open(chat: &'a Chat, data: &PathBuf, asks: bool) -> Result<Self, Complaint> {
+        Ok(Self {
+            chat,
+            store: Store::open(data).await?,
+            asks,
+            model: None,
+        })
+    }
+
+    /// Where the flags say that the store is.
+    pub(super) fn data(chat: &Chat) -> Result<PathBuf, Complaint> {
+        data_folder(&chat.store, None)
+    }
+
+    /// Sessions to come begin with this model, if one was chosen.
+    pub(super) fn use_model(&mut self, chosen: Option<&str>) {
+        if chosen.is_some() {
+            self.model = chosen.map(str::to_owned);
+        }
+    }
+
+    /// A new session, of a plan that was checked before or of a new one.
+    pub(super) async fn begin(&self, plan: Option<Plan>) -> Result<Start, Complaint> {
+        let plan = match plan {
+            Some(plan) => plan,
+            None => Plan::new(self.chat, self.model.as_deref(), self.asks)?,
+        };
+        let journal = self.store.begin(new_session()).await?;
+        Ok(Start::new(self.store.clone(), journal, Vec::new(), plan))
+    }
+
+    /// The session of that name, or the last one in the workspace.
+    pub(super) async fn load(&self, name: Option<&str>) -> Result<Start, Complaint> {
+        let found = self.find(name).await?;
+        let plan = self.plan_for(&found)?;
+        let claimed = self.store.claim(&found.session).await;
+        let (journal, history) = claimed.map_err(|error| {
+            let is_in_use = matches!(error, store::StoreError::InUse(_));
+            let complaint = Complaint::from(error);
+            match is_in_use {
+                true => complaint.hint("end the other one, or make a copy there".to_owned()),
+                false => complaint,
+            }
+        })?;
+        Ok(Start::new(self.store.clone(), journal, history, plan))
+    }
+
+    /// A copy of a session.
+    pub(super) async fn fork(&self, session: &SessionId) -> Result<Start, Complaint> {
+        let found = self.find(Some(session.as_str())).await?;
+        let plan = self.plan_for(&found)?;
+        let forked = self
+            .store
+            .fork(session, u64::MAX, new_session(), Timestamp::now());
+        let (journal, history) = forked.await?;
+        Ok(Start::new(self.store.clone(), journal, history, plan))
+    }
+
+    async fn find(&self, name: Option<&str>) -> Result<Found, Complaint> {
+        find_in(
+            self.store.clone(),
+            &self.chat.store,
+            name,
+            &self.chat.sandbox.flags,
+            overrides(self.chat, self.model.as_deref()),
+        )
+        .await
+    }
+
+    fn plan_for(&self, found: &Found) -> Result<Plan, Complaint> {
+        let chosen = choose_model(&found.settings, &self.chat.budget)?;
+        let spec = found.spec(&self.chat.store)?;
+        Ok(Plan {
+            chosen,
+            approvals: approvals(&self.chat.store, &spec.workspace, self.asks)?,
+            spec,
+            data: PathBuf::new(),
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! What is looked up beside the conversation: sessions, their ends, names of models, files.
+
+use std::path::{Path, PathBuf};
+
+use protocol::{Rule, SessionId};
+use store::{Found, Page, Store, Summary};
+
+use super::super::sessions::export_to;
+use crate::complaint::Complaint;
+use crate::render::transcript;
+use crate::settings::{Settings, prices, remember};
+
+/// Sessions of one list.
+const MOST_SESSIONS: u64 = 200;
+
+/// Events at the end of a session that are looked at.
+const LAST_EVENTS: u32 = 200;
+
+/// Lines of a preview.
+const PREVIEW: usize = 60;
+
+/// Sessions that have these words, or all; the newest first.
+pub(super) async fn sessions(store: &Store, words: &str) -> Result<Vec<Found>, Complaint> {
+    if !words.trim().is_empty() {
+        return Ok(store.search(words, MOST_SESSIONS).await?);
+    }
+    let page = Page {
+        limit: MOST_SESSIONS,
+        ..Page::default()
+    };
+    let all = store.sessions(&page).await?;
+    let found = |summary: Summary| Found {
+        summary,
+        excerpt: String::new(),
+    };
+    Ok(all.into_iter().map(found).collect())
+}
+
+/// The end of a session, as text.
+pub(super) async fn preview(store: &Store, session: &SessionId) -> Result<String, Complaint> {
+    let summary = store.summary(session).await?;
+    let after = summary.events.saturating_sub(LAST_EVENTS.into());
+    let events = store.events_after(session, after, LAST_EVENTS).await?;
+    let text = transcript(&events);
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    Ok(lines[lines.len().saturating_sub(PREVIEW)..].join("\n"))
+}
+
+/// Writes a session to a file; says where it is.
+pub(super) async fn export(
+    store: &Store,
+    session: &SessionId,
+    output: Option<&Path>,
+) -> Result<PathBuf, Complaint> {
+    let output = output.unwrap_or(Path::new("."));
+    export_to(store, session, output, false)
+        .await
+        .map_err(|complaint| complaint.hint("name another file".to_owned()))
+}
+
+/// Names that can be chosen, the current one first.
+pub(super) fn models(settings: &Settings, current: &str) -> Vec<String> {
+    let mut names = vec![current.to_owned()];
+    if let (Some(_), Ok(prices)) = (settings.get("anthropic.api_key"), prices(settings)) {
+        names.extend(prices.names().map(str::to_owned));
+    }
+    if let Some(configured) = settings.get("model") {
+        names.push(configured.value.clone());
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    names.retain(|name| !name.is_empty() && seen.insert(name.clone()));
+    names
+}
+
+/// Keeps a rule for all sessions to come; says where.
+pub(super) async fn keep(
+    file: Option<PathBuf>,
+    workspace: PathBuf,
+    rule: Rule,
+) -> Result<String, Complaint> {
+    let Some(file) = file else {
+        let text = "cannot keep the rule: there is no folder for settings";
+        return Err(Complaint::new(1, text)
+            .hint("set HOME, or name a settings file with `--config`".to_owned()));
+    };
+    let kept = tokio::task::spawn_blocking(move || {
+        remember(&file, &workspace, &rule)?;
+        Ok(format!("kept as a rule in `{}`", file.display()))
+    });
+    kept.await
+        .unwrap_or_else(|lost| Err(Complaint::from_error(1, &lost)))
+}

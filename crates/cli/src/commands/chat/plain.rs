@@ -1,0 +1,62 @@
+//! The chat in lines: for simple terminals, screen readers and pipes. One line announces one thing,
+//! the cursor never moves back.
+//!
+//! The person's turn and the agent's follow each other, so this is plain blocking code on the main
+//! thread; the agent and the signals have a thread of their own.
+
+mod attention;
+mod dialogue;
+mod input;
+mod lists;
+mod slash;
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+
+use tokio::runtime::Runtime;
+
+use self::attention::Attention;
+use self::dialogue::Dialogue;
+use self::input::Input;
+use super::desk::{Desk, Plan};
+use crate::args::Chat;
+use crate::complaint::Complaint;
+
+const FAILED: u8 = 1;
+
+pub(super) fn run(chat: &Chat) -> Result<u8, Complaint> {
+    let is_person = io::stdin().is_terminal();
+    let runtime = runtime()?;
+    let (desk, start) = runtime.block_on(async {
+        if chat.load.is_some() || chat.last {
+            let desk = Desk::open(chat, &Desk::data(chat)?, is_person).await?;
+            let start = desk.load(chat.load.as_deref()).await?;
+            return Ok::<_, Complaint>((desk, start));
+        }
+        let plan = Plan::new(chat, None, is_person)?;
+        let desk = Desk::open(chat, &plan.data, is_person).await?;
+        let start = desk.begin(Some(plan)).await?;
+        Ok((desk, start))
+    })?;
+    let cannot = |error| Complaint::new(FAILED, format!("cannot read the input: {error}"));
+    let (attention, call) = Attention::new().map_err(cannot)?;
+    let attention = Arc::new(attention);
+    let _guard = runtime.enter();
+    attention::listen(&attention).map_err(|error| {
+        Complaint::new(FAILED, format!("cannot listen to signals: {error}"))
+    })?;
+    let input = Input::new(is_person, attention.clone(), call);
+    let mut dialogue = Dialogue::new(&runtime, desk, input, attention);
+    dialogue.open(start);
+    let ended = dialogue.serve();
+    dialogue.end(ended)
+}
+
+/// One thread for the agent, beside this one.
+fn runtime() -> Result<Runtime, Complaint> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|error| Complaint::new(FAILED, format!("cannot start the runtime: {error}")))
+}

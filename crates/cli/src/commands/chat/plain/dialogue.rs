@@ -1,0 +1,348 @@
+//! The conversation in lines: says, shows what follows, asks. Entry type: [`Dialogue`].
+
+use std::io;
+use std::sync::Arc;
+
+use protocol::{Command, Decision, Event, EventKind, Question, Scope};
+use tokio::runtime::Runtime;
+
+use super::attention::{Attention, Wish};
+use super::input::{Input, Said};
+use super::lists;
+use crate::commands::chat::desk::{Desk, Start};
+use crate::commands::chat::errand;
+use crate::commands::chat::partner::{Heard, Partner, Remark};
+use crate::commands::chat::talk::Talk;
+use crate::commands::drive::{INTERRUPTED, code_of};
+use crate::complaint::{Complaint, USAGE, warn};
+use crate::render::{TextView, clean};
+use crate::settings::rules_file;
+
+const BROKEN_PIPE: u8 = 141;
+
+pub(super) struct Dialogue<'a> {
+    pub(super) runtime: &'a Runtime,
+    pub(super) desk: Desk<'a>,
+    pub(super) input: Input,
+    attention: Arc<Attention>,
+    view: TextView,
+    pub(super) partner: Option<Partner>,
+    pub(super) talk: Talk,
+    /// Pictures that go with the next message.
+    pub(super) pictures: Vec<protocol::Block>,
+    /// Of what was done last.
+    code: u8,
+}
+
+/// Why the dialogue ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The person leaves, or nothing more is said.
+    Left,
+    Signal(u8),
+    /// The agent is gone, or the terminal.
+    Lost(Complaint),
+    /// Nobody reads any more.
+    Unread,
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::Unread,
+            _ => Self::Lost(Complaint::new(1, format!("cannot read or write: {error}"))),
+        }
+    }
+}
+
+/// What ends the wait for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaited {
+    Turn,
+    Undone,
+    Redone,
+    Compacted,
+    Model,
+    Network,
+    Files,
+    Differences,
+    /// All that has happened to a job so far.
+    Rest,
+}
+
+impl Awaited {
+    fn is_answered_by(self, kind: &EventKind) -> bool {
+        match self {
+            Self::Turn => matches!(kind, EventKind::TurnEnded { .. }),
+            Self::Undone => matches!(kind, EventKind::Undone { .. }),
+            Self::Redone => matches!(kind, EventKind::Redone { .. }),
+            Self::Compacted => matches!(kind, EventKind::Compacted { .. }),
+            Self::Model => matches!(kind, EventKind::ModelChanged { .. }),
+            Self::Network => matches!(kind, EventKind::NetworkChanged { .. }),
+            Self::Files => matches!(kind, EventKind::Files { .. }),
+            Self::Differences => matches!(kind, EventKind::Differs { .. }),
+            Self::Rest => false,
+        }
+    }
+}
+
+/// What happens next.
+enum Next {
+    Heard(Heard),
+    Wish(Wish),
+}
+
+impl<'a> Dialogue<'a> {
+    pub(super) fn new(
+        runtime: &'a Runtime,
+        desk: Desk<'a>,
+        input: Input,
+        attention: Arc<Attention>,
+    ) -> Self {
+        Self {
+            runtime,
+            desk,
+            input,
+            attention,
+            view: TextView::new(),
+            partner: None,
+            talk: Talk::default(),
+            pictures: Vec::new(),
+            code: 0,
+        }
+    }
+
+    /// Talks in this session from now on.
+    pub(super) fn open(&mut self, start: Start) {
+        self.talk = Talk::of(&start);
+        if self.talk.is_stored {
+            let _ = self.view.announce(&format!("session {}", start.session));
+        }
+        let _guard = self.runtime.enter();
+        self.partner = Some(Partner::agent(start.setup));
+    }
+
+    /// Until somebody or something ends it.
+    pub(super) fn serve(&mut self) -> End {
+        if self.input.is_person() {
+            let _ = self
+                .view
+                .announce("/help lists commands; an end of input (Ctrl-D) leaves");
+        }
+        let mut was_asked = false;
+        loop {
+            let ended = match self.input.next() {
+                Ok(Said::Words(words)) => self.take(&words),
+                Ok(Said::Wish(Wish::Leave(code))) => Err(End::Signal(code)),
+                Ok(Said::Wish(Wish::Interrupt)) if was_asked => Err(End::Left),
+                Ok(Said::Wish(Wish::Interrupt)) => {
+                    let _ = self.view.announce("\nonce more to leave");
+                    was_asked = true;
+                    continue;
+                }
+                Ok(Said::End) => Err(End::Left),
+                Ok(Said::Refused(why)) => {
+                    self.complain(Complaint::usage(why));
+                    Ok(())
+                }
+                Err(error) => Err(error.into()),
+            };
+            was_asked = false;
+            if let Err(end) = ended {
+                return end;
+            }
+        }
+    }
+
+    /// Ends the session too; says the exit code.
+    pub(super) fn end(mut self, end: End) -> Result<u8, Complaint> {
+        let view = &mut self.view;
+        let ended = self.partner.take().map(|partner| {
+            let show = async |heard| {
+                if let Heard::Event(event) = heard {
+                    let _ = view.show(&event);
+                }
+            };
+            self.runtime.block_on(partner.end(show))
+        });
+        match end {
+            End::Lost(complaint) => return Err(complaint),
+            End::Unread => return Ok(BROKEN_PIPE),
+            End::Signal(code) => return Ok(code),
+            End::Left => ended.transpose()?,
+        };
+        // To a person, the program has done what it should.
+        Ok(match self.input.is_person() {
+            true => 0,
+            false => self.code,
+        })
+    }
+
+    /// Tells what went wrong; the dialogue goes on.
+    pub(super) fn complain(&mut self, complaint: Complaint) {
+        self.code = complaint.code();
+        complaint.tell();
+    }
+
+    /// Says something and shows what follows until it is answered.
+    pub(super) fn perform(&mut self, command: Command, awaited: Awaited) -> Result<(), End> {
+        let Some(partner) = &mut self.partner else {
+            self.complain(Complaint::usage("nobody is listening"));
+            return Ok(());
+        };
+        self.talk.ask(&command);
+        partner.tell(command);
+        self.attend(awaited)
+    }
+
+    /// Shows what happens until what is awaited has come.
+    pub(super) fn attend(&mut self, awaited: Awaited) -> Result<(), End> {
+        let mut has_begun = false;
+        let mut was_stopped = false;
+        loop {
+            match self.next() {
+                Next::Wish(wish) => self.stop(wish, &mut was_stopped)?,
+                Next::Heard(Heard::Event(event)) => {
+                    has_begun |= matches!(
+                        event.kind,
+                        EventKind::TurnStarted { .. } | EventKind::TurnContinued { .. }
+                    );
+                    self.hear(&event)?;
+                    if awaited.is_answered_by(&event.kind) {
+                        return Ok(());
+                    }
+                    // In a turn it answers something else, such as a decision that came late.
+                    if let EventKind::CommandRefused { reason } = event.kind {
+                        self.complain(Complaint::usage(reason));
+                        if !has_begun {
+                            return Ok(());
+                        }
+                    }
+                }
+                Next::Heard(Heard::Remark(Remark::Said(text))) => {
+                    self.view.announce(&clean(&text))?;
+                }
+                Next::Heard(Heard::Remark(Remark::Failed { what, hint })) => {
+                    self.complain(Complaint::new(USAGE, what).hint(hint));
+                    return Ok(());
+                }
+                Next::Heard(Heard::Remark(Remark::Rests)) if awaited == Awaited::Rest => {
+                    return Ok(());
+                }
+                Next::Heard(Heard::Remark(Remark::Rests)) => {}
+                Next::Heard(Heard::Ended(ended)) => {
+                    self.partner = None;
+                    return Err(End::Lost(match ended {
+                        Err(complaint) => complaint,
+                        Ok(()) => Complaint::new(1, "the session ended early"),
+                    }));
+                }
+            }
+        }
+    }
+
+    fn next(&mut self) -> Next {
+        let Some(partner) = &mut self.partner else {
+            return Next::Heard(Heard::Ended(Ok(())));
+        };
+        let attention = &self.attention;
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                wish = attention.wish() => Next::Wish(wish),
+                heard = partner.hear() => Next::Heard(heard),
+            }
+        })
+    }
+
+    /// Stops what is under way; the second time, everything.
+    fn stop(&mut self, wish: Wish, was_stopped: &mut bool) -> Result<(), End> {
+        match wish {
+            Wish::Leave(code) => Err(End::Signal(code)),
+            Wish::Interrupt if *was_stopped => Err(End::Signal(INTERRUPTED)),
+            Wish::Interrupt => {
+                *was_stopped = true;
+                if let Some(partner) = &mut self.partner {
+                    partner.tell(Command::Interrupt);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn hear(&mut self, event: &Event) -> Result<(), End> {
+        let rule = self.talk.learn(event);
+        self.desk.use_model(self.talk.chosen_model.as_deref());
+        self.view.show(event)?;
+        match &event.kind {
+            EventKind::TurnEnded { outcome, .. } => {
+                self.code = code_of(outcome);
+                self.view.finish()?;
+            }
+            EventKind::Asked { question } => self.ask(question)?,
+            kind => lists::show(kind, &mut self.view)?,
+        }
+        if let Some(rule) = rule {
+            let file = rules_file(&self.desk.chat.store);
+            let kept = errand::keep(file, self.talk.workspace.clone(), rule);
+            match self.runtime.block_on(kept) {
+                Ok(said) => self.view.announce(&said)?,
+                Err(complaint) => self.complain(complaint),
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the person; what they typed before they could read it is no answer.
+    fn ask(&mut self, question: &Question) -> Result<(), End> {
+        let what = clean(&question.what).replace('\n', " ");
+        let why = clean(&question.why).replace('\n', " ");
+        self.view.announce(&format!("the agent wants to {what}: {why}"))?;
+        let decision = loop {
+            let said = self.input.answer(
+                "allow? once (y), this session (s), always (a), no (n), never (d): ",
+            )?;
+            match said {
+                Said::Words(words) => match decision(&words) {
+                    Some(decision) => break decision,
+                    None => warn("answer with one of the letters y, s, a, n, d"),
+                },
+                Said::Wish(Wish::Leave(code)) => return Err(End::Signal(code)),
+                // The question is taken back with the turn.
+                Said::Wish(Wish::Interrupt) => {
+                    self.tell(Command::Interrupt);
+                    return Ok(());
+                }
+                Said::End | Said::Refused(_) => break NO,
+            }
+        };
+        self.tell(Command::Decide {
+            question: question.number,
+            decision,
+        });
+        Ok(())
+    }
+
+    fn tell(&mut self, command: Command) {
+        if let Some(partner) = &mut self.partner {
+            partner.tell(command);
+        }
+    }
+}
+
+const NO: Decision = Decision {
+    is_allowed: false,
+    scope: Scope::Once,
+};
+
+fn decision(words: &str) -> Option<Decision> {
+    let (is_allowed, scope) = match words.trim().to_lowercase().as_str() {
+        "y" | "yes" | "once" => (true, Scope::Once),
+        "s" | "session" => (true, Scope::Session),
+        "a" | "always" => (true, Scope::Always),
+        "n" | "no" => return Some(NO),
+        "d" | "never" => (false, Scope::Always),
+        _ => return None,
+    };
+    Some(Decision { is_allowed, scope })
+}

@@ -1,0 +1,264 @@
+//! What a person or a program says, in lines. A line that ends with `\` goes on with the next; a line
+//! `"""` begins a block, and another one ends it. Entry type: [`Input`].
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::termios::{FlushArg, tcflush};
+
+use super::attention::{Attention, Wish};
+
+/// More is no prompt but a file.
+const LONGEST: usize = 16 << 20;
+
+/// Read at once.
+const CHUNK: usize = 64 << 10;
+
+const BLOCK: &str = "\"\"\"";
+
+#[derive(Debug)]
+pub(super) struct Input {
+    /// There is a person at a terminal, who is shown when it is their turn.
+    is_person: bool,
+    attention: Arc<Attention>,
+    call: UnixStream,
+    /// What was read and not yet taken.
+    buffer: Vec<u8>,
+    is_over: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Words(String),
+    Wish(Wish),
+    /// Nothing more comes.
+    End,
+    /// Something that cannot be taken, with the reason.
+    Refused(&'static str),
+}
+
+impl Input {
+    pub(super) fn new(is_person: bool, attention: Arc<Attention>, call: UnixStream) -> Self {
+        Self {
+            is_person,
+            attention,
+            call,
+            buffer: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    pub(super) fn is_person(&self) -> bool {
+        self.is_person
+    }
+
+    /// The next thing that is said, whole.
+    pub(super) fn next(&mut self) -> io::Result<Said> {
+        let mut draft = Draft::default();
+        loop {
+            self.show(if draft.is_begun() { ". " } else { "> " });
+            match self.line()? {
+                Said::Words(line) => {
+                    if let Some(whole) = draft.push(line) {
+                        return Ok(Said::Words(whole));
+                    }
+                }
+                // What was begun is said all the same.
+                Said::End if draft.is_begun() => return Ok(Said::Words(draft.take())),
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// A line that was typed after this question was shown; nothing that was typed before counts.
+    pub(super) fn answer(&mut self, question: &str) -> io::Result<Said> {
+        self.show(question);
+        self.buffer.clear();
+        // Where it is no terminal, nobody is asked.
+        let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
+        self.line()
+    }
+
+    /// Shows a person that it is their turn.
+    fn show(&self, text: &str) {
+        if self.is_person {
+            let mut errors = io::stderr();
+            let _ = errors.write_all(text.as_bytes()).and_then(|()| errors.flush());
+        }
+    }
+
+    fn line(&mut self) -> io::Result<Said> {
+        let mut searched = 0;
+        loop {
+            let found = self.buffer[searched..].iter().position(|byte| *byte == b'\n');
+            if let Some(place) = found {
+                let rest = self.buffer.split_off(searched + place + 1);
+                let line = std::mem::replace(&mut self.buffer, rest);
+                return Ok(words(line));
+            }
+            searched = self.buffer.len();
+            if self.is_over {
+                let line = std::mem::take(&mut self.buffer);
+                return Ok(match line.is_empty() {
+                    true => Said::End,
+                    false => words(line),
+                });
+            }
+            if searched > LONGEST {
+                self.skip()?;
+                return Ok(Said::Refused("a line is longer than 16 MiB"));
+            }
+            if let Some(wish) = self.wait()? {
+                return Ok(Said::Wish(wish));
+            }
+            self.read()?;
+        }
+    }
+
+    /// Leaves out the rest of a line.
+    fn skip(&mut self) -> io::Result<()> {
+        loop {
+            match self.buffer.iter().position(|byte| *byte == b'\n') {
+                Some(place) => {
+                    self.buffer.drain(..=place);
+                    return Ok(());
+                }
+                None if self.is_over => return Ok(self.buffer.clear()),
+                None => self.buffer.clear(),
+            }
+            self.read()?;
+        }
+    }
+
+    /// Waits until there is something to read, or a wish.
+    fn wait(&mut self) -> io::Result<Option<Wish>> {
+        loop {
+            if let Some(wish) = self.attention.take() {
+                return Ok(Some(wish));
+            }
+            let stdin = io::stdin();
+            let mut both = [
+                PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.call.as_fd(), PollFlags::POLLIN),
+            ];
+            match poll(&mut both, PollTimeout::NONE) {
+                Err(nix::errno::Errno::EINTR) => continue,
+                other => other?,
+            };
+            let is_called = both[1].any() == Some(true);
+            let is_readable = both[0].any() == Some(true);
+            if is_called {
+                // Only a call: what it is about is with the attention.
+                let _ = (&self.call).read(&mut [0; 16]);
+            } else if is_readable {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// What there is to read. Without a buffer of the library's, so that what was typed can be
+    /// thrown away.
+    fn read(&mut self) -> io::Result<()> {
+        let mut chunk = vec![0; CHUNK];
+        let stdin = io::stdin();
+        match nix::unistd::read(stdin.as_fd(), &mut chunk) {
+            Ok(0) => self.is_over = true,
+            Ok(count) => self.buffer.extend_from_slice(&chunk[..count]),
+            Err(nix::errno::Errno::EINTR | nix::errno::Errno::EAGAIN) => {}
+            // The terminal is gone.
+            Err(nix::errno::Errno::EIO) => self.is_over = true,
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+fn words(mut line: Vec<u8>) -> Said {
+    for end in [b'\n', b'\r'] {
+        if line.last() == Some(&end) {
+            line.pop();
+        }
+    }
+    match String::from_utf8(line) {
+        Ok(line) => Said::Words(line),
+        Err(_) => Said::Refused("a line is not UTF-8 text"),
+    }
+}
+
+/// Lines that are put together. Pure.
+#[derive(Debug, Default)]
+struct Draft {
+    lines: Vec<String>,
+    is_block: bool,
+}
+
+impl Draft {
+    fn is_begun(&self) -> bool {
+        self.is_block || !self.lines.is_empty()
+    }
+
+    /// Takes a line; gives back what was said when it is whole.
+    fn push(&mut self, mut line: String) -> Option<String> {
+        let is_mark = line.trim() == BLOCK;
+        match self.is_block {
+            true if is_mark => return Some(self.take()),
+            true => self.lines.push(line),
+            false if is_mark && self.lines.is_empty() => self.is_block = true,
+            false => {
+                let goes_on = line.ends_with('\\');
+                if goes_on {
+                    line.pop();
+                }
+                self.lines.push(line);
+                return (!goes_on).then(|| self.take());
+            }
+        }
+        None
+    }
+
+    fn take(&mut self) -> String {
+        self.is_block = false;
+        std::mem::take(&mut self.lines).join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_put_together() {
+        fn check(lines: &[&str], expect: &[&str], rest: &str) {
+            let mut draft = Draft::default();
+            let said: Vec<String> = lines
+                .iter()
+                .filter_map(|line| draft.push((*line).to_owned()))
+                .collect();
+            assert_eq!(said, expect, "{lines:?}");
+            assert_eq!(draft.take(), rest, "{lines:?}");
+        }
+        check(&["one", "", "two"], &["one", "", "two"], "");
+        check(&["one\\", "two\\", "three"], &["one\ntwo\nthree"], "");
+        check(&["\"\"\"", "one\\", "", "  two", "\"\"\"", "x"], &["one\\\n\n  two", "x"], "");
+        check(&[" \"\"\" ", "\"\"\""], &[""], "");
+        check(&["one \"\"\""], &["one \"\"\""], "");
+        check(&["\"\"\"", "left open"], &[], "left open");
+        check(&["goes on\\"], &[], "goes on");
+    }
+
+    #[test]
+    fn ends_of_lines_and_other_bytes() {
+        for (bytes, expect) in [
+            (&b"a\n"[..], Said::Words("a".into())),
+            (b"a\r\n", Said::Words("a".into())),
+            (b"a", Said::Words("a".into())),
+            (b"\n", Said::Words(String::new())),
+            (b"\xff\n", Said::Refused("a line is not UTF-8 text")),
+        ] {
+            assert_eq!(words(bytes.to_vec()), expect);
+        }
+    }
+}

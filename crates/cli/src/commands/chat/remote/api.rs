@@ -1,0 +1,234 @@
+//! Requests to a server, one at a time.
+
+use std::time::Duration;
+
+use protocol::job::JobId;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Method, Response};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::sync::OnceCell;
+use tokio::time::timeout;
+
+use super::job::{JobList, Problem, RemoteJob};
+use crate::complaint::{Complaint, USAGE};
+use crate::settings::{Setting, Settings, Source, is_loopback};
+
+/// Longest time to connect, and to wait for the head of an answer.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Most bytes of an answer that is read whole.
+const MOST_BYTES: usize = 32 << 20;
+
+/// Jobs that are listed.
+const LISTED: u32 = 200;
+
+const FAILED: u8 = 1;
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// Without a slash at its end.
+    address: String,
+    key: Option<HeaderValue>,
+    /// Made at first use: for TLS it reads the system's certificates.
+    client: OnceCell<Client>,
+}
+
+impl Server {
+    /// The one that the settings name.
+    pub(crate) fn of(settings: &Settings) -> Result<Self, Complaint> {
+        let Some(url) = settings.get("server.url") else {
+            return Err(Complaint::usage("no server is named")
+                .hint("name one with `--server URL`".to_owned()));
+        };
+        let key = settings.get("server.api_key");
+        let Setting { value, source } = url;
+        let address = value.trim_end_matches('/').to_owned();
+        let mut ways = ["https://", "http://"].iter();
+        let host = ways.find_map(|way| address.strip_prefix(way));
+        if host.is_none_or(|host| host.is_empty() || host.contains('@')) {
+            let text = format!("the server's address from {source} is `{value}`");
+            return Err(Complaint::usage(text)
+                .hint("write it as `https://HOST` or `http://HOST:PORT`".to_owned()));
+        }
+        let is_near = is_loopback(&address);
+        // A sandbox may have written that file.
+        let is_suspect = |key: &Setting| {
+            *source == Source::DotEnv && key.source != Source::DotEnv && !is_near
+        };
+        if key.is_some_and(is_suspect) {
+            let text = format!("`.env` sends the server's key to `{value}`");
+            return Err(Complaint::usage(text)
+                .hint("name the address with `--server` or in the settings file".to_owned()));
+        }
+        if key.is_some() && address.starts_with("http://") && !is_near {
+            let text = format!("the key would go to `{value}` in the clear");
+            return Err(Complaint::usage(text)
+                .hint("use `https://`, or a tunnel that begins on this machine".to_owned()));
+        }
+        Ok(Self {
+            address,
+            key: key.map(header).transpose()?,
+            client: OnceCell::new(),
+        })
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The newest jobs.
+    pub(crate) async fn jobs(&self) -> Result<Vec<RemoteJob>, Complaint> {
+        let list: JobList = self.get(&format!("/v1/jobs?limit={LISTED}")).await?;
+        Ok(list.jobs)
+    }
+
+    /// The job of that name, or the only one of the newest whose name begins so.
+    pub(crate) async fn find(&self, name: &str) -> Result<RemoteJob, Complaint> {
+        if let Ok(id) = name.parse::<JobId>() {
+            return self.get(&format!("/v1/jobs/{id}")).await;
+        }
+        let jobs = self.jobs().await?.into_iter();
+        let mut found: Vec<RemoteJob> = jobs
+            .filter(|job| job.id.to_string().starts_with(&name.to_ascii_lowercase()))
+            .collect();
+        match (found.pop(), found.len()) {
+            (Some(job), 0) => Ok(job),
+            (None, _) => Err(Complaint::usage(format!("there is no job `{name}`"))
+                .hint("`/jobs` lists those there are".to_owned())),
+            (Some(_), more) => {
+                let text = format!("`{name}` begins the names of {} jobs", more + 1);
+                Err(Complaint::usage(text).hint("write more of the name".to_owned()))
+            }
+        }
+    }
+
+    pub(super) async fn say(&self, id: JobId, text: &str) -> Result<RemoteJob, Complaint> {
+        let path = format!("/v1/jobs/{id}/messages");
+        self.post(&path, json!({"text": text}).to_string()).await
+    }
+
+    pub(super) async fn interrupt(&self, id: JobId) -> Result<RemoteJob, Complaint> {
+        let path = format!("/v1/jobs/{id}/interrupt");
+        self.post(&path, String::new()).await
+    }
+
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Complaint> {
+        read(self.send(Method::GET, path, None).await?).await
+    }
+
+    async fn post<T: DeserializeOwned>(&self, path: &str, body: String) -> Result<T, Complaint> {
+        read(self.send(Method::POST, path, Some(body)).await?).await
+    }
+
+    /// Sends a request and waits for the head of a success.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+    ) -> Result<Response, Complaint> {
+        let client = self.client.get_or_try_init(|| self.connect()).await?;
+        let mut request = client.request(method, format!("{}{path}", self.address));
+        if let Some(key) = &self.key {
+            request = request.header(AUTHORIZATION, key.clone());
+        }
+        if let Some(body) = body.filter(|body| !body.is_empty()) {
+            request = request
+                .header(CONTENT_TYPE, "application/json")
+                .body(body);
+        }
+        let answer = timeout(PATIENCE, request.send())
+            .await
+            .map_err(|_| self.unreachable(&"it does not answer"))?
+            .map_err(|error| self.unreachable(&last_cause(&error)))?;
+        match answer.status().is_success() {
+            true => Ok(answer),
+            false => Err(refused(answer).await),
+        }
+    }
+
+    async fn connect(&self) -> Result<Client, Complaint> {
+        let is_plain = self.address.starts_with("http://");
+        let build = move || {
+            let builder = Client::builder()
+                .no_proxy()
+                .redirect(Policy::none())
+                .connect_timeout(PATIENCE)
+                .user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION")));
+            match is_plain {
+                true => builder.tls_certs_only([]).build(),
+                false => builder.build(),
+            }
+        };
+        let built = tokio::task::spawn_blocking(build).await;
+        match built {
+            Ok(Ok(client)) => Ok(client),
+            Ok(Err(error)) => Err(self.unreachable(&last_cause(&error))),
+            Err(lost) => Err(self.unreachable(&lost)),
+        }
+    }
+
+    fn unreachable(&self, why: &dyn std::fmt::Display) -> Complaint {
+        let text = format!("cannot reach the server `{}`: {why}", self.address);
+        Complaint::new(FAILED, text)
+            .hint("`hotcell serve` starts one; `--server URL` names another".to_owned())
+    }
+}
+
+fn header(key: &Setting) -> Result<HeaderValue, Complaint> {
+    let mut value = HeaderValue::try_from(format!("Bearer {}", key.value.trim()))
+        .map_err(|_| Complaint::usage("the server's key has characters that no key has"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Only the last cause is for people: those above it repeat each other.
+fn last_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+async fn read<T: DeserializeOwned>(answer: Response) -> Result<T, Complaint> {
+    let not_understood = |why: &dyn std::fmt::Display| {
+        Complaint::new(FAILED, format!("cannot understand the server: {why}"))
+    };
+    let body = whole(answer).await.map_err(|why| not_understood(&why))?;
+    serde_json::from_slice(&body).map_err(|error| not_understood(&error))
+}
+
+async fn whole(mut answer: Response) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    loop {
+        let chunk = timeout(PATIENCE, answer.chunk());
+        let chunk = chunk.await.map_err(|_| "it fell silent".to_owned())?;
+        match chunk.map_err(|error| last_cause(&error))? {
+            Some(_) if body.len() > MOST_BYTES => return Err("it says too much".to_owned()),
+            Some(chunk) => body.extend_from_slice(&chunk),
+            None => return Ok(body),
+        }
+    }
+}
+
+/// In the server's own words, where it has any.
+async fn refused(answer: Response) -> Complaint {
+    let status = answer.status();
+    let body = whole(answer).await.unwrap_or_default();
+    let problem: Problem = serde_json::from_slice(&body).unwrap_or_default();
+    let text = problem.detail.or(problem.title);
+    let text = text.unwrap_or_else(|| format!("the server answers with {status}"));
+    let hint = match status.as_u16() {
+        401 => Some("set HOTCELL_API_KEY to a key of the server".to_owned()),
+        _ => problem.hint,
+    };
+    // What it says no to is wrong here; what it fails at is not.
+    let code = match status.is_client_error() {
+        true => USAGE,
+        false => FAILED,
+    };
+    Complaint::new(code, text).hint(hint)
+}

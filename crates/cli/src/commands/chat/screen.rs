@@ -1,0 +1,217 @@
+//! The chat on the whole screen: the UI has a thread, this is the program around it.
+//!
+//! The first picture is drawn before anything is opened: what is checked before it needs no store
+//! and no sandbox. Draws nothing itself.
+
+mod answers;
+mod host;
+
+use std::io::Write;
+use std::pin::pin;
+use std::thread::{self, JoinHandle};
+
+use protocol::SessionId;
+use store::Store;
+use tokio::signal::unix::{SignalKind, signal};
+use tui::{Look, Notice, TuiError};
+
+use self::host::Host;
+use super::super::drive::INTERRUPTED;
+use super::super::runtime;
+use super::desk::{Desk, Plan, Start};
+use super::overrides;
+use crate::args::Chat;
+use crate::complaint::{Complaint, HeldNotes};
+use crate::render::{dollars, tokens};
+use crate::settings::Settings;
+
+const FAILED: u8 = 1;
+
+pub(super) fn run(chat: &Chat) -> Result<u8, Complaint> {
+    let notes = HeldNotes::new();
+    let runtime = runtime()?;
+    let settings = tui::Settings {
+        look: look(&Settings::read(&overrides(chat, None))?)?,
+        editor: editor(),
+    };
+    // The settings are read once more for the session, and say the same again.
+    notes.take();
+    let beginning = match chat.load.is_some() || chat.last {
+        false => Beginning::Planned(Box::new(Plan::new(chat, None, true)?)),
+        // Whether there is such a session, the store alone knows.
+        true => runtime.block_on(loaded(chat))?,
+    };
+    let cannot = |error| Complaint::new(FAILED, format!("cannot start the UI: {error}"));
+    let (ends, port) = tui::channel().map_err(cannot)?;
+    let screen = thread::Builder::new()
+        .name("screen".to_owned())
+        .spawn(move || tui::run(&settings, port))
+        .map_err(cannot)?;
+    runtime.block_on(talk(chat, beginning, ends, screen, &notes))
+}
+
+/// What the chat begins with.
+enum Beginning<'a> {
+    Planned(Box<Plan>),
+    Loaded { desk: Desk<'a>, start: Box<Start> },
+}
+
+async fn loaded(chat: &Chat) -> Result<Beginning<'_>, Complaint> {
+    let desk = Desk::open(chat, &Desk::data(chat)?, true).await?;
+    let start = Box::new(desk.load(chat.load.as_deref()).await?);
+    Ok(Beginning::Loaded { desk, start })
+}
+
+type Screen = JoinHandle<Result<(), TuiError>>;
+
+/// Hosts the UI until its end, and the session's.
+async fn talk(
+    chat: &Chat,
+    beginning: Beginning<'_>,
+    ends: tui::Host,
+    screen: Screen,
+    notes: &HeldNotes,
+) -> Result<u8, Complaint> {
+    let (desk, start) = match begin(chat, beginning).await {
+        Ok(begun) => begun,
+        Err(complaint) => {
+            ends.notices.send(Notice::Quit).await;
+            end(screen)?;
+            return Err(complaint);
+        }
+    };
+    let store = desk.store.clone();
+    let mut host = Host::new(desk, ends, notes);
+    host.open(start).await;
+    host.serve().await;
+    // The terminal is the person's again before anything takes long.
+    let code = end(screen);
+    let mut impatience = pin!(impatience()?);
+    let (ended, session) = tokio::select! {
+        left = host.leave() => left,
+        () = &mut impatience => return Ok(INTERRUPTED),
+    };
+    ended?;
+    let code = code?;
+    if let Some(session) = session {
+        say_farewell(&store, &session).await?;
+    }
+    Ok(code)
+}
+
+async fn begin<'a>(
+    chat: &'a Chat,
+    beginning: Beginning<'a>,
+) -> Result<(Desk<'a>, Start), Complaint> {
+    match beginning {
+        Beginning::Loaded { desk, start } => Ok((desk, *start)),
+        Beginning::Planned(plan) => {
+            let desk = Desk::open(chat, &plan.data, true).await?;
+            let start = desk.begin(Some(*plan)).await?;
+            Ok((desk, start))
+        }
+    }
+}
+
+/// Waits for the end of the UI, which comes at once. Says the exit code.
+fn end(screen: Screen) -> Result<u8, Complaint> {
+    match screen.join() {
+        Ok(ended) => Ok(ended.map(|()| 0)?),
+        // What it was is on the terminal already.
+        Err(_) => Err(Complaint::new(FAILED, "the UI has failed")
+            .hint("the session is kept: `hotcell --continue` opens it".to_owned())),
+    }
+}
+
+/// Comes when somebody does not want to wait. The sandbox goes with this process either way.
+fn impatience() -> Result<impl Future<Output = ()>, Complaint> {
+    let listen = |kind| {
+        signal(kind).map_err(|error| {
+            Complaint::new(FAILED, format!("cannot listen to signals: {error}"))
+        })
+    };
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut hangup = listen(SignalKind::hangup())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    })
+}
+
+/// What it was, and how to go on with it.
+async fn say_farewell(store: &Store, session: &SessionId) -> Result<(), Complaint> {
+    let summary = store.summary(session).await?;
+    let turns = match summary.turns {
+        1 => "1 turn".to_owned(),
+        many => format!("{many} turns"),
+    };
+    let line = format!(
+        "session {session} · {turns} · {} tokens · {}\n`hotcell --load {session}` goes on with it\n",
+        tokens(summary.usage.total()),
+        dollars(summary.cost)
+    );
+    // Nobody need be there to read it.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    Ok(())
+}
+
+impl From<TuiError> for Complaint {
+    fn from(error: TuiError) -> Self {
+        Self::from_error(FAILED, &error)
+            .hint("`hotcell --plain` needs no screen".to_owned())
+    }
+}
+
+fn editor() -> Option<String> {
+    let named = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    named("VISUAL").or_else(|| named("EDITOR"))
+}
+
+/// As the person wants it, or as far as the terminal says what it is.
+fn look(settings: &Settings) -> Result<Look, Complaint> {
+    let parse = |text: &str| match text {
+        "auto" => Ok(None),
+        "dark" => Ok(Some(Look::Dark)),
+        "light" => Ok(Some(Look::Light)),
+        "none" => Ok(Some(Look::Plain)),
+        _ => Err("it is none of auto, dark, light and none".to_owned()),
+    };
+    if let Some(look) = settings.parse("colour", parse)?.flatten() {
+        return Ok(look);
+    }
+    let variable = |name| std::env::var(name).unwrap_or_default();
+    Ok(guess(&variable("NO_COLOR"), &variable("COLORFGBG")))
+}
+
+/// `COLORFGBG` has the numbers of the colours of letters and background, as in `15;0`.
+fn guess(no_color: &str, color_fg_bg: &str) -> Look {
+    let background = color_fg_bg.rsplit(';').next();
+    match background.and_then(|number| number.parse().ok()) {
+        _ if !no_color.is_empty() => Look::Plain,
+        Some(7 | 9..=15) => Look::Light,
+        _ => Look::Dark,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks() {
+        for (no_color, color_fg_bg, expect) in [
+            ("", "", Look::Dark),
+            ("", "15;0", Look::Dark),
+            ("", "0;15", Look::Light),
+            ("", "0;default;15", Look::Light),
+            ("", "15;default", Look::Dark),
+            ("1", "0;15", Look::Plain),
+        ] {
+            assert_eq!(guess(no_color, color_fg_bg), expect, "{color_fg_bg}");
+        }
+    }
+}

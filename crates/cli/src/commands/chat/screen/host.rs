@@ -1,0 +1,299 @@
+//! Serves what the UI asks for, and passes on what the agent tells. Never waits for one of them
+//! without listening to the other. Entry type: [`Host`].
+
+use std::path::PathBuf;
+
+use protocol::job::JobId;
+use protocol::{Command, Event, SessionId};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::JoinSet;
+use tui::{Notice, Notices, Opened, Origin, Request};
+
+use super::super::desk::{Desk, Start};
+use super::super::partner::{Heard, Partner, Remark};
+use super::super::remote::Server;
+use super::super::talk::Talk;
+use super::super::{errand, overrides};
+use super::answers;
+use crate::complaint::{Complaint, HeldNotes};
+use crate::settings::{Settings, rules_file};
+
+pub(super) struct Host<'a> {
+    desk: Desk<'a>,
+    notices: Notices,
+    requests: UnboundedReceiver<Request>,
+    notes: &'a HeldNotes,
+    partner: Option<Partner>,
+    talk: Talk,
+    /// What is looked up meanwhile.
+    errands: JoinSet<()>,
+}
+
+impl<'a> Host<'a> {
+    pub(super) fn new(desk: Desk<'a>, ends: tui::Host, notes: &'a HeldNotes) -> Self {
+        Self {
+            desk,
+            notices: ends.notices,
+            requests: ends.requests,
+            notes,
+            partner: None,
+            talk: Talk::default(),
+            errands: JoinSet::new(),
+        }
+    }
+
+    /// Until the UI has ended, or is about to.
+    pub(super) async fn serve(&mut self) {
+        loop {
+            tokio::select! {
+                request = self.requests.recv() => match request {
+                    None | Some(Request::Quit) => return,
+                    Some(request) => self.obey(request).await,
+                },
+                heard = hear(&mut self.partner) => self.pass_on(heard).await,
+                Some(_) = self.errands.join_next() => {}
+            }
+        }
+    }
+
+    /// Ends what is under way. Says which session it was, if anything was done in it.
+    pub(super) async fn leave(mut self) -> (Result<(), Complaint>, Option<SessionId>) {
+        self.errands.abort_all();
+        let ended = match self.partner.take() {
+            Some(partner) => partner.end(async |_| {}).await,
+            None => Ok(()),
+        };
+        while self.errands.join_next().await.is_some() {}
+        let session = self.talk.session.filter(|_| self.talk.has_worked);
+        (ended, session)
+    }
+
+    async fn obey(&mut self, request: Request) {
+        let done = match request {
+            Request::Agent(command) => self.command(command),
+            Request::New => self.begin().await,
+            Request::Load(name) => self.load(&name).await,
+            Request::Fork => self.fork().await,
+            Request::Follow(name) => self.follow(&name).await,
+            Request::Export(path) => self.export(path),
+            Request::Sessions { words } => {
+                let store = self.desk.store.clone();
+                self.look_up(async move {
+                    let found = errand::sessions(&store, &words).await?;
+                    let rows = found.into_iter().map(answers::session_row).collect();
+                    Ok(Notice::Sessions { words, rows })
+                })
+            }
+            Request::Preview(session) => {
+                let store = self.desk.store.clone();
+                self.look_up(async move {
+                    let text = errand::preview(&store, &session).await?;
+                    Ok(Notice::Preview(tui::Preview { session, text }))
+                })
+            }
+            Request::Attach(path) => {
+                let workspace = self.talk.workspace.clone();
+                self.look_up(answers::picture(path, workspace))
+            }
+            Request::Models => self.models(),
+            Request::Jobs => self.server().map(|server| {
+                self.look_up_now(async move {
+                    let jobs = server.jobs().await?;
+                    Ok(Notice::Jobs(
+                        jobs.into_iter().map(answers::job_row).collect(),
+                    ))
+                });
+            }),
+            // The caller's.
+            Request::Quit => Ok(()),
+        };
+        if let Err(complaint) = done {
+            self.say(answers::failed(complaint)).await;
+        }
+        self.pass_notes().await;
+    }
+
+    fn command(&mut self, command: Command) -> Result<(), Complaint> {
+        let Some(partner) = &mut self.partner else {
+            return Err(Complaint::usage("nobody is listening").hint(
+                "`/clear` begins a new session, `/load` opens another".to_owned(),
+            ));
+        };
+        self.talk.ask(&command);
+        partner.tell(command);
+        Ok(())
+    }
+
+    async fn begin(&mut self) -> Result<(), Complaint> {
+        let start = self.desk.begin(None).await?;
+        self.switch(start).await;
+        Ok(())
+    }
+
+    async fn load(&mut self, name: &str) -> Result<(), Complaint> {
+        let session = self.desk.store.find(name).await?;
+        if self.talk.session.as_ref() == Some(&session) && self.partner.is_some() {
+            let text = format!("session {session} is the one that is open");
+            self.say(Notice::Said(text)).await;
+            return Ok(());
+        }
+        let start = self.desk.load(Some(session.as_str())).await?;
+        self.switch(start).await;
+        Ok(())
+    }
+
+    async fn fork(&mut self) -> Result<(), Complaint> {
+        let session = self.talk.stored()?;
+        let start = self.desk.fork(&session).await?;
+        self.switch(start).await;
+        Ok(())
+    }
+
+    fn export(&mut self, path: Option<PathBuf>) -> Result<(), Complaint> {
+        let session = self.talk.stored()?;
+        let store = self.desk.store.clone();
+        self.look_up(async move {
+            let path = errand::export(&store, &session, path.as_deref()).await?;
+            Ok(Notice::Said(format!("written to `{}`", path.display())))
+        })
+    }
+
+    fn models(&mut self) -> Result<(), Complaint> {
+        let settings = Settings::read(&overrides(self.desk.chat, None))?;
+        let names = errand::models(&settings, &self.talk.model);
+        self.look_up(async move { Ok(Notice::Models(names)) })
+    }
+
+    fn server(&self) -> Result<Server, Complaint> {
+        Server::of(&Settings::read(&overrides(self.desk.chat, None))?)
+    }
+
+    async fn follow(&mut self, name: &str) -> Result<(), Complaint> {
+        let server = self.server()?;
+        let job = server.find(name).await?;
+        self.end_talk().await;
+        let id: JobId = job.id;
+        let opened = Opened {
+            origin: Origin::Job {
+                job: id,
+                server: server.address().to_owned(),
+            },
+            history: Vec::new(),
+            model: job.model.clone().unwrap_or_default(),
+            workspace: "/workspace".to_owned(),
+        };
+        self.talk = Talk::with_job(opened.model.clone());
+        self.say(Notice::Opened(Box::new(opened))).await;
+        self.partner = Some(Partner::follower(|ends| server.follow(job, ends)));
+        Ok(())
+    }
+
+    async fn switch(&mut self, start: Start) {
+        self.end_talk().await;
+        self.open(start).await;
+    }
+
+    /// What is told until the end is still shown.
+    async fn end_talk(&mut self) {
+        let Some(partner) = self.partner.take() else {
+            return;
+        };
+        let notices = self.notices.clone();
+        let ended = partner.end(async |heard| {
+            if let Heard::Event(event) = heard {
+                notices.send(Notice::Event(event)).await;
+            }
+        });
+        if let Err(complaint) = ended.await {
+            self.say(answers::failed(complaint)).await;
+        }
+    }
+
+    pub(super) async fn open(&mut self, start: Start) {
+        self.talk = Talk::of(&start);
+        let opened = Opened {
+            origin: Origin::Here {
+                session: self.talk.is_stored.then_some(start.session),
+            },
+            history: start.history,
+            model: start.model,
+            workspace: start.workspace.display().to_string(),
+        };
+        self.say(Notice::Opened(Box::new(opened))).await;
+        self.partner = Some(Partner::agent(start.setup));
+        self.pass_notes().await;
+    }
+
+    async fn pass_on(&mut self, heard: Heard) {
+        let notice = match heard {
+            Heard::Event(event) => {
+                self.learn(&event);
+                Notice::Event(event)
+            }
+            Heard::Remark(Remark::Said(text)) => Notice::Said(text),
+            Heard::Remark(Remark::Failed { what, hint }) => Notice::Failed { what, hint },
+            Heard::Remark(Remark::Rests) => return,
+            Heard::Ended(ended) => {
+                self.partner = None;
+                let complaint = match ended {
+                    Err(complaint) => complaint,
+                    Ok(()) => Complaint::new(1, "the session ended early"),
+                };
+                let (what, hint) = complaint.into_parts();
+                Notice::Lost { what, hint }
+            }
+        };
+        self.say(notice).await;
+    }
+
+    /// What the program itself has to know or do.
+    fn learn(&mut self, event: &Event) {
+        let rule = self.talk.learn(event);
+        self.desk.use_model(self.talk.chosen_model.as_deref());
+        if let Some(rule) = rule {
+            let flags = &self.desk.chat.store;
+            let kept = errand::keep(rules_file(flags), self.talk.workspace.clone(), rule);
+            self.look_up_now(async { Ok(Notice::Said(kept.await?)) });
+        }
+    }
+
+    fn look_up<F>(&mut self, work: F) -> Result<(), Complaint>
+    where
+        F: Future<Output = Result<Notice, Complaint>> + Send + 'static,
+    {
+        self.look_up_now(work);
+        Ok(())
+    }
+
+    /// Looks something up beside all else; the answer goes to the UI.
+    fn look_up_now<F>(&mut self, work: F)
+    where
+        F: Future<Output = Result<Notice, Complaint>> + Send + 'static,
+    {
+        let notices = self.notices.clone();
+        self.errands.spawn(async move {
+            let notice = work.await.unwrap_or_else(answers::failed);
+            notices.send(notice).await;
+        });
+    }
+
+    /// Notes that would have gone to the terminal.
+    async fn pass_notes(&self) {
+        for note in self.notes.take() {
+            self.say(answers::note(&note)).await;
+        }
+    }
+
+    async fn say(&self, notice: Notice) {
+        // A UI that has ended hears nothing, and the next request says so.
+        self.notices.send(notice).await;
+    }
+}
+
+/// Nobody tells nothing.
+async fn hear(partner: &mut Option<Partner>) -> Heard {
+    match partner {
+        Some(partner) => partner.hear().await,
+        None => std::future::pending().await,
+    }
+}

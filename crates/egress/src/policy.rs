@@ -1,0 +1,312 @@
+//! Which hosts are open, closed or asked about, when there are rules of all three kinds. Pure.
+//!
+//! The rule that says the most about a target counts: one host before all below a name, a longer
+//! name before a shorter one, a named port before none. Among equals an answer counts before the
+//! rules that stood before it, a later answer before an earlier one; and of standing rules the
+//! strictest: deny, then ask, then allow. Entry type: [`Policy`].
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::address::{self, Class};
+use crate::host::{Host, Target};
+use crate::rules::{Allow, Rule};
+
+/// What a rule says of the hosts it names, from the mildest to the strictest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stance {
+    Allow,
+    Ask,
+    Deny,
+}
+
+/// Rules of all kinds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    rule: Rule,
+    stance: Stance,
+    /// The place among the answers, from 1 on; 0 for a rule that stood before them.
+    answer: usize,
+}
+
+impl From<Allow> for Policy {
+    fn from(allow: Allow) -> Policy {
+        let mut policy = Policy::default();
+        for rule in allow.rules() {
+            policy.add(rule.clone(), Stance::Allow);
+        }
+        policy
+    }
+}
+
+impl Policy {
+    /// Adds a standing rule.
+    pub fn add(&mut self, rule: Rule, stance: Stance) {
+        self.entries.push(Entry {
+            rule,
+            stance,
+            answer: 0,
+        });
+    }
+
+    /// Adds all rules of another policy, as standing ones.
+    pub fn extend(&mut self, other: &Policy) {
+        for entry in &other.entries {
+            self.add(entry.rule.clone(), entry.stance);
+        }
+    }
+
+    /// Adds somebody's answer, which counts before what was said of the same hosts until now.
+    pub fn answer(&mut self, rule: Rule, stance: Stance) {
+        let latest = self.entries.iter().map(|entry| entry.answer).max();
+        // The old answer would never count again.
+        self.entries
+            .retain(|entry| entry.answer == 0 || entry.rule != rule);
+        self.entries.push(Entry {
+            rule,
+            stance,
+            answer: latest.unwrap_or(0) + 1,
+        });
+    }
+
+    /// The rule that counts for this target.
+    pub fn find(&self, target: &Target) -> Option<(&Rule, Stance)> {
+        let matching = || {
+            self.entries
+                .iter()
+                .filter(|entry| entry.rule.matches(target))
+        };
+        let counts =
+            matching().max_by_key(|entry| (entry.rule.rank(), entry.answer, entry.stance))?;
+        if counts.stance != Stance::Allow {
+            return Some((&counts.rule, counts.stance));
+        }
+        // Of what is allowed, a rule that names the port allows the most.
+        let named = matching()
+            .filter(|entry| entry.stance == Stance::Allow)
+            .find(|entry| entry.rule.names_port());
+        Some((&named.unwrap_or(counts).rule, Stance::Allow))
+    }
+
+    /// The rule that allows this target.
+    pub(crate) fn allows(&self, target: &Target) -> Option<&Rule> {
+        match self.find(target) {
+            Some((rule, Stance::Allow)) => Some(rule),
+            _ => None,
+        }
+    }
+
+    /// The rules that allow something and that nothing takes back, in the order given.
+    pub fn allowed(&self) -> Vec<Rule> {
+        let mut allowed: Vec<Rule> = Vec::new();
+        for entry in &self.entries {
+            let counts = self
+                .entries
+                .iter()
+                .filter(|other| other.rule == entry.rule)
+                .max_by_key(|other| (other.answer, other.stance));
+            let is_open = counts.is_some_and(|counts| counts.stance == Stance::Allow);
+            if is_open && !allowed.contains(&entry.rule) {
+                allowed.push(entry.rule.clone());
+            }
+        }
+        allowed
+    }
+
+    /// Whether a host that `rule` allows may be reached at this address: a public one, one that a
+    /// rule names itself, or the loopback for `localhost`; never one that a rule denies. Says of
+    /// which class it is either way.
+    pub(crate) fn permit(&self, rule: &Rule, address: IpAddr, port: u16) -> Result<Class, Class> {
+        let class = address::class(address);
+        match self.stance_on(address, port) {
+            Some(Stance::Deny) => return Err(Class::Denied),
+            Some(Stance::Allow) => return Ok(class),
+            Some(Stance::Ask) | None => {}
+        }
+        if class == Class::Public {
+            return Ok(class);
+        }
+        let loopback = [
+            IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ];
+        if rule.is_localhost() && loopback.contains(&address.to_canonical()) {
+            return Ok(class);
+        }
+        Err(class)
+    }
+
+    /// Whether a rule that allows is exactly this address.
+    pub(crate) fn names(&self, address: IpAddr, port: u16) -> bool {
+        self.stance_on(address, port) == Some(Stance::Allow)
+    }
+
+    fn stance_on(&self, address: IpAddr, port: u16) -> Option<Stance> {
+        let target = Target {
+            host: Host::Address(address.to_canonical()),
+            port,
+        };
+        self.find(&target).map(|(_, stance)| stance)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(rules: &[(&str, Stance)], answers: &[(&str, Stance)]) -> Policy {
+        let mut policy = Policy::default();
+        for (rule, stance) in rules {
+            policy.add(rule.parse().unwrap(), *stance);
+        }
+        for (rule, stance) in answers {
+            policy.answer(rule.parse().unwrap(), *stance);
+        }
+        policy
+    }
+
+    #[track_caller]
+    fn check(
+        rules: &[(&str, Stance)],
+        answers: &[(&str, Stance)],
+        target: &str,
+        expect: Option<(&str, Stance)>,
+    ) {
+        let policy = policy(rules, answers);
+        let target = Target::parse(target, None).unwrap();
+        let found = policy
+            .find(&target)
+            .map(|(rule, stance)| (rule.to_string(), stance));
+        let expect = expect.map(|(rule, stance)| (rule.to_owned(), stance));
+        assert_eq!(found, expect, "{rules:?} {answers:?} {target}");
+    }
+
+    use Stance::{Allow as Yes, Ask, Deny};
+
+    #[test]
+    fn the_rule_that_says_the_most_counts() {
+        check(&[], &[], "a.com:443", None);
+        check(
+            &[("*.a.com", Yes), ("x.a.com", Deny)],
+            &[],
+            "x.a.com:443",
+            Some(("x.a.com", Deny)),
+        );
+        check(
+            &[("*.a.com", Deny), ("x.a.com", Yes)],
+            &[],
+            "x.a.com:443",
+            Some(("x.a.com", Yes)),
+        );
+        check(
+            &[("*.com", Yes), ("*.a.com", Ask)],
+            &[],
+            "x.a.com:443",
+            Some(("*.a.com", Ask)),
+        );
+        check(
+            &[("a.com", Yes), ("a.com:443", Deny)],
+            &[],
+            "a.com:443",
+            Some(("a.com:443", Deny)),
+        );
+        check(
+            &[("a.com", Yes), ("a.com:443", Deny)],
+            &[],
+            "a.com:80",
+            Some(("a.com", Yes)),
+        );
+        check(&[("a.com", Deny)], &[], "a.com:22", None);
+    }
+
+    #[test]
+    fn among_equals_the_strictest_counts() {
+        for rules in [
+            [("a.com", Yes), ("a.com", Ask), ("a.com", Deny)],
+            [("a.com", Deny), ("a.com", Ask), ("a.com", Yes)],
+        ] {
+            check(&rules, &[], "a.com:443", Some(("a.com", Deny)));
+        }
+        check(
+            &[("a.com", Ask), ("a.com", Yes)],
+            &[],
+            "a.com:443",
+            Some(("a.com", Ask)),
+        );
+    }
+
+    #[test]
+    fn answers_count_before_rules_that_say_as_much() {
+        check(
+            &[("a.com", Ask)],
+            &[("a.com", Yes)],
+            "a.com:443",
+            Some(("a.com", Yes)),
+        );
+        check(
+            &[("a.com", Deny)],
+            &[("a.com", Yes)],
+            "a.com:443",
+            Some(("a.com", Yes)),
+        );
+        check(
+            &[],
+            &[("a.com", Deny), ("a.com", Yes)],
+            "a.com:443",
+            Some(("a.com", Yes)),
+        );
+        check(
+            &[],
+            &[("a.com", Yes), ("a.com", Deny)],
+            "a.com:443",
+            Some(("a.com", Deny)),
+        );
+        // But not before those that say more.
+        check(
+            &[("x.a.com", Deny)],
+            &[("*.a.com", Yes)],
+            "x.a.com:443",
+            Some(("x.a.com", Deny)),
+        );
+    }
+
+    /// As it was before there was anything but allowing: a named port opens any protocol.
+    #[test]
+    fn of_what_is_allowed_the_rule_with_a_port_is_named() {
+        check(
+            &[("*.a.com:443", Yes), ("x.a.com", Yes)],
+            &[],
+            "x.a.com:443",
+            Some(("*.a.com:443", Yes)),
+        );
+    }
+
+    #[test]
+    fn what_is_open_can_be_listed() {
+        let check = |rules: &[(&str, Stance)], answers: &[(&str, Stance)], expect: &[&str]| {
+            let allowed = policy(rules, answers).allowed();
+            let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+            assert_eq!(allowed, expect);
+        };
+        check(&[("a.com", Yes), ("b.com", Ask)], &[], &["a.com"]);
+        check(&[("a.com", Yes), ("a.com", Yes)], &[], &["a.com"]);
+        check(&[("a.com", Yes), ("a.com", Deny)], &[], &[]);
+        check(&[("a.com", Ask)], &[("a.com", Yes)], &["a.com"]);
+        check(&[("a.com", Yes)], &[("a.com", Deny)], &[]);
+    }
+
+    #[test]
+    fn a_denied_address_is_denied_under_every_name() {
+        let policy = policy(&[("a.com", Yes), ("8.8.8.8", Deny)], &[]);
+        let target = Target::parse("a.com:443", None).unwrap();
+        let rule = policy.allows(&target).unwrap();
+        let permit = |address: &str| policy.permit(rule, address.parse().unwrap(), 443);
+        assert_eq!(permit("8.8.8.8"), Err(Class::Denied));
+        assert_eq!(permit("::ffff:8.8.8.8"), Err(Class::Denied));
+        assert_eq!(permit("8.8.4.4"), Ok(Class::Public));
+    }
+}

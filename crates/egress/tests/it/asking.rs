@@ -1,0 +1,340 @@
+//! Hosts that no rule names, when there is somebody to ask.
+
+use std::sync::Arc;
+
+use egress::{Answer, Asked, Asker, Hosts, Policy, Rule, Stance, Target};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::world::{Client, World, recorder};
+
+/// Somebody who passes every question on to the test.
+struct Passing(mpsc::UnboundedSender<Question>);
+
+struct Question {
+    target: String,
+    rule: Option<String>,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Asker for Passing {
+    fn ask(&self, target: &Target, rule: Option<&Rule>) -> Asked {
+        let (answer, answered) = oneshot::channel();
+        let question = Question {
+            target: target.to_string(),
+            rule: rule.map(ToString::to_string),
+            answer,
+        };
+        self.0
+            .send(question)
+            .unwrap_or_else(|_| panic!("the test has ended"));
+        Box::pin(async move { answered.await.unwrap() })
+    }
+}
+
+type Questions = mpsc::UnboundedReceiver<Question>;
+
+fn asking(rules: &[&str]) -> (World, Questions) {
+    let (world, questions, _) = growing(rules);
+    (world, questions)
+}
+
+fn growing(rules: &[&str]) -> (World, Questions, Hosts) {
+    let (sender, questions) = mpsc::unbounded_channel();
+    let mut hosts = Hosts::default();
+    let world = World::gated(rules, |gate| {
+        hosts = gate.hosts().clone();
+        gate.with_asker(Arc::new(Passing(sender)))
+    });
+    (world, questions, hosts)
+}
+
+/// A world in which `a.test` is the server at `port`, about which somebody is asked.
+fn asking_for(port: u16) -> (World, Questions) {
+    // Without this rule the loopback would not be reached under any name.
+    let (world, questions) = asking(&[&format!("127.0.0.1:{port}")]);
+    world.resolve("a.test", &[&["127.0.0.1"]]);
+    (world, questions)
+}
+
+fn yes() -> Answer {
+    Answer::Allowed {
+        because: "somebody".into(),
+    }
+}
+
+fn no() -> Answer {
+    Answer::Denied {
+        because: "somebody said no".into(),
+    }
+}
+
+async fn connect(world: &World, target: &str) -> Client {
+    let mut client = world.client();
+    let head = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n");
+    client.send(head).await;
+    client
+}
+
+#[tokio::test]
+async fn an_answer_counts_for_those_who_wait_and_nobody_else() {
+    let (port, _) = recorder().await;
+    let (world, mut questions) = asking_for(port);
+    let target = format!("a.test:{port}");
+    let get = format!("GET http://{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n");
+
+    for round in 1..=2 {
+        let mut client = world.client();
+        client.send(&get).await;
+        let question = questions.recv().await.unwrap();
+        assert_eq!(question.target, target);
+        assert_eq!(question.rule, None);
+        // Looking the name up would already tell its servers something.
+        assert_eq!(world.asked().len(), round - 1);
+        question.answer.send(yes()).unwrap();
+        assert_eq!(client.response().await.status, 200);
+        client.finish().await;
+    }
+    assert_eq!(
+        world.told(),
+        vec![format!("{target} allowed by somebody"); 2]
+    );
+
+    world.forget();
+    let mut client = world.client();
+    client.send(&get).await;
+    questions.recv().await.unwrap().answer.send(no()).unwrap();
+    let response = client.response().await;
+    let reason = format!("`{target}` is not opened: somebody said no");
+    assert_eq!(response.status, 403);
+    assert_eq!(response.body, format!("hotcell: denied: {reason}\n"));
+    client.finish().await;
+    assert_eq!(world.told(), [format!("{target} denied: {reason}")]);
+    assert_eq!(world.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn connections_to_one_target_share_a_question() {
+    let (port, _) = recorder().await;
+    let (world, mut questions) = asking_for(port);
+    let target = format!("a.test:{port}");
+    let mut first = connect(&world, &target).await;
+    let question = questions.recv().await.unwrap();
+    let mut second = connect(&world, &target).await;
+    let other = connect(&world, "b.test:443").await;
+    // The second has joined by now: the question about the other came after it.
+    assert_eq!(questions.recv().await.unwrap().target, "b.test:443");
+    question.answer.send(yes()).unwrap();
+    assert_eq!(first.response().await.status, 200);
+    assert_eq!(second.response().await.status, 200);
+    assert!(questions.try_recv().is_err());
+    for client in [first, second, other] {
+        client.abandon().await;
+    }
+}
+
+#[tokio::test]
+async fn of_a_hundred_connections_no_more_than_a_bounded_number_wait() {
+    let (world, mut questions) = asking(&[]);
+    let mut clients = Vec::new();
+    for _ in 0..32 {
+        clients.push(connect(&world, "a.test:443").await);
+    }
+    let question = questions.recv().await.unwrap();
+    // Every place is taken once those that find none are turned away.
+    let mut turned_away = 0;
+    for _ in 0..68 {
+        let mut client = connect(&world, "a.test:443").await;
+        let response = client.response().await;
+        assert_eq!(response.status, 403);
+        assert!(
+            response.body.contains("too many connections wait"),
+            "{}",
+            response.body
+        );
+        turned_away += 1;
+        client.finish().await;
+    }
+    assert_eq!(turned_away, 68);
+    question.answer.send(no()).unwrap();
+    for mut client in clients {
+        let response = client.response().await;
+        assert!(
+            response.body.contains("somebody said no"),
+            "{}",
+            response.body
+        );
+        client.finish().await;
+    }
+    assert!(questions.try_recv().is_err(), "one question for all");
+    assert_eq!(world.told().len(), 100);
+    assert!(world.asked().is_empty());
+
+    // The places are free again.
+    let mut client = connect(&world, "a.test:443").await;
+    questions.recv().await.unwrap().answer.send(no()).unwrap();
+    assert_eq!(client.response().await.status, 403);
+    client.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_answers_is_a_no() {
+    let (world, mut questions) = asking(&[]);
+    let mut client = connect(&world, "a.test:443").await;
+    let question = questions.recv().await.unwrap();
+    let response = client.response().await;
+    assert_eq!(response.status, 403);
+    let reason = "`a.test:443` is not opened: nobody answered in time";
+    assert_eq!(response.body, format!("hotcell: denied: {reason}\n"));
+    // An answer that comes after it counts for nothing.
+    assert!(question.answer.send(yes()).is_err());
+    client.finish().await;
+    assert_eq!(world.told(), [format!("a.test:443 denied: {reason}")]);
+
+    let mut client = connect(&world, "a.test:443").await;
+    questions.recv().await.unwrap().answer.send(no()).unwrap();
+    assert_eq!(client.response().await.status, 403);
+    client.finish().await;
+}
+
+#[tokio::test]
+async fn when_all_who_wait_are_gone_nobody_is_asked_any_more() {
+    let (world, mut questions) = asking(&[]);
+    let first = connect(&world, "a.test:443").await;
+    let mut question = questions.recv().await.unwrap();
+    let second = connect(&world, "a.test:443").await;
+    let other = connect(&world, "b.test:443").await;
+    drop(questions.recv().await.unwrap());
+    first.abandon().await;
+    assert!(!question.answer.is_closed(), "one still waits");
+    second.abandon().await;
+    question.answer.closed().await;
+    let given_up = "a.test:443 denied: the attempt to reach `a.test:443` was given up";
+    let told = world.told();
+    assert_eq!(told.iter().filter(|line| *line == given_up).count(), 2);
+
+    // Whoever comes then asks anew.
+    let mut client = connect(&world, "a.test:443").await;
+    questions.recv().await.unwrap().answer.send(no()).unwrap();
+    assert_eq!(client.response().await.status, 403);
+    client.finish().await;
+    other.abandon().await;
+}
+
+#[tokio::test]
+async fn what_is_not_public_is_refused_without_a_question() {
+    let (world, mut questions) = asking(&[]);
+    for target in [
+        "127.0.0.1:80",
+        "127.1:80",
+        "2130706433:80",
+        "[::1]:80",
+        "[::ffff:127.0.0.1]:80",
+        "169.254.169.254:80",
+        "0xa9fea9fe:80",
+        "[fd00:ec2::254]:80",
+        "10.0.0.1:443",
+        "[64:ff9b::a00:1]:443",
+        "0.0.0.0:80",
+        "localhost:80",
+        "db.localhost:80",
+        "metadata.google.internal:80",
+        "router.lan:80",
+        "intranet:80",
+    ] {
+        let mut client = connect(&world, target).await;
+        assert_eq!(client.response().await.status, 403, "{target}");
+        client.finish().await;
+    }
+    // Nor is what can be read in two ways.
+    for target in ["a.com\0.b.com:80", "exa\u{301}mple.com:443", "a com:80"] {
+        let mut client = connect(&world, target).await;
+        assert_eq!(client.response().await.status, 400, "{target}");
+        client.finish().await;
+    }
+    assert!(questions.try_recv().is_err());
+    assert!(world.asked().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_asked_is_the_one_spelling_of_a_host() {
+    let (world, mut questions) = asking(&[]);
+    for (target, expect) in [
+        ("PyPI.org.:443", "pypi.org:443"),
+        ("xn--pyp-fma.org:443", "xn--pyp-fma.org:443"),
+        ("134744072:443", "8.8.8.8:443"),
+    ] {
+        let mut client = connect(&world, target).await;
+        let question = questions.recv().await.unwrap();
+        assert_eq!(question.target, expect);
+        question.answer.send(no()).unwrap();
+        assert_eq!(client.response().await.status, 403);
+        client.finish().await;
+    }
+}
+
+/// A yes to a name is no yes to the networks that it may lead into.
+#[tokio::test]
+async fn an_answer_opens_no_private_address() {
+    let (world, mut questions) = asking(&[]);
+    for address in ["10.0.0.1", "127.0.0.1", "169.254.169.254"] {
+        world.resolve("a.test", &[&[address]]);
+        let mut client = connect(&world, "a.test:443").await;
+        questions.recv().await.unwrap().answer.send(yes()).unwrap();
+        let response = client.response().await;
+        assert_eq!(response.status, 403);
+        assert!(response.body.contains(address), "{}", response.body);
+        client.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn rules_that_grow_count_from_the_next_connection_on() {
+    let (port, _) = recorder().await;
+    let (world, mut questions, hosts) = growing(&[&format!("127.0.0.1:{port}")]);
+    world.resolve("a.test", &[&["127.0.0.1"]]);
+    let target = format!("a.test:{port}");
+    hosts.answer(target.parse().unwrap(), Stance::Allow);
+    let mut client = connect(&world, &target).await;
+    assert_eq!(client.response().await.status, 200);
+    client.abandon().await;
+    assert_eq!(hosts.open(), [format!("127.0.0.1:{port}"), target.clone()]);
+
+    hosts.answer(target.parse().unwrap(), Stance::Deny);
+    let mut client = connect(&world, &target).await;
+    let response = client.response().await;
+    let reason = format!("hotcell: denied: rule `{target}` denies `{target}`\n");
+    assert_eq!((response.status, response.body), (403, reason));
+    client.finish().await;
+    assert!(questions.try_recv().is_err());
+
+    let mut rules = Policy::default();
+    rules.add("*.b.test".parse().unwrap(), Stance::Ask);
+    hosts.extend(&rules);
+    let mut client = connect(&world, "x.b.test:443").await;
+    let question = questions.recv().await.unwrap();
+    assert_eq!(question.rule.as_deref(), Some("*.b.test"));
+    question.answer.send(no()).unwrap();
+    assert_eq!(client.response().await.status, 403);
+    client.finish().await;
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_asked_to_ask_is_to_deny() {
+    let mut rules = Policy::default();
+    rules.add("a.test".parse().unwrap(), Stance::Ask);
+    let world = World::gated([""; 0], |_| Hosts::from(rules).into());
+    for (target, expect) in [
+        (
+            "a.test:443",
+            "denied: `a.test:443` is not opened: rule `a.test` says to ask, and nobody can be \
+             asked here",
+        ),
+        ("b.test:443", "denied: no rule allows `b.test:443`"),
+    ] {
+        let mut client = connect(&world, target).await;
+        let response = client.response().await;
+        assert_eq!(response.status, 403);
+        assert!(response.body.contains(expect), "{}", response.body);
+        client.finish().await;
+    }
+}

@@ -1,0 +1,73 @@
+//! The ends of what commands in the background print, for whoever wants to see them live. Takes
+//! nothing away from those who read all of it.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use link::Stream;
+use link::request::{Answer, LONGEST_TAIL, Tail};
+
+use crate::session::Guest;
+
+/// How much a command has printed, and the last of it.
+#[derive(Default)]
+pub(crate) struct Printed {
+    count: u64,
+    tail: VecDeque<u8>,
+}
+
+impl Printed {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.count += bytes.len() as u64;
+        let last = &bytes[bytes.len().saturating_sub(LONGEST_TAIL)..];
+        let over = (self.tail.len() + last.len()).saturating_sub(LONGEST_TAIL);
+        self.tail.drain(..over);
+        self.tail.extend(last);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn tail(&self) -> Vec<u8> {
+        self.tail.iter().copied().collect()
+    }
+}
+
+/// Answers once there is something that was not seen; not at all to one who has left.
+pub(crate) async fn tail(guest: &Rc<Guest>, id: u32, seen: u64, stream: Stream) {
+    let (mut sender, mut receiver) = stream.split();
+    let answer: Answer<Tail> = match guest.jobs.find(id) {
+        Ok(job) => tokio::select! {
+            tail = job.tail(seen) => Ok(tail),
+            () = receiver.peer_stops() => return,
+        },
+        Err(refusal) => guest.jobs.last_words(id).ok_or(refusal),
+    };
+    let _ = sender.send(&answer).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_bytes_are_kept_and_all_are_counted() {
+        let check = |pieces: &[usize], count: u64, length: usize| {
+            let mut printed = Printed::default();
+            let mut all = Vec::new();
+            for (number, piece) in pieces.iter().enumerate() {
+                let bytes = vec![number as u8; *piece];
+                printed.push(&bytes);
+                all.extend(bytes);
+            }
+            assert_eq!(printed.count(), count);
+            assert_eq!(printed.tail(), all[all.len() - length..]);
+        };
+        check(&[], 0, 0);
+        check(&[3, 4], 7, 7);
+        check(&[4096], 4096, 4096);
+        check(&[4096, 1], 4097, 4096);
+        check(&[10, 100_000, 10], 100_020, 4096);
+    }
+}

@@ -1,0 +1,128 @@
+//! Looking at the page: choosing entries, looking for words.
+
+use super::keys::Action;
+use super::{App, Effect, Focus};
+use crate::overlay::Overlay;
+
+impl App {
+    /// The page gets the keys, if there is anything on it to choose.
+    pub(super) fn start_browse(&mut self) {
+        self.transcript.select(0);
+        match self.transcript.selected() {
+            Some(_) => self.focus = Focus::Browse,
+            None => self.say_hint("there is nothing to open yet"),
+        }
+        self.completion = None;
+    }
+
+    pub(super) fn start_search(&mut self) {
+        self.completion = None;
+        self.focus = Focus::Search {
+            words: String::new(),
+        };
+    }
+
+    /// What was being looked at or looked for ends; what is written stays.
+    pub(super) fn to_editor(&mut self) {
+        match std::mem::take(&mut self.focus) {
+            Focus::Editor => {}
+            Focus::Browse | Focus::Search { .. } => {
+                self.transcript.unselect();
+                self.transcript.clear_search();
+            }
+            Focus::Recall { .. } => self.end_recall(),
+        }
+    }
+
+    pub(super) fn browse(&mut self, action: Action) -> Vec<Effect> {
+        match action {
+            Action::Select(step) => self.transcript.select(step),
+            Action::Toggle => self.transcript.toggle_selected(),
+            Action::Copy => return self.copy_selected(),
+            Action::Match(step) => self.transcript.next_match(step),
+            Action::Diff => match self.transcript.selected_diff() {
+                Some(diff) => self.overlay = Some(Overlay::diff(&diff)),
+                None => self.say_hint("it changed nothing"),
+            },
+            Action::Back => self.to_editor(),
+            action => return self.act(action),
+        }
+        Vec::new()
+    }
+
+    /// While words to look for are being written.
+    pub(super) fn search(&mut self, action: Action) -> Vec<Effect> {
+        match action {
+            Action::Done => self.look_at_places(),
+            Action::Match(step) => self.transcript.next_match(step),
+            Action::Back => self.to_editor(),
+            Action::EraseLetter | Action::EraseAll => {
+                let Focus::Search { words } = &mut self.focus else {
+                    return Vec::new();
+                };
+                match action {
+                    Action::EraseLetter => drop(words.pop()),
+                    _ => words.clear(),
+                }
+                let words = words.clone();
+                self.look_on_page(&words);
+            }
+            action => return self.act(action),
+        }
+        Vec::new()
+    }
+
+    /// Looks for words, and shows the places if there are any.
+    pub(super) fn search_for(&mut self, words: String) {
+        match words.is_empty() {
+            true => self.start_search(),
+            false => {
+                self.look_on_page(&words);
+                self.focus = Focus::Search { words };
+                self.look_at_places();
+            }
+        }
+    }
+
+    /// One more letter of the words that are looked for.
+    pub(super) fn look_for(&mut self, letter: char) {
+        match &mut self.focus {
+            Focus::Search { words } => {
+                words.push(letter);
+                let words = words.clone();
+                self.look_on_page(&words);
+            }
+            Focus::Recall { words } => {
+                words.push(letter);
+                self.recall_again();
+            }
+            Focus::Editor | Focus::Browse => {}
+        }
+    }
+
+    fn look_on_page(&mut self, words: &str) {
+        match words.is_empty() {
+            true => self.transcript.clear_search(),
+            false => drop(self.transcript.search(words)),
+        }
+    }
+
+    fn look_at_places(&mut self) {
+        match self.transcript.match_position() {
+            Some((_, places)) if places > 0 => self.focus = Focus::Browse,
+            _ => {
+                self.to_editor();
+                self.say_hint("no such words on this page");
+            }
+        }
+    }
+
+    fn copy_selected(&mut self) -> Vec<Effect> {
+        let Some(text) = self.transcript.copy_selected() else {
+            self.say_hint("there is nothing to copy");
+            return Vec::new();
+        };
+        self.say_hint("copied");
+        vec![Effect::Copy(text)]
+    }
+}

@@ -1,0 +1,200 @@
+//! Completion: what is offered for the word at the cursor, and what is known to offer.
+
+use std::path::Path;
+
+use protocol::Command;
+
+use super::{App, Effect, ask};
+use crate::command::{COMMANDS, SlashCommand};
+use crate::editor::{self, Completion, Finder, Row, Wanted, is_picture};
+use crate::port::{JobRow, Request, SessionRow};
+
+/// What was heard, to be offered.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    files: Finder,
+    /// Asked for, and nothing was done since that could change them.
+    files_are_fresh: bool,
+    /// Names with what they are.
+    sessions: Vec<(String, String)>,
+    models: Vec<(String, String)>,
+    jobs: Vec<(String, String)>,
+    /// The next list of files is to be looked at.
+    pub(super) shows_files: bool,
+    /// The next list of changes is to be looked at.
+    pub(super) shows_changes: bool,
+    /// What completion was closed for: it stays closed.
+    closed: Option<Wanted>,
+}
+
+impl Known {
+    pub(super) fn files_are_stale(&mut self) {
+        self.files_are_fresh = false;
+    }
+
+    pub(super) fn hear_files(&mut self, paths: Vec<String>) {
+        self.files = Finder::new(paths);
+    }
+
+    pub(super) fn hear_sessions(&mut self, rows: &[SessionRow]) {
+        let named = rows
+            .iter()
+            .map(|row| (row.session.to_string(), row.title.clone()));
+        self.sessions = named.collect();
+    }
+
+    pub(super) fn hear_models(&mut self, names: &[String]) {
+        self.models = names
+            .iter()
+            .map(|name| (name.clone(), String::new()))
+            .collect();
+    }
+
+    pub(super) fn hear_jobs(&mut self, rows: &[JobRow]) {
+        let named = rows.iter().map(|row| {
+            let about = format!("{} · {}", row.state, row.title);
+            (row.job.to_string(), about)
+        });
+        self.jobs = named.collect();
+    }
+
+    pub(super) fn has_file(&self, path: &str) -> bool {
+        self.files.has(path)
+    }
+
+    fn rows(&mut self, wanted: &Wanted) -> Vec<Row> {
+        match wanted {
+            Wanted::Command(word) => editor::commands(word),
+            Wanted::File(word) => editor::files(&mut self.files, word),
+            Wanted::Argument("load", word) => editor::arguments(&self.sessions, word),
+            Wanted::Argument("model", word) => editor::arguments(&self.models, word),
+            Wanted::Argument("attach", word) => editor::arguments(&self.jobs, word),
+            Wanted::Argument(..) => Vec::new(),
+        }
+    }
+}
+
+impl App {
+    fn wanted(&self) -> Option<Wanted> {
+        let (before, after) = self.editor.around();
+        Wanted::read(before, after, self.editor.cursor().0 == 0)
+    }
+
+    /// The text or the cursor has changed: offers what fits now, and asks for what is not known.
+    pub(super) fn complete(&mut self) -> Vec<Effect> {
+        let Some(wanted) = self.wanted() else {
+            self.completion = None;
+            self.known.closed = None;
+            return Vec::new();
+        };
+        let is_like = |other: &Wanted| other.is_like(&wanted);
+        if self.known.closed.as_ref().is_some_and(is_like) {
+            return Vec::new();
+        }
+        self.known.closed = None;
+        let is_new = !self
+            .completion
+            .as_ref()
+            .is_some_and(|open| is_like(&open.wanted));
+        let effects = self.ask_for(&wanted, is_new);
+        self.offer(wanted);
+        effects
+    }
+
+    /// Something was heard that may fit.
+    pub(super) fn complete_again(&mut self) {
+        if let Some(wanted) = self.wanted()
+            && self.known.closed.is_none()
+        {
+            self.offer(wanted);
+        }
+    }
+
+    fn offer(&mut self, wanted: Wanted) {
+        let rows = self.known.rows(&wanted);
+        self.completion = (!rows.is_empty()).then_some(Completion {
+            rows,
+            selected: 0,
+            wanted,
+        });
+    }
+
+    fn ask_for(&mut self, wanted: &Wanted, is_new: bool) -> Vec<Effect> {
+        let request = match wanted {
+            Wanted::File(_) if !self.known.files_are_fresh && !self.is_lost => {
+                self.known.files_are_fresh = true;
+                return vec![ask(Command::ListFiles)];
+            }
+            // Once for each time that the command is written.
+            Wanted::Argument(_, word) if !(is_new && word.is_empty()) => return Vec::new(),
+            Wanted::Argument("load", _) => Request::Sessions {
+                words: String::new(),
+            },
+            Wanted::Argument("model", _) => Request::Models,
+            Wanted::Argument("attach", _) => Request::Jobs,
+            _ => return Vec::new(),
+        };
+        vec![Effect::Ask(request)]
+    }
+
+    pub(super) fn choose(&mut self, step: i32) {
+        if let Some(open) = &mut self.completion {
+            let rows = i64::try_from(open.rows.len()).unwrap_or(1).max(1);
+            let place = i64::try_from(open.selected).unwrap_or(0) + i64::from(step);
+            open.selected = usize::try_from(place.rem_euclid(rows)).unwrap_or(0);
+        }
+    }
+
+    pub(super) fn close_completion(&mut self) {
+        self.known.closed = self.completion.take().map(|open| open.wanted);
+    }
+
+    /// Puts what is chosen into the text.
+    pub(super) fn accept(&mut self) -> Vec<Effect> {
+        let Some(open) = self.completion.take() else {
+            return Vec::new();
+        };
+        let Some(row) = open.rows.get(open.selected) else {
+            return Vec::new();
+        };
+        let is_command = matches!(open.wanted, Wanted::Command(_));
+        let words = match is_command && !row.words.ends_with(' ') {
+            true => format!("{} ", row.words),
+            false => row.words.clone(),
+        };
+        self.editor.replace_before(open.wanted.letters(), &words);
+        let mut effects = Vec::new();
+        if matches!(open.wanted, Wanted::File(_)) && is_picture(Path::new(&row.label)) {
+            let path = self.in_workspace(&row.label);
+            effects.push(self.read_picture(words.trim_end().to_owned(), path));
+        }
+        effects.extend(self.complete());
+        effects
+    }
+
+    /// Puts what is chosen into the text, and sends a command that is whole.
+    pub(super) fn accept_and_send(&mut self) -> Vec<Effect> {
+        let Some(open) = &self.completion else {
+            return self.send();
+        };
+        let chosen = open.rows.get(open.selected).map(|row| row.words.clone());
+        let is_whole = match &open.wanted {
+            // Written to the end, it needs no help.
+            Wanted::File(path) if self.known.has_file(path) => return self.send(),
+            Wanted::Command(name) if COMMANDS.iter().any(|known| known.name == name) => {
+                return self.send();
+            }
+            Wanted::Command(_) => {
+                let parsed = chosen.and_then(|words| SlashCommand::parse(words.trim_end()));
+                matches!(parsed, Some(Ok(_)))
+            }
+            Wanted::Argument(..) => true,
+            Wanted::File(_) => false,
+        };
+        let mut effects = self.accept();
+        if is_whole {
+            effects.extend(self.send());
+        }
+        effects
+    }
+}

@@ -1,0 +1,135 @@
+//! What is offered while writing, and what becomes of it.
+
+use super::*;
+use crate::port::{JobRow, SessionRow};
+
+fn files(paths: &[&str]) -> EventKind {
+    EventKind::Files {
+        paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+        is_cut: false,
+    }
+}
+
+fn with_files() -> Stage {
+    let mut stage = Stage::new();
+    stage.hear(here(Vec::new()));
+    stage.event(files(&["src/main.rs", "src/app.rs", "shot.png"]));
+    stage
+}
+
+#[test]
+fn commands_are_completed() {
+    fn check(script: &str, wants: &[&str], written: &str) {
+        Stage::new().keys(script).expect(wants, written);
+    }
+    check("/und", &[], "/und");
+    check("/und⇥", &[], "/undo ");
+    check("/und⏎", &["Undo"], "");
+    check("/unf⎋⏎", &[], "/unf");
+    check("/re↓⇥", &[], "/fork ");
+    check("/re↑⇥", &[], "/search ");
+    check("/loa⏎", &["Sessions { words: \"\" }"], "/load ");
+    check("/mod⏎", &["Models"], "/model ");
+    check("/quit⏎", &["Quit", "Quit"], "");
+    check("/undo⇥⏎", &["Undo"], "");
+}
+
+#[test]
+fn completion_that_was_closed_stays_closed() {
+    let mut stage = Stage::new();
+    stage.keys("/u⎋n");
+    assert!(stage.offered().is_empty());
+    stage.keys("<ctrl-u>/u");
+    assert_eq!(stage.offered()[0], "/undo");
+}
+
+#[test]
+fn files_are_asked_for_once_and_again_after_a_turn() {
+    let mut stage = Stage::new();
+    stage.keys("@a @b").expect(&["ListFiles"], "@a @b");
+    stage.event(files(&["b"]));
+    assert_eq!(stage.offered(), ["@b "]);
+    stage.keys("<ctrl-c>@").expect(&[], "@");
+    stage.event(started(1, "x")).event(ended(1, Outcome::Done));
+    stage.keys("⌫@").expect(&["ListFiles"], "@");
+}
+
+#[test]
+fn files_are_completed() {
+    fn check(script: &str, wants: &[&str], written: &str) {
+        let mut stage = with_files();
+        stage.keys("@⌫").wants.clear();
+        stage.keys(script).expect(wants, written);
+    }
+    check("see @mai⇥", &[], "see @src/main.rs ");
+    check("see @mai⏎", &[], "see @src/main.rs ");
+    check("see @mai⏎⏎", &["say see @src/main.rs"], "");
+    check("see @src/main.rs⏎", &["say see @src/main.rs"], "");
+    check("@s↓⇥and", &[], "@src/app.rs and");
+    check("@zzz⏎", &["say @zzz"], "");
+    check("a@mai⇥", &[], "a@mai");
+    check("@mai⎋⏎", &["say @mai"], "");
+}
+
+#[test]
+fn pictures_of_the_workspace_are_attached() {
+    let mut stage = with_files();
+    stage.keys("@⌫").wants.clear();
+    stage.keys("see @sho⇥");
+    stage.expect(&["Attach(\"/home/me/project/shot.png\")"], "see @shot.png ");
+    stage.hear(picture("/home/me/project/shot.png"));
+    stage.expect(&[], "see [image: shot.png] ");
+    // Written by hand it is found when the message is sent.
+    stage.keys("<ctrl-c>@shot.png ?⏎");
+    stage.expect(&["Attach(\"/home/me/project/shot.png\")"], "@shot.png ?");
+    stage.hear(picture("/home/me/project/shot.png"));
+    stage.expect(&["say [image: shot.png] ? with 1"], "");
+}
+
+#[test]
+fn arguments_are_completed() {
+    let row = SessionRow {
+        session: session(),
+        changed: Timestamp::UNIX_EPOCH,
+        title: "fix the parser".to_owned(),
+        workspace: String::new(),
+        model: String::new(),
+        turns: 1,
+        cost: None,
+        outcome: None,
+        excerpt: None,
+    };
+    let sessions = Notice::Sessions {
+        words: String::new(),
+        rows: vec![row],
+    };
+    let mut stage = Stage::new();
+    stage.keys("/load ").hear(sessions).wants.clear();
+    assert_eq!(stage.offered(), ["20260131-174502-k3fd"]);
+    stage.keys("parser⏎");
+    stage.expect(&["Load(\"20260131-174502-k3fd\")"], "");
+
+    stage.keys("/model ");
+    stage.hear(Notice::Models(vec!["one".to_owned(), "two".to_owned()]));
+    stage.keys("t⏎").expect(&["Models", "UseModel { name: \"two\" }"], "");
+
+    let job: protocol::job::JobId = "20260131-174502-k3fd".parse().unwrap();
+    stage.keys("/attach ").hear(Notice::Jobs(vec![JobRow {
+        job: job.clone(),
+        title: "build".to_owned(),
+        state: "running".to_owned(),
+        changed: Timestamp::UNIX_EPOCH,
+    }]));
+    let follow = format!("Follow({:?})", job.to_string());
+    stage.keys("run⏎").expect(&["Jobs", &follow], "");
+}
+
+#[test]
+fn keys_of_the_popup_move_in_a_circle() {
+    let mut stage = with_files();
+    stage.keys("@s↑");
+    let open = stage.app.completion().unwrap();
+    assert_eq!(open.selected, open.rows.len() - 1);
+    stage.keys("↓");
+    assert_eq!(stage.app.completion().unwrap().selected, 0);
+}

@@ -1,0 +1,78 @@
+//! Notices that change what is being talked to.
+
+use super::*;
+use crate::app::Focus;
+
+#[test]
+fn another_session_keeps_what_is_being_written() {
+    let mut stage = Stage::busy();
+    stage.keys("waits⏎draft").hear(here(vec![started(1, "old words")]));
+    stage.expect(&[], "draft");
+    assert!(stage.queued().is_empty());
+    assert!(!stage.app.is_busy());
+    // What waited and what the session said are both in the history, the newest first.
+    stage.keys("<ctrl-u>↑").expect(&[], "waits");
+    stage.keys("↑").expect(&[], "old words");
+}
+
+#[test]
+fn another_session_ends_looking_at_the_old_one() {
+    for script in ["<ctrl-f>begin", "begin⏎<ctrl-r>beg", "/help⏎"] {
+        let mut stage = Stage::new();
+        stage.keys(script).hear(here(Vec::new()));
+        assert_eq!(stage.app.focus, Focus::Editor, "{script}");
+        assert!(stage.app.overlay.is_none(), "{script}");
+    }
+}
+
+#[test]
+fn a_turn_goes_on_only_on_a_server() {
+    let job = Origin::Job {
+        job: "20260131-174502-k3fd".parse().unwrap(),
+        server: "https://example.com".to_owned(),
+    };
+    let mine = Origin::Here {
+        session: Some(session()),
+    };
+    for (origin, is_busy) in [(job, true), (mine, false)] {
+        let mut stage = Stage::new();
+        stage.hear(opened(origin, vec![started(1, "words")]));
+        assert_eq!(stage.app.is_busy(), is_busy);
+    }
+}
+
+#[test]
+fn nothing_wakes_the_terminal_when_nothing_happens() {
+    let mut stage = Stage::new();
+    assert_eq!(stage.app.wakes_at(), None);
+    stage.event(started(1, "x"));
+    let wakes = stage.app.wakes_at().unwrap();
+    assert!(wakes > stage.now);
+    stage.event(ended(1, Outcome::Done));
+    assert_eq!(stage.app.wakes_at(), None);
+}
+
+#[test]
+fn what_was_written_elsewhere_is_taken() {
+    let mut stage = Stage::new();
+    stage.keys("a").input(Input::Edited("one\ntwo\n".to_owned()));
+    stage.expect(&[], "one\ntwo");
+}
+
+#[test]
+fn a_question_takes_no_letter_of_a_message() {
+    let mut stage = Stage::busy();
+    stage.event(EventKind::Asked {
+        question: protocol::Question {
+            number: 1,
+            what: "connect to pypi.org:443".to_owned(),
+            why: "no rule allows it".to_owned(),
+            subject: protocol::Subject::Host {
+                host: "pypi.org".to_owned(),
+            },
+        },
+    });
+    stage.keys("yes").expect(&[], "yes");
+    stage.input(Input::Shown).wait(1_000);
+    stage.keys("y").expect(&[], "yesy");
+}

@@ -1,0 +1,146 @@
+//! The line above the editor: what the agent does, or words that are looked for; and above it the
+//! messages that wait.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+use super::put;
+use crate::amount;
+use crate::app::{App, Focus};
+use crate::status::FRAME;
+use crate::text::fit;
+
+/// Calm, and of letters that every font has.
+const SPINNER: [&str; 6] = ["·  ", "·· ", "···", " ··", "  ·", "   "];
+
+pub(super) fn draw_queue(app: &App, area: Rect, buffer: &mut Buffer) {
+    let theme = &app.theme;
+    let rows = usize::from(area.height);
+    for (place, draft) in app.queue.iter().take(rows).enumerate() {
+        let more = app.queue.len() - rows.min(app.queue.len());
+        let mark = match place + 1 == rows && more > 0 {
+            true => format!("next +{more} "),
+            false => "next ".to_owned(),
+        };
+        let room = usize::from(area.width).saturating_sub(mark.width());
+        let line = Line::from(vec![
+            Span::styled(mark, theme.accent.patch(theme.dim)),
+            Span::styled(fit(&draft.line(), room), theme.dim),
+        ]);
+        put(&line, area, u16::try_from(place).unwrap_or(u16::MAX), buffer);
+    }
+}
+
+/// Says where the cursor is, if words are written here.
+pub(super) fn draw(app: &App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+    if area.is_empty() {
+        return None;
+    }
+    match &app.focus {
+        Focus::Editor => {
+            put(&working(app, area.width), area, 0, buffer);
+            None
+        }
+        Focus::Browse => {
+            let line = Line::styled(
+                "↑↓ choose · enter opens · d changes · y copies · / looks for words · esc back",
+                app.theme.dim,
+            );
+            put(&line, area, 0, buffer);
+            None
+        }
+        Focus::Search { words } => {
+            let found = match app.transcript.match_position() {
+                _ if words.is_empty() => "on the page".to_owned(),
+                Some((at, all)) if all > 0 => format!("{at} of {all}"),
+                _ => "not found".to_owned(),
+            };
+            let rest = format!("{found} · ↑↓ other places · enter looks at them · esc back");
+            Some(asking(app, "look for ", words, &rest, area, buffer))
+        }
+        Focus::Recall { words } => {
+            let rest = "ctrl-r older · enter takes it · esc back";
+            Some(asking(app, "said before ", words, rest, area, buffer))
+        }
+    }
+}
+
+/// A line with words that are being written.
+fn asking(
+    app: &App,
+    name: &str,
+    words: &str,
+    rest: &str,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> Position {
+    let theme = &app.theme;
+    let room = usize::from(area.width);
+    let most = room.saturating_sub(name.width() + 1);
+    let words = tail(words, most);
+    let used = name.width() + words.width();
+    let gap = 3.min(room.saturating_sub(used));
+    let line = Line::from(vec![
+        Span::styled(name.to_owned(), theme.accent),
+        Span::styled(words, theme.text),
+        Span::raw(" ".repeat(gap)),
+        Span::styled(fit(rest, room.saturating_sub(used + gap)), theme.dim),
+    ]);
+    put(&line, area, 0, buffer);
+    let column = u16::try_from(used).unwrap_or(u16::MAX);
+    Position::new(
+        area.x.saturating_add(column).min(area.right().saturating_sub(1)),
+        area.y,
+    )
+}
+
+/// The end of some words, as much as fits.
+pub(super) fn tail(words: &str, room: usize) -> String {
+    let mut tail = String::new();
+    for (place, _) in words.char_indices() {
+        if words[place..].width() <= room {
+            tail.push_str(&words[place..]);
+            break;
+        }
+    }
+    tail
+}
+
+fn working(app: &App, width: u16) -> Line<'static> {
+    let theme = &app.theme;
+    let status = &app.status;
+    let frame = app.now.as_millis() / FRAME.as_millis();
+    let spinner = SPINNER[usize::try_from(frame % SPINNER.len() as u128).unwrap_or(0)];
+    let elapsed = amount::time(status.elapsed().unwrap_or_default());
+    let usage = status.activity.usage;
+    let mut facts = vec![elapsed];
+    if usage.total() > 0 {
+        let (input, output) = (usage.input(), usage.output_tokens);
+        facts.push(format!("↑{} ↓{}", amount::tokens(input), amount::tokens(output)));
+    }
+    facts.push("esc interrupts".to_owned());
+    let room = usize::from(width);
+    let mut rest = format!(" · {}", facts.join(" · "));
+    // What is being done matters more than the tokens of it.
+    if rest.width() + 30 > room {
+        facts.retain(|fact| !fact.starts_with('↑'));
+        rest = format!(" · {}", facts.join(" · "));
+    }
+    if rest.width() + 15 > room {
+        rest = format!(" · {}", facts[0]);
+    }
+    let words = match (status.is_busy, &status.walls) {
+        (true, _) => status.activity.words(app.now),
+        // It was asked for, and has not begun.
+        (false, None) => "starting the sandbox".to_owned(),
+        (false, Some(_)) => "waiting for the agent".to_owned(),
+    };
+    let words = fit(&words, room.saturating_sub(rest.width() + 4));
+    Line::from(vec![
+        Span::styled(format!("{spinner} "), theme.accent),
+        Span::styled(words, theme.text),
+        Span::styled(rest, theme.dim),
+    ])
+}

@@ -1,0 +1,118 @@
+//! Where everything stands on the screen. Pure: the same state and size are the same places.
+
+use ratatui::layout::Rect;
+
+use crate::app::{App, Focus};
+use crate::question::{Fit, Panel, Setting};
+
+/// Below this height there are no rules around the editor.
+const RULED: u16 = 8;
+/// From this height on queued messages are shown.
+const QUEUED: u16 = 12;
+/// Queued messages that are shown at most.
+const MOST_QUEUED: usize = 3;
+/// Columns before the text of the editor.
+pub(super) const MARK: u16 = 2;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Areas {
+    /// The transcript. Its last column is for the scroll bar.
+    pub(crate) page: Rect,
+    pub(super) queue: Rect,
+    /// What the agent does, or words to look for.
+    pub(super) line: Rect,
+    pub(super) question: Rect,
+    /// The editor with its rules.
+    pub(super) editor: Rect,
+    /// The text in it.
+    pub(crate) text: Rect,
+    pub(super) status: Rect,
+    /// All but the status: what stands in front of everything else.
+    pub(crate) front: Rect,
+    /// How much of the question is in view.
+    pub(crate) fit: Fit,
+}
+
+/// From the bottom up, so that the page gets what is left.
+pub(crate) fn areas(app: &App) -> Areas {
+    let screen = Rect::new(0, 0, app.width, app.height);
+    if screen.is_empty() {
+        return Areas::default();
+    }
+    let mut left = screen;
+    let mut take = |height: u16| {
+        let height = height.min(left.height);
+        left.height -= height;
+        Rect::new(left.x, left.y + left.height, left.width, height)
+    };
+    let status = match app.height {
+        1 => take(0),
+        _ => take(super::status::height(app)),
+    };
+    let rules = if app.height >= RULED { 2 } else { 0 };
+    let most = (u32::from(app.height) * 2 / 5).max(1);
+    let most = u16::try_from(most).unwrap_or(u16::MAX);
+    let rows = app.editor.height(text_width(app.width)).clamp(1, most);
+    let editor = take(rows + rules);
+    let panel = panel(app, left_after(screen, &[status, editor]));
+    let question = take(u16::try_from(panel.lines.len()).unwrap_or(u16::MAX));
+    let has_line = app.height >= RULED - 2 && has_line(app) && question.is_empty();
+    let line = take(u16::from(has_line));
+    let queued = match app.height >= QUEUED {
+        true => app.queue.len().min(MOST_QUEUED),
+        false => 0,
+    };
+    let queue = take(u16::try_from(queued).unwrap_or(u16::MAX));
+    let text = Rect {
+        x: editor.x + MARK.min(editor.width),
+        y: editor.y + rules / 2,
+        width: text_width(app.width),
+        height: editor.height.saturating_sub(rules),
+    };
+    Areas {
+        page: left,
+        queue,
+        line,
+        question,
+        editor,
+        text: text.intersection(screen),
+        status,
+        front: Rect {
+            height: screen.height - status.height,
+            ..screen
+        },
+        fit: match app.overlay {
+            Some(_) => Fit::Hidden,
+            None => panel.fit,
+        },
+    }
+}
+
+/// Columns of the page that are for the transcript.
+pub(crate) fn page_width(page: Rect) -> u16 {
+    page.width.saturating_sub(u16::from(page.width >= 20))
+}
+
+fn text_width(width: u16) -> u16 {
+    width.saturating_sub(MARK).max(1)
+}
+
+fn left_after(screen: Rect, taken: &[Rect]) -> u16 {
+    let taken: u16 = taken.iter().map(|area| area.height).sum();
+    screen.height.saturating_sub(taken)
+}
+
+fn has_line(app: &App) -> bool {
+    app.is_busy() || app.focus != Focus::Editor
+}
+
+/// The question as it fits into so many lines.
+pub(super) fn panel(app: &App, height: u16) -> Panel {
+    app.questions.panel(Setting {
+        now: app.now,
+        is_free: app.is_free(),
+        width: app.width,
+        height,
+        theme: &app.theme,
+    })
+}

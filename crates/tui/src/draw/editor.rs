@@ -1,0 +1,135 @@
+//! What is being written, between two rules, and what it can be completed to above it.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Widget};
+use unicode_width::UnicodeWidthStr;
+
+use super::areas::MARK;
+use super::{Areas, put};
+use crate::amount::some;
+use crate::app::{App, Focus};
+use crate::editor::{Completion, Kind, Row};
+use crate::text::{clean, fit};
+
+/// Rows of a completion that are shown at once.
+const ROWS: u16 = 8;
+
+/// Says where the cursor is, if this is where one writes.
+pub(super) fn draw(app: &App, areas: &Areas, buffer: &mut Buffer) -> Option<Position> {
+    let (area, text) = (areas.editor, areas.text);
+    if area.is_empty() {
+        return None;
+    }
+    let theme = &app.theme;
+    let view = app.editor.view();
+    if text.y > area.y {
+        let rule = |more: usize, arrow: &str| {
+            let words = match more {
+                0 => String::new(),
+                more => format!(" {arrow} {} ", some(more as u64, "line", "lines")),
+            };
+            let left = usize::from(area.width).saturating_sub(words.width() + 2);
+            let rule = format!("{}{words}──", "─".repeat(left));
+            Line::styled(rule, theme.border)
+        };
+        put(&rule(view.above, "↑"), area, 0, buffer);
+        put(&rule(view.below, "↓"), area, area.height - 1, buffer);
+    }
+    let is_here = app.focus == Focus::Editor;
+    let mark = Rect {
+        y: text.y,
+        height: text.height,
+        width: MARK.min(area.width),
+        ..area
+    };
+    let style = if is_here { theme.accent } else { theme.dim };
+    put(&Line::styled(">", style), mark, 0, buffer);
+    for (row, pieces) in (0..text.height).zip(&view.rows) {
+        let spans = pieces.iter().map(|piece| {
+            let style = match piece.kind {
+                Kind::Text => theme.text,
+                Kind::Unit => theme.code,
+            };
+            Span::styled(clean(&piece.text).into_owned(), style)
+        });
+        put(&Line::from(spans.collect::<Vec<_>>()), text, row, buffer);
+    }
+    if app.editor.is_empty() {
+        let words = fit(placeholder(app), usize::from(text.width));
+        put(&Line::styled(words, theme.dim), text, 0, buffer);
+    }
+    let (column, row) = view.cursor;
+    let cursor = Position::new(
+        text.x.saturating_add(column).min(text.right().saturating_sub(1)),
+        text.y.saturating_add(row).min(text.bottom().saturating_sub(1)),
+    );
+    is_here.then_some(cursor)
+}
+
+fn placeholder(app: &App) -> &'static str {
+    match () {
+        () if app.focus == Focus::Browse => "type to write",
+        () if app.is_busy() => "write the next message: it is sent when this turn is done",
+        () if app.transcript.is_empty() => "what do you want done?",
+        () => "",
+    }
+}
+
+/// On top of the page, right above the editor.
+pub(super) fn draw_completion(app: &App, areas: &Areas, buffer: &mut Buffer) {
+    let Some(completion) = app.completion().filter(|shown| !shown.rows.is_empty()) else {
+        return;
+    };
+    let rows = u16::try_from(completion.rows.len()).unwrap_or(u16::MAX);
+    let height = rows.min(ROWS).min(areas.editor.y);
+    let area = Rect {
+        y: areas.editor.y - height,
+        height,
+        ..areas.editor
+    };
+    Clear.render(area, buffer);
+    let first = first_row(completion, usize::from(height));
+    let label = completion.rows.iter().map(|row| row.label.width()).max();
+    let column = label.unwrap_or(0).min(usize::from(area.width) * 3 / 5);
+    let shown = completion.rows.iter().enumerate().skip(first);
+    for (row, (place, item)) in (0..height).zip(shown) {
+        let is_chosen = place == completion.selected;
+        let line = completion_line(app, item, is_chosen, column, usize::from(area.width));
+        put(&line, area, row, buffer);
+    }
+}
+
+fn first_row(completion: &Completion, height: usize) -> usize {
+    let last = completion.rows.len().saturating_sub(height);
+    completion.selected.saturating_sub(height / 2).min(last)
+}
+
+fn completion_line(
+    app: &App,
+    row: &Row,
+    is_chosen: bool,
+    column: usize,
+    width: usize,
+) -> Line<'static> {
+    let theme = &app.theme;
+    let mark = if is_chosen { "▸ " } else { "  " };
+    let mut spans = vec![Span::styled(mark, theme.accent)];
+    let label = clean(&row.label);
+    let shown = fit(&label, column);
+    for (place, letter) in shown.chars().enumerate() {
+        let is_matched = u32::try_from(place).is_ok_and(|place| row.matched.contains(&place));
+        let style = if is_matched { theme.accent } else { theme.text };
+        spans.push(Span::styled(letter.to_string(), style));
+    }
+    spans.push(Span::raw(" ".repeat(column.saturating_sub(shown.width()) + 2)));
+    let about = clean(&row.description).replace(['\n', '\t'], " ");
+    let room = width.saturating_sub(column + 4);
+    spans.push(Span::styled(fit(&about, room), theme.dim));
+    let line = Line::from(spans);
+    match is_chosen {
+        true => line.style(theme.strong),
+        false => line,
+    }
+}

@@ -1,0 +1,14 @@
+//! The question that waits for an answer.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::{areas, put};
+use crate::app::App;
+
+pub(super) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
+    let panel = areas::panel(app, area.height);
+    for (row, line) in (0..area.height).zip(&panel.lines) {
+        put(line, area, row, buffer);
+    }
+}

@@ -1,0 +1,59 @@
+//! The lines at the bottom.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+
+use super::put;
+use crate::app::App;
+use crate::status::{Part, bar};
+use crate::text::fit;
+
+/// From this height on there may be two lines.
+const ROOMY: u16 = 20;
+
+pub(super) fn height(app: &App) -> u16 {
+    u16::try_from(bar_of(app).len()).unwrap_or(1).max(1)
+}
+
+pub(super) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
+    let mut lines = bar_of(app);
+    if let Some(hint) = app.hint()
+        && let Some(first) = lines.first_mut()
+    {
+        *first = Line::styled(fit(hint, usize::from(area.width)), app.theme.strong);
+    }
+    for (row, line) in (0..area.height).zip(&lines) {
+        put(line, area, row, buffer);
+    }
+}
+
+fn bar_of(app: &App) -> Vec<Line<'static>> {
+    let most = if app.height >= ROOMY { 2 } else { 1 };
+    bar(&app.status, more(app), app.width, most, &app.theme)
+}
+
+/// What the rest of the UI has to say here.
+fn more(app: &App) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let waiting = app.questions.len();
+    if app.overlay.is_some() && waiting > 0 {
+        let words = match waiting {
+            1 => "a question waits: esc".to_owned(),
+            more => format!("{more} questions wait: esc"),
+        };
+        parts.push(Part::new(0, app.theme.warn.patch(app.theme.strong), words));
+    }
+    if !app.transcript.is_following() && app.overlay.is_none() {
+        let words = match app.transcript.new_below() {
+            true => "↓ new below",
+            false => "↑ scrolled",
+        };
+        parts.push(Part::new(1, app.theme.accent, words));
+    }
+    if let Some((at, all)) = app.transcript.match_position().filter(|(_, all)| *all > 0) {
+        let words = format!("place {at} of {all}");
+        parts.push(Part::new(3, app.theme.accent, words));
+    }
+    parts
+}

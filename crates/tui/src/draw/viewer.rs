@@ -1,0 +1,188 @@
+//! Long text in front of the page, with its title above and its keys below.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+use super::activity::tail;
+use super::page::thumb;
+use super::put;
+use crate::app::App;
+use crate::overlay::Viewer;
+use crate::text::fit;
+
+/// Where the text stands.
+pub(crate) fn body(area: Rect) -> Rect {
+    let (above, below) = margins(area);
+    Rect {
+        y: area.y + above,
+        width: super::page_width(area),
+        height: area.height - above - below,
+        ..area
+    }
+}
+
+/// Lines above and below: title and rule, rule and keys; fewer where there is little room.
+pub(super) fn margins(area: Rect) -> (u16, u16) {
+    match area.height {
+        0..=2 => (0, 0),
+        3..=7 => (1, 0),
+        _ => (2, 2),
+    }
+}
+
+pub(super) fn draw(
+    viewer: &Viewer,
+    app: &App,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> Option<Position> {
+    let theme = &app.theme;
+    let body = body(area);
+    let (top, shown, all) = viewer.position();
+    let place = match (all > shown, viewer.part()) {
+        (true, _) => format!("{} %", (top + shown).min(all) * 100 / all.max(1)),
+        (false, _) => String::new(),
+    };
+    frame(app, viewer.content.title(), &viewer.content.summary(), &place, area, buffer);
+    for (row, (is_found, line)) in (0..body.height).zip(viewer.visible()) {
+        put(line, body, row, buffer);
+        if is_found {
+            let row = Rect {
+                y: body.y + row,
+                height: 1,
+                ..body
+            };
+            mark_words(&viewer.search().words, row, app, buffer);
+        }
+    }
+    if body.width < area.width {
+        for row in thumb(top, shown, all, body.height) {
+            let column = Rect {
+                x: area.right() - 1,
+                width: 1,
+                ..body
+            };
+            put(&Line::styled("▐", theme.dim), column, row, buffer);
+        }
+    }
+    let search = viewer.search();
+    let found = match search.position() {
+        None => String::new(),
+        Some((_, 0)) => "not found".to_owned(),
+        Some((at, all)) => format!("{at} of {all}"),
+    };
+    if search.is_being_written {
+        let rest = format!("{found}  enter looks at the places · esc ends");
+        return asked("look for ", &search.words, &rest, app, area, buffer);
+    }
+    let tab = viewer.part().filter(|(_, all)| *all > 1);
+    let keys = match (search.words.is_empty(), tab) {
+        (false, _) => format!("{found}  n N other places · esc ends"),
+        (true, Some(_)) => "↑↓ scroll · tab next part · / look for words · y copy · esc close".into(),
+        (true, None) => "↑↓ scroll · / look for words · y copy · esc close".into(),
+    };
+    hints(app, &keys, area, buffer);
+    None
+}
+
+/// Title, what is said beside it, and the rules.
+pub(super) fn frame(
+    app: &App,
+    title: &str,
+    summary: &str,
+    right: &str,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let theme = &app.theme;
+    let (above, below) = margins(area);
+    if above > 0 {
+        let room = usize::from(area.width);
+        let left = title.width() + 2;
+        let summary = fit(summary, room.saturating_sub(left + right.width() + 2));
+        let gap = room.saturating_sub(left + summary.width() + right.width());
+        let line = Line::from(vec![
+            Span::styled(format!("{title}  "), theme.heading),
+            Span::styled(summary, theme.dim),
+            Span::raw(" ".repeat(gap)),
+            Span::styled(right.to_owned(), theme.dim),
+        ]);
+        put(&line, area, 0, buffer);
+    }
+    let rule = Line::styled("─".repeat(usize::from(area.width)), theme.border);
+    if above > 1 {
+        put(&rule, area, 1, buffer);
+    }
+    if below > 1 {
+        put(&rule, area, area.height - 2, buffer);
+    }
+}
+
+/// The keys, at the bottom.
+pub(super) fn hints(app: &App, keys: &str, area: Rect, buffer: &mut Buffer) {
+    if margins(area).1 > 0 {
+        let keys = fit(keys, usize::from(area.width));
+        put(&Line::styled(keys, app.theme.dim), area, area.height - 1, buffer);
+    }
+}
+
+/// Words that are being written at the bottom. Says where the cursor is.
+fn asked(
+    name: &str,
+    words: &str,
+    rest: &str,
+    app: &App,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> Option<Position> {
+    let theme = &app.theme;
+    let room = usize::from(area.width);
+    let words = tail(words, room.saturating_sub(name.width() + 1));
+    let used = name.width() + words.width();
+    let row = area.height.checked_sub(1)?;
+    let line = Line::from(vec![
+        Span::styled(name.to_owned(), theme.accent),
+        Span::styled(words, theme.text),
+        Span::raw(" ".repeat(3.min(room.saturating_sub(used)))),
+        Span::styled(fit(rest, room.saturating_sub(used + 3)), theme.dim),
+    ]);
+    put(&Line::from(" ".repeat(room)), area, row, buffer);
+    put(&line, area, row, buffer);
+    let column = u16::try_from(used).unwrap_or(u16::MAX);
+    Some(Position::new(area.x.saturating_add(column), area.y + row))
+}
+
+/// Marks where the words stand on a row that has been drawn.
+fn mark_words(words: &str, row: Rect, app: &App, buffer: &mut Buffer) {
+    let row = row.intersection(*buffer.area());
+    if words.is_empty() || row.is_empty() {
+        return;
+    }
+    let is_exact = words.chars().any(char::is_uppercase);
+    let fold = |text: &str| match is_exact {
+        true => text.to_owned(),
+        false => text.to_lowercase(),
+    };
+    // A wide letter fills two cells, of which the second is empty.
+    let mut text = String::new();
+    let mut columns = Vec::new();
+    for x in row.left()..row.right() {
+        let symbol = buffer.cell((x, row.y)).map_or("", |cell| cell.symbol());
+        let symbol = fold(symbol);
+        columns.extend(std::iter::repeat_n(x, symbol.len()));
+        text.push_str(&symbol);
+    }
+    let words = fold(words);
+    for (start, found) in text.match_indices(&words) {
+        let first = columns.get(start).copied().unwrap_or(row.x);
+        let last = columns.get(start + found.len() - 1).copied().unwrap_or(first);
+        let place = Rect {
+            x: first,
+            width: last - first + 1,
+            ..row
+        };
+        buffer.set_style(place, app.theme.found);
+    }
+}

@@ -1,0 +1,75 @@
+//! The first screen, as long as nothing was said.
+
+use ratatui::text::{Line, Span};
+
+use crate::app::App;
+use crate::status::Walls;
+use crate::text::{fit, wrap_line};
+
+const COLUMN: &str = "          ";
+const WAYS: [(&str, &str); 4] = [
+    ("say", "what you want done, and press enter"),
+    ("@ /", "@ names a file, / lists the commands"),
+    ("tab", "goes to the page: open a call, copy, look for words"),
+    ("esc", "interrupts; /undo takes a turn back, files too"),
+];
+
+pub(super) fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
+    let theme = &app.theme;
+    let status = &app.status;
+    let mut lines = vec![Line::from(vec![
+        Span::styled("hotcell", theme.accent),
+        Span::styled(concat!(" ", env!("CARGO_PKG_VERSION")), theme.dim),
+    ])];
+    lines.push(Line::default());
+    let mut fact = |name: &str, value: Span<'static>| {
+        let line = Line::from(vec![
+            Span::styled(format!("  {name:<8}"), theme.dim),
+            value,
+        ]);
+        lines.extend(wrap_line(&line, width, COLUMN));
+    };
+    let room = usize::from(width).saturating_sub(COLUMN.len());
+    if !status.workspace.is_empty() {
+        let folder = fit(&status.workspace, room.max(8));
+        fact("folder", Span::styled(folder, theme.text));
+    }
+    if !status.model.is_empty() {
+        fact("model", Span::styled(status.model.clone(), theme.text));
+    }
+    if let Some((job, server)) = &status.job {
+        fact("job", Span::styled(format!("{job} on {server}"), theme.text));
+    }
+    fact(
+        "walls",
+        match &status.walls {
+            None => Span::styled("starting the sandbox …", theme.dim),
+            Some(walls) if walls.is_none() => Span::styled(
+                "NO SANDBOX: commands run on this machine as you, with your files and network",
+                theme.bad.patch(theme.strong),
+            ),
+            Some(walls) => Span::styled(protection(walls), theme.text),
+        },
+    );
+    lines.push(Line::default());
+    for (key, words) in WAYS {
+        let line = Line::from(vec![
+            Span::styled(format!("  {key:<8}"), theme.accent),
+            Span::styled(words, theme.text),
+        ]);
+        lines.extend(wrap_line(&line, width, COLUMN));
+    }
+    lines
+}
+
+/// What stands between a command and the machine, in one sentence.
+fn protection(walls: &Walls) -> String {
+    let mut parts = walls.names.clone();
+    parts.push(match (walls.network.as_slice(), walls.asks) {
+        ([], false) => "no network".to_owned(),
+        ([], true) => "no network without a question".to_owned(),
+        (hosts, false) => format!("network only to {}", hosts.join(", ")),
+        (hosts, true) => format!("network to {}, to others after a question", hosts.join(", ")),
+    });
+    format!("{}: {}", walls.backend, parts.join("; "))
+}

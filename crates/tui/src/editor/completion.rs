@@ -1,0 +1,248 @@
+//! What can be put in the place of the word at the cursor. Pure.
+
+use super::finder::{Finder, Found};
+use crate::command::{COMMANDS, Slash};
+use crate::text::clean;
+
+/// Rows that are offered at most.
+const ROWS: usize = 50;
+
+/// Rows to choose from, drawn above the editor.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Completion {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) selected: usize,
+    pub(crate) wanted: Wanted,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) label: String,
+    pub(crate) description: String,
+    /// Letters of the label that were asked for, by their place among its letters (`char`s).
+    pub(crate) matched: Vec<u32>,
+    /// What goes into the text.
+    pub(crate) words: String,
+}
+
+/// What the cursor stands in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// The name of a command, so far, without its slash.
+    Command(String),
+    /// What follows the name of a command, so far.
+    Argument(&'static str, String),
+    /// A path, so far, without its `@`.
+    File(String),
+}
+
+impl Wanted {
+    /// Read from the line of the cursor, up to it and from it on.
+    pub(crate) fn read(before: &str, after: &str, is_first_line: bool) -> Option<Self> {
+        let is_at_end = after.chars().next().is_none_or(char::is_whitespace);
+        let command = before.strip_prefix('/').filter(|_| is_first_line);
+        match command.map(|command| command.split_once(' ')) {
+            Some(None) => {
+                let name = command.unwrap_or_default();
+                let is_name =
+                    !name.contains(|letter: char| letter == '/' || letter.is_whitespace());
+                return (is_name && is_at_end).then(|| Self::Command(name.to_owned()));
+            }
+            Some(Some((name, argument))) => {
+                let known = COMMANDS.iter().find(|known| known.name == name);
+                let takes = known.filter(|known| ["load", "model", "attach"].contains(&known.name));
+                if let Some(known) = takes.filter(|_| after.trim().is_empty()) {
+                    return Some(Self::Argument(known.name, argument.trim_start().to_owned()));
+                }
+            }
+            None => {}
+        }
+        let place = before.rfind('@').filter(|_| is_at_end)?;
+        let (left, word) = (&before[..place], &before[place + 1..]);
+        let is_start = left
+            .chars()
+            .next_back()
+            .is_none_or(|letter| letter.is_whitespace() || "([{\"'`".contains(letter));
+        let is_word = !word.contains(char::is_whitespace);
+        (is_start && is_word).then(|| Self::File(word.to_owned()))
+    }
+
+    /// Letters before the cursor that are replaced.
+    pub(crate) fn letters(&self) -> usize {
+        match self {
+            Self::Command(word) | Self::File(word) => word.chars().count() + 1,
+            Self::Argument(_, word) => word.chars().count(),
+        }
+    }
+
+    /// The same thing, perhaps with more letters.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Argument(one, _), Self::Argument(other, _)) => one == other,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+}
+
+/// Commands that begin with a word, then those that have its letters.
+pub(crate) fn commands(word: &str) -> Vec<Row> {
+    let row = |slash: &Slash, matched: Vec<u32>| Row {
+        label: match slash.argument {
+            "" => format!("/{}", slash.name),
+            argument => format!("/{} {argument}", slash.name),
+        },
+        description: slash.about.to_owned(),
+        matched: matched.into_iter().map(|place| place + 1).collect(),
+        words: match slash.argument {
+            "" => format!("/{}", slash.name),
+            _ => format!("/{} ", slash.name),
+        },
+    };
+    let begun = COMMANDS.iter().filter(|slash| slash.name.starts_with(word));
+    let mut rows: Vec<Row> = begun
+        .map(|slash| row(slash, (0..u32::try_from(word.len()).unwrap_or(0)).collect()))
+        .collect();
+    let others = COMMANDS
+        .iter()
+        .filter(|slash| !slash.name.starts_with(word));
+    let mut finder = Finder::new(others.map(|slash| slash.name.to_owned()).collect());
+    for found in finder.find(word, ROWS) {
+        let slash = COMMANDS.iter().find(|slash| slash.name == found.path);
+        rows.extend(slash.map(|slash| row(slash, found.matched)));
+    }
+    rows
+}
+
+/// What may follow a command: words with their descriptions, of which either may fit.
+pub(crate) fn arguments(known: &[(String, String)], word: &str) -> Vec<Row> {
+    let row = |(name, about): &(String, String), matched: Vec<u32>| Row {
+        label: one_line(name),
+        description: one_line(about),
+        matched,
+        words: one_line(name),
+    };
+    let begun = |(name, _): &&(String, String)| name.starts_with(word);
+    let letters = u32::try_from(word.chars().count()).unwrap_or(0);
+    let mut rows: Vec<Row> = known
+        .iter()
+        .filter(begun)
+        .map(|known| row(known, (0..letters).collect()))
+        .collect();
+    let others: Vec<_> = known.iter().filter(|known| !begun(known)).collect();
+    let both = others.iter().map(|(name, about)| format!("{name} {about}"));
+    let mut finder = Finder::new(both.collect());
+    for (place, matched) in finder.places(word, ROWS) {
+        let known = others[place];
+        let end = u32::try_from(known.0.chars().count()).unwrap_or(0);
+        let matched = matched.into_iter().filter(|place| *place < end).collect();
+        rows.push(row(known, matched));
+    }
+    rows.truncate(ROWS);
+    rows
+}
+
+/// Files whose paths have the letters.
+pub(crate) fn files(finder: &mut Finder, letters: &str) -> Vec<Row> {
+    let row = |Found { path, matched }: Found| {
+        let label = one_line(&path);
+        Row {
+            words: match label.contains(' ') {
+                true => format!("@\"{label}\" "),
+                false => format!("@{label} "),
+            },
+            // Letters that are not shown would shift the others.
+            matched: if label == path { matched } else { Vec::new() },
+            description: String::new(),
+            label,
+        }
+    };
+    finder.find(letters, ROWS).into_iter().map(row).collect()
+}
+
+fn one_line(text: &str) -> String {
+    clean(text).replace(['\n', '\t'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cursor_tells_what_is_wanted() {
+        fn check(before: &str, after: &str, expect: Option<Wanted>) {
+            assert_eq!(
+                Wanted::read(before, after, true),
+                expect,
+                "{before}|{after}"
+            );
+        }
+        let command = |word: &str| Some(Wanted::Command(word.to_owned()));
+        let file = |word: &str| Some(Wanted::File(word.to_owned()));
+        check("/", "", command(""));
+        check("/un", "", command("un"));
+        check("/un", "do", None);
+        check("/usr/bin", "", None);
+        check("//un", "", None);
+        check(" /un", "", None);
+        check(
+            "/load 2",
+            "",
+            Some(Wanted::Argument("load", "2".to_owned())),
+        );
+        check(
+            "/model ",
+            "",
+            Some(Wanted::Argument("model", String::new())),
+        );
+        check("/model a", "b", None);
+        check("/export @", "", file(""));
+        check("see @src", "", file("src"));
+        check("see (@src", " and", file("src"));
+        check("see @src", "/x", None);
+        check("see @src and", "", None);
+        check("me@example.com", "", None);
+        check("words", "", None);
+        assert_eq!(Wanted::read("/un", "", false), None);
+    }
+
+    #[test]
+    fn commands_are_offered_by_their_beginning_then_by_their_letters() {
+        fn check(word: &str, expect: &[&str]) {
+            let rows = commands(word);
+            let words: Vec<_> = rows.iter().map(|row| row.words.as_str()).collect();
+            assert_eq!(words, expect, "{word}");
+        }
+        check("co", &["/continue", "/cost", "/compact", "/copy"]);
+        check("ud", &["/undo"]);
+        check("load", &["/load "]);
+        check("xyz", &[]);
+        assert_eq!(commands("").len(), COMMANDS.len());
+        assert_eq!(commands("ud")[0].matched, [1, 3]);
+    }
+
+    #[test]
+    fn arguments_are_offered_by_name_and_by_description() {
+        let known = [
+            ("20260101", "fix the parser"),
+            ("20260202", "write the letter"),
+        ];
+        let known = known.map(|(name, about)| (name.to_owned(), about.to_owned()));
+        let check = |word: &str, expect: &[&str]| {
+            let rows = arguments(&known, word);
+            let words: Vec<_> = rows.iter().map(|row| row.words.as_str()).collect();
+            assert_eq!(words, expect, "{word}");
+        };
+        check("", &["20260101", "20260202"]);
+        check("202602", &["20260202"]);
+        check("parser", &["20260101"]);
+        check("nothing", &[]);
+    }
+
+    #[test]
+    fn paths_with_spaces_are_quoted() {
+        let mut finder = Finder::new(vec!["my notes.md".to_owned(), "a\u{1b}[31mb".to_owned()]);
+        assert_eq!(files(&mut finder, "notes")[0].words, "@\"my notes.md\" ");
+        let row = &files(&mut finder, "31")[0];
+        assert!(!row.words.contains('\u{1b}') && row.matched.is_empty());
+    }
+}

@@ -1,0 +1,72 @@
+//! A message that is not sent yet, with its pasted blocks and pictures. Pure.
+
+use protocol::Block;
+
+use super::unit::{Unit, Units, is_mark};
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Draft {
+    /// With one letter for each unit.
+    pub(super) text: String,
+    pub(super) units: Units,
+}
+
+impl Draft {
+    /// Words alone.
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            units: Units::default(),
+        }
+    }
+
+    /// Nothing that could be said.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.text.trim().is_empty()
+    }
+
+    /// In full, as the model reads it.
+    pub(crate) fn full(&self) -> String {
+        self.units.spell(&self.text, Unit::words)
+    }
+
+    /// The words that were typed, without what was pasted as a block.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
+        let is_end = |letter: char| letter.is_whitespace() || is_mark(letter);
+        self.text.split(is_end).filter(|word| !word.is_empty())
+    }
+
+    /// One line to show it by.
+    pub(crate) fn line(&self) -> String {
+        let mut lines = self.text.trim().lines();
+        let first = self
+            .units
+            .spell(lines.next().unwrap_or_default(), Unit::label);
+        match lines.count() {
+            0 => first,
+            1 => format!("{first} … 1 more line"),
+            more => format!("{first} … {more} more lines"),
+        }
+    }
+
+    /// What is sent: the words, then the pictures that they name.
+    pub(crate) fn content(&self) -> Vec<Block> {
+        let full = self.full();
+        let said = full.trim_end().trim_start_matches('\n');
+        let said = match said.strip_prefix(['/', ' ']) {
+            // How words that begin with a slash are told from a command.
+            Some(rest) if rest.starts_with('/') => rest,
+            _ => said,
+        };
+        let images = self
+            .text
+            .chars()
+            .filter_map(|letter| match self.units.get(letter) {
+                Some(Unit::Image(attachment)) => Some(Block::Image {
+                    source: attachment.image.clone(),
+                }),
+                _ => None,
+            });
+        std::iter::once(Block::text(said)).chain(images).collect()
+    }
+}

@@ -1,0 +1,248 @@
+//! Text becomes rows of a width: words stay whole where they can, units are never broken. Pure.
+
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+use super::unit::{Unit, Units, is_mark};
+
+/// Columns between two stops of a tab.
+const TAB: usize = 4;
+
+/// A part of a line that is one row on the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Span {
+    /// Of the text.
+    pub(super) line: usize,
+    /// First letter in the line, and the one after the last.
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// The same in bytes.
+    bytes: (usize, usize),
+}
+
+/// A piece of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) text: String,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    /// A pasted block or a picture.
+    Unit,
+}
+
+/// What the eye takes for one letter.
+struct Cell<'a> {
+    text: &'a str,
+    /// In letters, as the text counts them.
+    letters: usize,
+    kind: CellKind<'a>,
+}
+
+enum CellKind<'a> {
+    Letter,
+    Space,
+    Tab,
+    Unit(&'a Unit),
+}
+
+impl Cell<'_> {
+    fn width(&self, column: usize, most: usize) -> usize {
+        match self.kind {
+            CellKind::Tab => TAB - column % TAB,
+            CellKind::Unit(unit) => unit.width().min(most),
+            CellKind::Letter | CellKind::Space => self.text.width(),
+        }
+    }
+
+    fn is_space(&self) -> bool {
+        matches!(self.kind, CellKind::Space | CellKind::Tab)
+    }
+}
+
+fn cells<'a>(text: &'a str, units: &'a Units) -> impl Iterator<Item = Cell<'a>> {
+    text.split_inclusive(is_mark).flat_map(move |part| {
+        let mark = part.chars().next_back().filter(|letter| is_mark(*letter));
+        let (words, mark) = part.split_at(part.len() - mark.map_or(0, char::len_utf8));
+        let unit = mark.chars().next().map(|letter| Cell {
+            text: mark,
+            letters: 1,
+            kind: units.get(letter).map_or(CellKind::Letter, CellKind::Unit),
+        });
+        let letters = words.graphemes(true).map(|text| Cell {
+            text,
+            letters: text.chars().count(),
+            kind: match text {
+                "\t" => CellKind::Tab,
+                " " => CellKind::Space,
+                _ => CellKind::Letter,
+            },
+        });
+        letters.chain(unit)
+    })
+}
+
+/// The rows of one line. Spaces at the end of a row hang over its edge.
+pub(super) fn wrap(line: usize, text: &str, units: &Units, width: usize) -> Vec<Span> {
+    let width = width.max(1);
+    let mut rows = Vec::new();
+    // Places are (byte, letter).
+    let mut start = (0, 0);
+    let mut here = (0, 0);
+    let mut column = 0;
+    // Where a row may end, and its column.
+    let mut stop = ((0, 0), 0);
+    for cell in cells(text, units) {
+        let is_unit = matches!(cell.kind, CellKind::Unit(_));
+        if is_unit {
+            stop = (here, column);
+        }
+        let mut wide = cell.width(column, width);
+        if cell.is_space() {
+            wide = wide.min(width.saturating_sub(column));
+        } else if column + wide > width && here != start {
+            let (end, used) = match stop.0 > start {
+                true => stop,
+                false => (here, column),
+            };
+            rows.push((start, end));
+            start = end;
+            column -= used;
+            // What is left of a word after the stop may still be too long.
+            if column + wide > width && here != start {
+                rows.push((start, here));
+                (start, column) = (here, 0);
+            }
+        }
+        column += wide;
+        here = (here.0 + cell.text.len(), here.1 + cell.letters);
+        if cell.is_space() || is_unit {
+            stop = (here, column);
+        }
+    }
+    rows.push((start, here));
+    let span = |(start, end): ((usize, usize), (usize, usize))| Span {
+        line,
+        start: start.1,
+        end: end.1,
+        bytes: (start.0, end.0),
+    };
+    rows.into_iter().map(span).collect()
+}
+
+impl Span {
+    fn text<'a>(&self, line: &'a str) -> &'a str {
+        line.get(self.bytes.0..self.bytes.1).unwrap_or_default()
+    }
+
+    /// The column of a letter of the line.
+    pub(super) fn column(&self, line: &str, units: &Units, letter: usize, width: usize) -> usize {
+        let mut column = 0;
+        let mut place = self.start;
+        for cell in cells(self.text(line), units) {
+            if place >= letter {
+                break;
+            }
+            column += cell.width(column, width);
+            place += cell.letters;
+        }
+        column.min(width)
+    }
+
+    /// The letter at a column, or the last one before it.
+    pub(super) fn letter(&self, line: &str, units: &Units, column: usize, width: usize) -> usize {
+        let mut place = self.start;
+        let mut at = 0;
+        for cell in cells(self.text(line), units) {
+            at += cell.width(at, width);
+            // The end of a row that goes on is the beginning of the next.
+            if at > column || place + cell.letters >= self.end && self.goes_on(line) {
+                break;
+            }
+            place += cell.letters;
+        }
+        place
+    }
+
+    fn goes_on(&self, line: &str) -> bool {
+        self.bytes.1 < line.len()
+    }
+
+    pub(super) fn pieces(&self, line: &str, units: &Units, width: usize) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let mut words = String::new();
+        let mut column = 0;
+        for cell in cells(self.text(line), units) {
+            let wide = cell.width(column, width);
+            if column + wide > width && cell.is_space() {
+                break;
+            }
+            column += wide;
+            match cell.kind {
+                CellKind::Letter | CellKind::Space => words.push_str(cell.text),
+                CellKind::Tab => words.push_str(&" ".repeat(wide)),
+                CellKind::Unit(unit) => {
+                    if !words.is_empty() {
+                        pieces.push(Piece {
+                            text: std::mem::take(&mut words),
+                            kind: Kind::Text,
+                        });
+                    }
+                    pieces.push(Piece {
+                        text: fitted(unit.label(), wide),
+                        kind: Kind::Unit,
+                    });
+                }
+            }
+        }
+        if !words.is_empty() {
+            pieces.push(Piece {
+                text: words,
+                kind: Kind::Text,
+            });
+        }
+        pieces
+    }
+}
+
+fn fitted(label: String, width: usize) -> String {
+    if label.width() <= width {
+        return label;
+    }
+    let mut fitted = String::new();
+    for letter in label.graphemes(true) {
+        if fitted.width() + letter.width() >= width {
+            break;
+        }
+        fitted.push_str(letter);
+    }
+    fitted.push('…');
+    fitted
+}
+
+/// Letters of the eye's letter that ends before a place in a line.
+pub(super) fn step_back(text: &str, units: &Units, place: usize) -> usize {
+    let mut at = 0;
+    for cell in cells(text, units) {
+        if at + cell.letters >= place {
+            return place - at;
+        }
+        at += cell.letters;
+    }
+    0
+}
+
+/// Letters of the eye's letter that begins at a place in a line.
+pub(super) fn step_forward(text: &str, units: &Units, place: usize) -> usize {
+    let mut at = 0;
+    for cell in cells(text, units) {
+        at += cell.letters;
+        if at > place {
+            return at - place;
+        }
+    }
+    0
+}

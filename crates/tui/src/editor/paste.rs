@@ -1,0 +1,185 @@
+//! What a paste is: text to be made safe, a block to be shown as one unit, or paths of pictures.
+//! Pure: looks at no file.
+
+use std::path::{Path, PathBuf};
+
+use super::unit::is_mark;
+use crate::text::clean;
+
+/// More than this is shown as one unit.
+const LINES: usize = 5;
+const LETTERS: usize = 500;
+
+const PICTURES: [&str; 5] = ["png", "jpg", "jpeg", "gif", "webp"];
+
+/// Only text, with plain line ends.
+pub(super) fn normal(text: &str) -> String {
+    let text = match text.contains('\r') {
+        true => text.replace("\r\n", "\n").replace('\r', "\n"),
+        false => text.to_owned(),
+    };
+    let mut text = clean(&text).into_owned();
+    if text.chars().any(is_mark) {
+        text = text.replace(is_mark, "\u{fffd}");
+    }
+    text
+}
+
+/// Too long to be shown in full.
+pub(super) fn is_long(text: &str) -> bool {
+    text.len() > LETTERS && text.chars().nth(LETTERS).is_some() || lines(text) > LINES
+}
+
+/// A line end at the very end begins no line.
+pub(super) fn lines(text: &str) -> usize {
+    text.strip_suffix('\n').unwrap_or(text).split('\n').count()
+}
+
+/// Whether the name is that of a picture which a model can look at.
+pub(crate) fn is_picture(path: &Path) -> bool {
+    let extension = path.extension().unwrap_or_default().to_string_lossy();
+    PICTURES
+        .iter()
+        .any(|known| extension.eq_ignore_ascii_case(known))
+}
+
+/// The pictures that were pasted, when the text is paths of pictures and nothing else; as a
+/// terminal writes files that are dropped on it. Each with its part of the text.
+pub(super) fn pictures(text: &str) -> Option<Vec<(String, PathBuf)>> {
+    let text = text.trim();
+    if text.is_empty() || text.contains('\n') {
+        return None;
+    }
+    let all: Option<Vec<_>> = words(text)?
+        .into_iter()
+        .map(|(word, path)| Some((word, picture(&path)?)))
+        .collect();
+    // A path with spaces that nobody has escaped.
+    let whole = || {
+        let is_rooted = text.starts_with('/') || text.starts_with("~/");
+        let path = picture(text).filter(|_| is_rooted)?;
+        Some(vec![(text.to_owned(), path)])
+    };
+    all.or_else(whole)
+}
+
+fn picture(word: &str) -> Option<PathBuf> {
+    let path = match word.strip_prefix("file://") {
+        Some(address) => decoded(address.strip_prefix("localhost").unwrap_or(address))?,
+        None if word.contains("://") => return None,
+        None => word.to_owned(),
+    };
+    let path = PathBuf::from(path);
+    let is_path = path.components().count() > 1;
+    (is_path && is_picture(&path)).then_some(path)
+}
+
+/// Words as a shell tells them apart, each as it was written and as it is meant.
+fn words(text: &str) -> Option<Vec<(String, String)>> {
+    let mut words = Vec::new();
+    let (mut written, mut meant) = (String::new(), String::new());
+    let mut quote = None;
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        if quote.is_none() && letter.is_whitespace() {
+            if !written.is_empty() {
+                words.push((std::mem::take(&mut written), std::mem::take(&mut meant)));
+            }
+            continue;
+        }
+        written.push(letter);
+        match (quote, letter) {
+            (Some(open), letter) if letter == open => quote = None,
+            (None, '\'' | '"') => quote = Some(letter),
+            (None | Some('"'), '\\') => {
+                let escaped = letters.next()?;
+                written.push(escaped);
+                meant.push(escaped);
+            }
+            _ => meant.push(letter),
+        }
+    }
+    if !written.is_empty() {
+        words.push((written, meant));
+    }
+    quote.is_none().then_some(words)
+}
+
+/// `%20` and its like.
+fn decoded(address: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(address.len());
+    let mut rest = address.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        let digits = std::str::from_utf8(digits).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = after;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn paths_of_pictures_are_told_from_text() {
+        fn check(text: &str, expect: &[&str]) {
+            let found = pictures(text).unwrap_or_default();
+            let found: Vec<_> = found
+                .iter()
+                .map(|(_, path)| path.to_str().unwrap())
+                .collect();
+            assert_eq!(found, expect, "{text}");
+        }
+        check("/tmp/a.png", &["/tmp/a.png"]);
+        check(" /tmp/a.PNG \n", &["/tmp/a.PNG"]);
+        check("'/tmp/my shot.jpeg'", &["/tmp/my shot.jpeg"]);
+        check("\"/tmp/my shot.jpg\"", &["/tmp/my shot.jpg"]);
+        check(r"/tmp/my\ shot.gif", &["/tmp/my shot.gif"]);
+        check("/tmp/my shot.webp", &["/tmp/my shot.webp"]);
+        check("file:///tmp/my%20shot.png", &["/tmp/my shot.png"]);
+        check("file://localhost/tmp/%C3%A4.png", &["/tmp/ä.png"]);
+        check("./a.png ../b.png", &["./a.png", "../b.png"]);
+        check("~/a.png", &["~/a.png"]);
+        check("a.png", &[]);
+        check("/tmp/a.rs", &[]);
+        check("see /tmp/a.png", &[]);
+        check("https://example.com/a.png", &[]);
+        check("file:///tmp/%zz.png", &[]);
+        check("file:///tmp/a.png%2", &[]);
+        check("/tmp/a.png\n/tmp/b.png", &[]);
+        check("'/tmp/a.png", &[]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn pastes_lose_only_what_a_terminal_would_obey() {
+        fn check(text: &str, expect: &str) {
+            assert_eq!(normal(text), expect, "{text:?}");
+        }
+        check("one\r\ntwo\rthree\n", "one\ntwo\nthree\n");
+        check("tab\there", "tab\there");
+        check("bell\u{7}", "bell");
+        check("mark\u{10f000}", "mark\u{fffd}");
+        check("icon\u{f0001}\u{e0b0}", "icon\u{f0001}\u{e0b0}");
+    }
+
+    #[test]
+    fn long_pastes_are_more_than_five_lines_or_five_hundred_letters() {
+        fn check(text: &str, expect: bool) {
+            assert_eq!(is_long(text), expect, "{} bytes", text.len());
+        }
+        check(&"x\n".repeat(5), false);
+        check(&"x\n".repeat(6), true);
+        check(&"ä".repeat(500), false);
+        check(&"ä".repeat(501), true);
+    }
+}

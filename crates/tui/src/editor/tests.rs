@@ -1,0 +1,1 @@
+//! What keys, pastes and moves make of the text.

@@ -1,0 +1,143 @@
+//! What stands in the text as one thing: a pasted block, a picture. Each is a single letter of a
+//! private range in the text, so that the cursor steps over it, one Backspace takes it away, and
+//! undo brings it back. Pure.
+
+use std::sync::Arc;
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::port::Attachment;
+use crate::text::clean;
+
+/// At the far end of the private letters, where no font of symbols has come to.
+const FIRST: u32 = 0x10_f000;
+const LAST: u32 = 0x10_fffd;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Unit {
+    Pasted {
+        text: Arc<str>,
+        lines: usize,
+        /// Among the pasted blocks of the message, from 1 on.
+        number: usize,
+    },
+    Image(Arc<Attachment>),
+}
+
+/// The units of a message, by the letters that stand for them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Units {
+    list: Vec<Unit>,
+}
+
+impl Unit {
+    /// What is shown in its place.
+    pub(crate) fn label(&self) -> String {
+        match self {
+            Self::Pasted {
+                text,
+                lines,
+                number,
+            } => {
+                let number = match number {
+                    0 | 1 => String::new(),
+                    more => format!("#{more}: "),
+                };
+                match lines {
+                    0 | 1 => format!(
+                        "[pasted {number}{} characters]",
+                        grouped(text.chars().count())
+                    ),
+                    lines => format!("[pasted {number}{} lines]", grouped(*lines)),
+                }
+            }
+            Self::Image(attachment) => {
+                format!("[image: {} {}]", name(attachment), size(attachment.bytes))
+            }
+        }
+    }
+
+    /// What the model reads in its place.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::Pasted { text, .. } => text.to_string(),
+            Self::Image(attachment) => format!("[image: {}]", name(attachment)),
+        }
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.label().width()
+    }
+}
+
+impl Units {
+    /// The letter that stands for it from now on; none when there are too many.
+    pub(super) fn add(&mut self, mut unit: Unit) -> Option<char> {
+        let letter = char::from_u32(FIRST + u32::try_from(self.list.len()).ok()?)?;
+        if !is_mark(letter) {
+            return None;
+        }
+        if let Unit::Pasted { number, .. } = &mut unit {
+            let others = |unit: &&Unit| matches!(unit, Unit::Pasted { .. });
+            *number = 1 + self.list.iter().filter(others).count();
+        }
+        self.list.push(unit);
+        Some(letter)
+    }
+
+    pub(crate) fn get(&self, letter: char) -> Option<&Unit> {
+        let place = u32::from(letter).checked_sub(FIRST)?;
+        self.list.get(usize::try_from(place).ok()?)
+    }
+
+    /// The letters of all, the newest first.
+    pub(super) fn marks(&self) -> impl Iterator<Item = char> {
+        let places = 0..u32::try_from(self.list.len()).unwrap_or(0);
+        places
+            .rev()
+            .filter_map(|place| char::from_u32(FIRST + place))
+    }
+
+    /// With every unit as what it stands for.
+    pub(super) fn spell(&self, text: &str, show: impl Fn(&Unit) -> String) -> String {
+        let mut spelled = String::with_capacity(text.len());
+        for letter in text.chars() {
+            match self.get(letter) {
+                Some(unit) => spelled.push_str(&show(unit)),
+                None => spelled.push(letter),
+            }
+        }
+        spelled
+    }
+}
+
+/// Whether the letter stands for a unit, or could.
+pub(super) fn is_mark(letter: char) -> bool {
+    (FIRST..=LAST).contains(&u32::from(letter))
+}
+
+fn name(attachment: &Attachment) -> String {
+    let name = attachment.path.file_name().unwrap_or_default();
+    clean(&name.to_string_lossy()).replace(['\n', '\t', '['], " ")
+}
+
+/// `12,345`.
+pub(crate) fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{} kB", bytes / 1_000),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
+    }
+}

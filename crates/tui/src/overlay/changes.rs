@@ -1,0 +1,129 @@
+//! Diffs of some files: a list of them with counts, then one after the other.
+
+use protocol::Change;
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+use super::content::Laid;
+use crate::amount::{count, some};
+use crate::text::{clean, diff_lines, fit};
+use crate::theme::Theme;
+
+/// Lines added and removed.
+pub(super) fn counts(changes: &[Change]) -> (u64, u64) {
+    let each = changes.iter().map(counts_of);
+    each.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+}
+
+fn counts_of(change: &Change) -> (u64, u64) {
+    let diff = change.diff.as_deref().unwrap_or_default();
+    // Names of files stand only before the first hunk.
+    let mut is_in_hunk = !diff.starts_with("---") && !diff.starts_with("diff ");
+    let mut sum = (0, 0);
+    for line in diff.lines() {
+        match line.as_bytes().first() {
+            Some(b'@') => is_in_hunk = true,
+            Some(b'+') if is_in_hunk => sum.0 += 1,
+            Some(b'-') if is_in_hunk => sum.1 += 1,
+            _ => {}
+        }
+    }
+    sum
+}
+
+pub(super) fn lay_out(changes: &[Change], left_out: u64, width: u16, theme: &Theme) -> Laid {
+    let mut laid = Laid::default();
+    let room = usize::from(width);
+    if changes.is_empty() && left_out == 0 {
+        laid.lines.push(Line::styled("nothing has changed", theme.dim));
+        return laid;
+    }
+    if changes.len() > 1 || left_out > 0 {
+        list(changes, left_out, room, theme, &mut laid.lines);
+    }
+    for change in changes {
+        if !laid.lines.is_empty() {
+            laid.lines.push(Line::default());
+        }
+        laid.parts.push(laid.lines.len());
+        if !change.path.is_empty() {
+            laid.lines.push(heading(change, room, theme));
+        }
+        match &change.diff {
+            Some(diff) => laid.lines.extend(diff_lines(diff, width, theme)),
+            None => laid
+                .lines
+                .push(Line::styled("nothing to show: not text, or too long", theme.dim)),
+        }
+    }
+    laid
+}
+
+/// One line a file, with the counts in a column.
+fn list(
+    changes: &[Change],
+    left_out: u64,
+    room: usize,
+    theme: &Theme,
+    lines: &mut Vec<Line<'static>>,
+) {
+    let names: Vec<String> = changes.iter().map(|change| path(change)).collect();
+    let longest = names.iter().map(|name| name.width()).max().unwrap_or(0);
+    let column = longest.min(room.saturating_sub(16));
+    for (change, name) in changes.iter().zip(names) {
+        let name = fit(&name, column);
+        let gap = " ".repeat(column.saturating_sub(name.width()) + 2);
+        let mut spans = vec![Span::styled(name, theme.text), Span::raw(gap)];
+        spans.extend(figures(change, theme));
+        lines.push(Line::from(spans));
+    }
+    if left_out > 0 {
+        let more = some(left_out, "more file", "more files");
+        let words = format!("… {more} changed, not shown");
+        lines.push(Line::styled(words, theme.dim));
+    }
+}
+
+fn heading(change: &Change, room: usize, theme: &Theme) -> Line<'static> {
+    let name = fit(&path(change), room.saturating_sub(20));
+    let mut spans = vec![
+        Span::styled("▸ ", theme.dim),
+        Span::styled(name, theme.strong),
+        Span::raw("  "),
+    ];
+    spans.extend(figures(change, theme));
+    Line::from(spans)
+}
+
+fn figures(change: &Change, theme: &Theme) -> Vec<Span<'static>> {
+    if change.diff.is_none() {
+        return vec![Span::styled("not text", theme.dim)];
+    }
+    let (added, removed) = counts_of(change);
+    vec![
+        Span::styled(format!("+{}", count(added)), theme.added),
+        Span::raw(" "),
+        Span::styled(format!("−{}", count(removed)), theme.removed),
+    ]
+}
+
+fn path(change: &Change) -> String {
+    clean(&change.path).replace(['\n', '\t'], " ")
+}
+
+pub(super) fn source(changes: &[Change]) -> String {
+    let mut source = String::new();
+    for change in changes {
+        if let Some(diff) = &change.diff {
+            let path = path(change);
+            if !path.is_empty() && !diff.starts_with("---") && !diff.starts_with("diff ") {
+                source.push_str(&format!("--- {path}\n+++ {path}\n"));
+            }
+            source.push_str(diff);
+            if !diff.ends_with('\n') {
+                source.push('\n');
+            }
+        }
+    }
+    clean(&source).into_owned()
+}

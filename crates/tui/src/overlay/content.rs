@@ -1,0 +1,72 @@
+//! What a viewer shows, and how it becomes lines for a width. Pure.
+
+use protocol::Change;
+use ratatui::text::Line;
+
+use super::{changes, cost, files, help};
+use crate::amount::{count, some};
+use crate::status::Status;
+use crate::text::clean;
+use crate::theme::Theme;
+
+#[derive(Debug)]
+pub(crate) enum Content {
+    Help,
+    Cost(Box<Status>),
+    Files { paths: Vec<String>, is_cut: bool },
+    Changes { changes: Vec<Change>, left_out: u64 },
+}
+
+/// Lines of a width, and where its parts begin.
+#[derive(Debug, Default)]
+pub(crate) struct Laid {
+    pub(crate) lines: Vec<Line<'static>>,
+    pub(crate) parts: Vec<usize>,
+}
+
+impl Content {
+    pub(crate) fn title(&self) -> &'static str {
+        match self {
+            Self::Help => "help",
+            Self::Cost(_) => "cost",
+            Self::Files { .. } => "files",
+            Self::Changes { .. } => "changes",
+        }
+    }
+
+    /// Said beside the title.
+    pub(crate) fn summary(&self) -> String {
+        match self {
+            Self::Help | Self::Cost(_) => String::new(),
+            Self::Files { paths, is_cut } => {
+                let more = if *is_cut { " and more" } else { "" };
+                format!("{}{more}", some(paths.len() as u64, "file", "files"))
+            }
+            Self::Changes { changes, left_out } => {
+                let (added, removed) = changes::counts(changes);
+                let files = some(changes.len() as u64 + left_out, "file", "files");
+                format!("{files}  +{} −{}", count(added), count(removed))
+            }
+        }
+    }
+
+    pub(crate) fn lay_out(&self, width: u16, theme: &Theme) -> Laid {
+        match self {
+            Self::Help => help::lay_out(width, theme),
+            Self::Cost(status) => cost::lay_out(status, width, theme),
+            Self::Files { paths, is_cut } => files::lay_out(paths, *is_cut, theme),
+            Self::Changes { changes, left_out } => {
+                changes::lay_out(changes, *left_out, width, theme)
+            }
+        }
+    }
+
+    /// What is copied, where that is not the lines themselves.
+    pub(crate) fn source(&self) -> Option<String> {
+        match self {
+            Self::Help | Self::Cost(_) => None,
+            Self::Files { paths, .. } => Some(clean(&paths.join("\n")).into_owned()),
+            Self::Changes { changes, .. } => Some(changes::source(changes)),
+        }
+    }
+}

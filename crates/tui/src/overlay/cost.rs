@@ -1,0 +1,116 @@
+//! Tokens, money and budgets as a table.
+
+use std::time::Duration;
+
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+use super::content::Laid;
+use crate::amount::{count, money, time, tokens};
+use crate::status::{Bill, Status};
+use crate::text::fit;
+use crate::theme::Theme;
+
+const HEAD: [&str; 6] = ["model", "requests", "input", "cached", "output", "cost"];
+/// Letters of the bar that shows how much of a budget is gone.
+const BAR: usize = 24;
+
+pub(super) fn lay_out(status: &Status, width: u16, theme: &Theme) -> Laid {
+    let mut lines = table(status, usize::from(width), theme);
+    let spending = &status.spending;
+    let seconds = |seconds: f64| time(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    let mut budgets = Vec::new();
+    if let Some(window) = status.window {
+        let words = format!("{} of {} tokens", tokens(status.context), tokens(window));
+        budgets.push(("context", words, ratio(status.context as f64, window as f64)));
+    }
+    if let Some((limit, cost)) = spending.max_cost.zip(status.bill().cost) {
+        let words = format!("{} of {}", money(cost), money(limit));
+        budgets.push(("money", words, ratio(cost, limit)));
+    }
+    if let Some(limit) = spending.max_tokens {
+        let used = spending.usage.total();
+        let words = format!("{} of {} tokens", tokens(used), tokens(limit));
+        budgets.push(("tokens", words, ratio(used as f64, limit as f64)));
+    }
+    if let Some(limit) = spending.max_requests {
+        let words = format!("{} of {limit}", spending.requests);
+        budgets.push(("requests", words, ratio(spending.requests.into(), limit.into())));
+    }
+    match spending.max_seconds {
+        Some(limit) => {
+            let words = format!("{} of {}", seconds(spending.seconds), seconds(limit));
+            budgets.push(("time", words, ratio(spending.seconds, limit)));
+        }
+        None if spending.seconds > 0.0 => {
+            budgets.push(("time", seconds(spending.seconds), None));
+        }
+        None => {}
+    }
+    if !budgets.is_empty() {
+        lines.push(Line::default());
+    }
+    let longest = budgets.iter().map(|(_, words, _)| words.width()).max();
+    for (name, words, part) in budgets {
+        let gap = longest.unwrap_or(0).saturating_sub(words.width()) + 2;
+        let mut line = vec![
+            Span::styled(format!("{name:<10}"), theme.dim),
+            Span::styled(words, theme.text),
+            Span::raw(" ".repeat(gap)),
+        ];
+        if let Some(part) = part {
+            let style = if part >= 0.8 { theme.warn } else { theme.dim };
+            let full = ((part * BAR as f64).round() as usize).min(BAR);
+            line.push(Span::styled("━".repeat(full), style));
+            line.push(Span::styled("─".repeat(BAR - full), theme.dim));
+            line.push(Span::styled(format!(" {:.0} %", part * 100.0), style));
+        }
+        lines.push(Line::from(line));
+    }
+    Laid {
+        lines,
+        parts: Vec::new(),
+    }
+}
+
+fn table(status: &Status, width: usize, theme: &Theme) -> Vec<Line<'static>> {
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    let bills: Vec<_> = status.ledger.bills().collect();
+    rows.extend(bills.iter().map(|(model, bill)| row(model, bill)));
+    // A session that is gone on with may have spent what no reply here tells of.
+    if bills.len() != 1 || status.bill() != status.ledger.all() {
+        rows.push(row("all", &status.bill()));
+    }
+    let column = |place: usize| rows.iter().map(|row| row[place].width()).max().unwrap_or(0);
+    let figures: usize = (1..HEAD.len()).map(|place| column(place) + 2).sum();
+    let name = column(0).min(width.saturating_sub(figures).max(8));
+    let line = |(at, row): (usize, &[String; 6])| {
+        let mut text = format!("{:<name$}", fit(&row[0], name));
+        for (place, figure) in row.iter().enumerate().skip(1) {
+            text.push_str(&format!("{figure:>width$}", width = column(place) + 2));
+        }
+        let style = match at {
+            0 => theme.dim,
+            _ if row[0] == "all" => theme.strong,
+            _ => theme.text,
+        };
+        Line::styled(text, style)
+    };
+    rows.iter().enumerate().map(line).collect()
+}
+
+fn row(model: &str, bill: &Bill) -> [String; 6] {
+    let usage = &bill.usage;
+    [
+        model.to_owned(),
+        count(bill.requests.into()),
+        tokens(usage.input()),
+        tokens(usage.cache_read_input_tokens),
+        tokens(usage.output_tokens),
+        bill.cost.map_or_else(|| "unknown".to_owned(), money),
+    ]
+}
+
+fn ratio(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
+}

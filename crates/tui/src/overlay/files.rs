@@ -1,0 +1,48 @@
+//! Paths as a tree: each folder once, what is in it below.
+
+use ratatui::text::{Line, Span};
+
+use super::content::Laid;
+use crate::text::clean;
+use crate::theme::Theme;
+
+pub(super) fn lay_out(paths: &[String], is_cut: bool, theme: &Theme) -> Laid {
+    let mut laid = Laid::default();
+    if paths.is_empty() {
+        laid.lines.push(Line::styled("the workspace has no files", theme.dim));
+    }
+    let mut paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('/').collect()).collect();
+    paths.sort_unstable();
+    let mut open: Vec<&str> = Vec::new();
+    for path in &paths {
+        let Some((name, folders)) = path.split_last() else {
+            continue;
+        };
+        let mut pairs = open.iter().zip(folders);
+        let shared = pairs
+            .position(|(open, folder)| open != folder)
+            .unwrap_or(open.len().min(folders.len()));
+        for (depth, folder) in folders.iter().enumerate().skip(shared) {
+            if depth == 0 {
+                laid.parts.push(laid.lines.len());
+            }
+            let folder = format!("{}/", line(folder));
+            laid.lines.push(indented(depth, Span::styled(folder, theme.strong)));
+        }
+        open = folders.to_vec();
+        let name = Span::styled(line(name), theme.text);
+        laid.lines.push(indented(folders.len(), name));
+    }
+    if is_cut {
+        laid.lines.push(Line::styled("… and more, not shown", theme.dim));
+    }
+    laid
+}
+
+fn indented(depth: usize, span: Span<'static>) -> Line<'static> {
+    Line::from(vec![Span::raw("  ".repeat(depth)), span])
+}
+
+fn line(text: &str) -> String {
+    clean(text).replace(['\n', '\t'], " ")
+}

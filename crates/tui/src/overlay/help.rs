@@ -1,0 +1,137 @@
+//! All keys and commands, made of the tables that the UI itself goes by.
+
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+use super::content::Laid;
+use crate::app::{BINDINGS, Place};
+use crate::command::COMMANDS;
+use crate::text::wrap_line;
+use crate::theme::Theme;
+
+/// Width from which on keys stand beside commands.
+const BESIDE: u16 = 120;
+
+/// Keys that are no line of the table: what they mean is said where they count.
+const QUESTION: [(&str, &str); 5] = [
+    ("y", "allow it once"),
+    ("s", "allow it for this session"),
+    ("a", "allow it always, as a rule"),
+    ("n", "no"),
+    ("d", "never, as a rule"),
+];
+const VIEWER: [(&str, &str); 6] = [
+    ("↑, ↓, page up, page down", "scroll"),
+    ("tab, shift-tab", "next or previous file"),
+    ("/", "look for words"),
+    ("n, N", "next or previous place"),
+    ("y", "copy all of it"),
+    ("esc, q", "close"),
+];
+const PICKER: [(&str, &str); 4] = [
+    ("letters", "look for words"),
+    ("↑, ↓, page up, page down", "choose"),
+    ("enter", "take it"),
+    ("esc", "close"),
+];
+
+pub(super) fn lay_out(width: u16, theme: &Theme) -> Laid {
+    match width >= BESIDE {
+        true => beside(width, theme),
+        false => {
+            let mut laid = commands(width, theme);
+            laid.lines.push(Line::default());
+            let keys = keys(width, theme);
+            let above = laid.lines.len();
+            laid.parts.extend(keys.parts.iter().map(|part| part + above));
+            laid.lines.extend(keys.lines);
+            laid
+        }
+    }
+}
+
+/// Keys at the left, commands at the right.
+fn beside(width: u16, theme: &Theme) -> Laid {
+    let half = (width - 4) / 2;
+    let mut laid = keys(half, theme);
+    let right = commands(half, theme).lines;
+    let height = laid.lines.len().max(right.len());
+    laid.lines.resize(height, Line::default());
+    for (line, beside) in laid.lines.iter_mut().zip(right) {
+        let gap = usize::from(half + 4).saturating_sub(line.width());
+        line.spans.push(Span::raw(" ".repeat(gap)));
+        line.spans.extend(beside.spans);
+    }
+    laid
+}
+
+fn commands(width: u16, theme: &Theme) -> Laid {
+    let rows: Vec<(String, &str)> = COMMANDS
+        .iter()
+        .map(|slash| {
+            let name = format!("/{} {}", slash.name, slash.argument);
+            (name.trim_end().to_owned(), slash.about)
+        })
+        .collect();
+    sections(&[("commands", "", rows)], width, theme)
+}
+
+fn keys(width: u16, theme: &Theme) -> Laid {
+    let bound = |place: Place| -> Vec<(String, &'static str)> {
+        BINDINGS
+            .iter()
+            .filter(|binding| binding.place == place && !binding.about.is_empty())
+            .map(|binding| (binding.keys(), binding.about))
+            .collect()
+    };
+    let fixed = |rows: &[(&str, &'static str)]| -> Vec<(String, &'static str)> {
+        rows.iter().map(|(keys, about)| ((*keys).to_owned(), *about)).collect()
+    };
+    let sections_of_keys = [
+        ("writing", "", bound(Place::Editor)),
+        ("at any time", "", bound(Place::Anywhere)),
+        ("while something can be completed", "", bound(Place::Completion)),
+        ("on the page, after tab", "", bound(Place::Browse)),
+        ("while looking for words", "", bound(Place::Search)),
+        ("while looking for something said before", "", bound(Place::Recall)),
+        (
+            "when a question is asked",
+            "keys count once you have paused; while a message is being written, with alt",
+            fixed(&QUESTION),
+        ),
+        ("in a list", "", fixed(&PICKER)),
+        ("in a text", "", fixed(&VIEWER)),
+    ];
+    sections(&sections_of_keys, width, theme)
+}
+
+type Section<'a> = (&'a str, &'a str, Vec<(String, &'a str)>);
+
+fn sections(sections: &[Section<'_>], width: u16, theme: &Theme) -> Laid {
+    let mut laid = Laid::default();
+    let rows = sections.iter().flat_map(|section| &section.2);
+    let longest = rows.map(|(keys, _)| keys.width()).max().unwrap_or(0);
+    let column = longest.min(usize::from(width) / 2);
+    for (title, note, rows) in sections {
+        if !laid.lines.is_empty() {
+            laid.lines.push(Line::default());
+        }
+        laid.parts.push(laid.lines.len());
+        laid.lines.push(Line::styled((*title).to_owned(), theme.heading));
+        if !note.is_empty() {
+            let note = Line::styled(format!("  {note}"), theme.dim);
+            laid.lines.extend(wrap_line(&note, width, "  "));
+        }
+        for (keys, about) in rows {
+            let gap = " ".repeat(column.saturating_sub(keys.width()) + 2);
+            let line = Line::from(vec![
+                Span::raw("  "),
+                Span::styled(keys.clone(), theme.strong),
+                Span::raw(gap),
+                Span::styled((*about).to_owned(), theme.text),
+            ]);
+            laid.lines.extend(wrap_line(&line, width, &" ".repeat(column + 4)));
+        }
+    }
+    laid
+}

@@ -1,0 +1,230 @@
+//! Long text to look at: scrolls, looks for words, copies. Lays the text out once for a width.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::text::Line;
+
+use super::After;
+use super::content::{Content, Laid};
+use crate::app::Effect;
+use crate::theme::{Look, Theme};
+
+#[derive(Debug)]
+pub(crate) struct Viewer {
+    pub(crate) content: Content,
+    laid: Laid,
+    /// What it was laid out for.
+    size: Option<(u16, Look)>,
+    /// The first line in view.
+    top: usize,
+    height: usize,
+    search: Search,
+}
+
+/// Words that are looked for.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    pub(crate) words: String,
+    pub(crate) is_being_written: bool,
+    /// Lines that have them.
+    found: Vec<usize>,
+    /// Which of those was gone to.
+    at: usize,
+}
+
+impl Viewer {
+    pub(crate) fn new(content: Content) -> Self {
+        Self {
+            content,
+            laid: Laid::default(),
+            size: None,
+            top: 0,
+            height: 1,
+            search: Search::default(),
+        }
+    }
+
+    pub(crate) fn arrange(&mut self, width: u16, height: usize, theme: &Theme) {
+        self.height = height;
+        let size = Some((width, theme.look));
+        if self.size != size {
+            let old = self.laid.lines.len().max(1);
+            self.laid = self.content.lay_out(width, theme);
+            // About the same place.
+            self.top = self.top * self.laid.lines.len() / old;
+            self.size = size;
+            self.find();
+        }
+        self.top = self.top.min(self.last_top());
+    }
+
+    pub(crate) fn search(&self) -> &Search {
+        &self.search
+    }
+
+    /// The lines in view; true for those that have the words that are looked for.
+    pub(crate) fn visible(&self) -> impl Iterator<Item = (bool, &Line<'static>)> {
+        let lines = self.laid.lines.iter().enumerate();
+        lines
+            .skip(self.top)
+            .take(self.height)
+            .map(|(place, line)| (self.search.found.binary_search(&place).is_ok(), line))
+    }
+
+    /// First line in view, lines in view, all lines.
+    pub(crate) fn position(&self) -> (usize, usize, usize) {
+        (self.top, self.height, self.laid.lines.len())
+    }
+
+    /// Which part of the text is in view, from 1 on, of how many; where it has parts.
+    pub(crate) fn part(&self) -> Option<(usize, usize)> {
+        let all = self.laid.parts.len();
+        let begun = self.laid.parts.iter().filter(|part| **part <= self.top);
+        (all > 0).then(|| (begun.count(), all))
+    }
+
+    pub(crate) fn scroll(&mut self, lines: i64) {
+        let lines = isize::try_from(lines).unwrap_or(0);
+        self.top = self.top.saturating_add_signed(lines).min(self.last_top());
+    }
+
+    pub(crate) fn paste(&mut self, text: &str) {
+        if self.search.is_being_written {
+            let line = text.lines().next().unwrap_or_default();
+            let line = line.chars().filter(|letter| !letter.is_control());
+            self.search.words.extend(line);
+            self.find_from_here();
+        }
+    }
+
+    pub(crate) fn key(&mut self, key: KeyEvent) -> After {
+        if self.search.is_being_written {
+            self.write(key);
+            return After::Stay(Vec::new());
+        }
+        let page = self.height.max(2) as i64 - 1;
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c' | 'd' | 'g') if control => return After::Close(Vec::new()),
+            KeyCode::Char('f') if control => self.begin_search(),
+            KeyCode::Esc if !self.search.words.is_empty() => self.search = Search::default(),
+            KeyCode::Esc | KeyCode::Char('q') => return After::Close(Vec::new()),
+            KeyCode::Up | KeyCode::Char('k') => self.scroll(-1),
+            KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter => self.scroll(1),
+            KeyCode::PageUp | KeyCode::Char('b') => self.scroll(-page),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.scroll(page),
+            KeyCode::Home | KeyCode::Char('g') => self.top = 0,
+            KeyCode::End | KeyCode::Char('G') => self.top = self.last_top(),
+            KeyCode::Tab => self.go_to_part(1),
+            KeyCode::BackTab => self.go_to_part(-1),
+            KeyCode::Char('/') => self.begin_search(),
+            KeyCode::Char('n') => self.go_to_match(1),
+            KeyCode::Char('N') => self.go_to_match(-1),
+            KeyCode::Char('y') => return After::Stay(vec![Effect::Copy(self.source())]),
+            _ => {}
+        }
+        After::Stay(Vec::new())
+    }
+
+    fn source(&self) -> String {
+        self.content.source().unwrap_or_else(|| {
+            let lines: Vec<String> = self.laid.lines.iter().map(ToString::to_string).collect();
+            lines.join("\n")
+        })
+    }
+
+    fn last_top(&self) -> usize {
+        self.laid.lines.len().saturating_sub(self.height.max(1))
+    }
+
+    fn go_to_part(&mut self, step: i32) {
+        let parts = &self.laid.parts;
+        let next = match step > 0 {
+            true => parts.iter().find(|part| **part > self.top),
+            false => parts.iter().rev().find(|part| **part < self.top),
+        };
+        self.top = next.copied().unwrap_or(if step > 0 { self.top } else { 0 });
+        self.top = self.top.min(self.last_top());
+    }
+
+    fn begin_search(&mut self) {
+        self.search = Search {
+            is_being_written: true,
+            ..Search::default()
+        };
+    }
+
+    fn write(&mut self, key: KeyEvent) {
+        match key.code {
+            KeyCode::Esc => self.search = Search::default(),
+            KeyCode::Enter => self.search.is_being_written = false,
+            KeyCode::Backspace => {
+                if self.search.words.pop().is_none() {
+                    self.search = Search::default();
+                }
+                self.find_from_here();
+            }
+            KeyCode::Char('u') if key.modifiers == KeyModifiers::CONTROL => {
+                self.search.words.clear();
+                self.find_from_here();
+            }
+            KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => {
+                self.search = Search::default();
+            }
+            KeyCode::Char(letter) if (key.modifiers - KeyModifiers::SHIFT).is_empty() => {
+                self.search.words.push(letter);
+                self.find_from_here();
+            }
+            _ => {}
+        }
+    }
+
+    /// Large letters count only if some were asked for.
+    fn find(&mut self) {
+        let words = &self.search.words;
+        let is_exact = words.chars().any(char::is_uppercase);
+        let has_words = |line: &Line<'_>| match is_exact {
+            true => line.to_string().contains(words),
+            false => line.to_string().to_lowercase().contains(words),
+        };
+        let lines = self.laid.lines.iter().enumerate();
+        self.search.found = lines
+            .filter_map(|(place, line)| has_words(line).then_some(place))
+            .filter(|_| !words.is_empty())
+            .collect();
+        self.search.at = self.search.at.min(self.search.found.len().saturating_sub(1));
+    }
+
+    fn find_from_here(&mut self) {
+        self.find();
+        let found = &self.search.found;
+        self.search.at = found.iter().position(|line| *line >= self.top).unwrap_or(0);
+        self.show_match();
+    }
+
+    fn go_to_match(&mut self, step: isize) {
+        let all = self.search.found.len();
+        if all > 0 {
+            self.search.at = (self.search.at + all).saturating_add_signed(step) % all;
+            self.show_match();
+        }
+    }
+
+    fn show_match(&mut self) {
+        if let Some(line) = self.search.found.get(self.search.at)
+            && !(self.top..self.top + self.height).contains(line)
+        {
+            self.top = line.saturating_sub(self.height / 3).min(self.last_top());
+        }
+    }
+}
+
+impl Search {
+    /// Which line was gone to, from 1 on, of how many.
+    pub(crate) fn position(&self) -> Option<(usize, usize)> {
+        match (self.words.is_empty(), self.found.len()) {
+            (true, _) => None,
+            (false, 0) => Some((0, 0)),
+            (false, all) => Some((self.at + 1, all)),
+        }
+    }
+}

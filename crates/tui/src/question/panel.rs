@@ -1,0 +1,199 @@
+//! How the first question looks: what, why, and what each answer covers. Pure.
+
+use std::time::Duration;
+
+use protocol::{Question, Scope, Subject};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::{CHOICES, Fit, Questions};
+use crate::text::{clean, wrap_line};
+use crate::theme::Theme;
+
+/// The question as it will be drawn.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Panel {
+    pub(crate) lines: Vec<Line<'static>>,
+    pub(crate) fit: Fit,
+}
+
+/// What the panel is made for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setting<'a> {
+    pub(crate) now: Duration,
+    /// Nothing is being written, and nothing else wants letters.
+    pub(crate) is_free: bool,
+    pub(crate) width: u16,
+    /// Lines that it may take at most.
+    pub(crate) height: u16,
+    pub(crate) theme: &'a Theme,
+}
+
+impl Questions {
+    /// The first question for a place on the screen; nothing when there is none, or no room.
+    pub(crate) fn panel(&self, setting: Setting<'_>) -> Panel {
+        let Some(question) = self.first() else {
+            return Panel::default();
+        };
+        let theme = setting.theme;
+        let asked = asked(question, setting.width, theme);
+        let mut answers = self.answers(question, setting);
+        let room = usize::from(setting.height);
+        let mut title = vec![self.title(setting)];
+        // The reminder at the end goes first, then the title; the answers never.
+        let hint = answers.pop();
+        if title.len() + asked.len() + answers.len() < room {
+            answers.extend(hint);
+        }
+        if title.len() + asked.len() + answers.len() > room {
+            title.clear();
+        }
+        let left = room.saturating_sub(title.len() + answers.len());
+        let (asked, fit) = match () {
+            () if asked.len() <= left => (asked, Fit::Whole),
+            () if left >= 2 => (cut(asked, left, theme), Fit::Cut),
+            () => return Panel::default(),
+        };
+        let lines = [title, asked, answers].concat();
+        Panel { lines, fit }
+    }
+
+    fn title(&self, setting: Setting<'_>) -> Line<'static> {
+        let all = self.answered + self.len();
+        let name = match all {
+            1 => " question ".to_owned(),
+            _ => format!(" question {} of {all} ", self.answered + 1),
+        };
+        let rule = usize::from(setting.width).saturating_sub(name.len() + 2);
+        Line::from(vec![
+            Span::styled("──", setting.theme.warn),
+            Span::styled(name, setting.theme.warn.patch(setting.theme.strong)),
+            Span::styled("─".repeat(rule), setting.theme.warn),
+        ])
+    }
+
+    /// All answers with their keys, and one line on when the keys count.
+    fn answers(&self, question: &Question, setting: Setting<'_>) -> Vec<Line<'static>> {
+        let theme = setting.theme;
+        let is_armed = self.is_armed(setting.now);
+        let held = self.held.map(|held| held.decision);
+        let subject = subject(&question.subject);
+        let mut choices = Vec::new();
+        for (letter, is_allowed, scope) in CHOICES {
+            let key = match setting.is_free {
+                true => letter.to_string(),
+                false => format!("alt-{letter}"),
+            };
+            let is_open = is_armed && (!is_allowed || self.fit != Fit::Cut);
+            let is_held = held == Some(protocol::Decision { is_allowed, scope });
+            let (keyed, worded) = match () {
+                () if is_held => (theme.selected, theme.selected),
+                () if is_open && held.is_none() => (theme.accent, theme.text),
+                () => (theme.dim, theme.dim),
+            };
+            choices.push((key, keyed, covers(is_allowed, scope, &subject), worded));
+        }
+        let mut lines = flow(&choices, setting.width, theme.dim);
+        let hint = match () {
+            () if held.is_some() => "answering …",
+            () if self.fit == Fit::Cut => "not all of it fits: make the window larger to allow it",
+            () if !is_armed => "what you type goes to your message, until you pause",
+            () if setting.is_free => {
+                "or write a message: a letter answers only on its own · esc interrupts"
+            }
+            () => "while you write or browse, answers need alt",
+        };
+        lines.push(Line::from(Span::styled(format!("  {hint}"), theme.dim)));
+        lines
+    }
+}
+
+/// What and why.
+fn asked(question: &Question, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    let what = one_line(&question.what);
+    let what = Line::from(vec![
+        Span::styled("● ", theme.warn),
+        Span::styled(what, theme.strong),
+    ]);
+    lines.extend(wrap_line(&what, width, "  "));
+    let why = one_line(&question.why);
+    if !why.is_empty() {
+        let why = Line::from(vec![Span::raw("  "), Span::styled(why, theme.dim)]);
+        lines.extend(wrap_line(&why, width, "  "));
+    }
+    lines
+}
+
+/// Line ends are shown, so that nothing stands where it is not looked for.
+fn one_line(text: &str) -> String {
+    clean(text).trim().replace('\n', " ⏎ ").replace('\t', " ")
+}
+
+fn subject(subject: &Subject) -> String {
+    match subject {
+        Subject::Host { host } => one_line(host),
+        Subject::Tool {
+            tool,
+            argument: None,
+        } => format!("every {}", one_line(tool)),
+        Subject::Tool {
+            tool,
+            argument: Some(argument),
+        } => format!("{} {}", one_line(tool), one_line(argument)),
+    }
+}
+
+/// An answer in words, with what it is about.
+fn covers(is_allowed: bool, scope: Scope, subject: &str) -> String {
+    match (is_allowed, scope) {
+        (true, Scope::Once) => "once".to_owned(),
+        (true, Scope::Session) => format!("this session: {subject}"),
+        (true, Scope::Always) => format!("always: {subject} (rule)"),
+        (false, Scope::Always) => format!("never: {subject} (rule)"),
+        (false, Scope::Once | Scope::Session) => "no".to_owned(),
+    }
+}
+
+/// Answers beside each other, and on the next line where one does not fit.
+fn flow(
+    choices: &[(String, Style, String, Style)],
+    width: u16,
+    separator: Style,
+) -> Vec<Line<'static>> {
+    let room = usize::from(width);
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    for (key, keyed, words, worded) in choices {
+        let spans = [
+            Span::styled(key.clone(), *keyed),
+            Span::styled(format!(" {words}"), *worded),
+        ];
+        let wanted: usize = spans.iter().map(Span::width).sum();
+        match lines.last_mut() {
+            Some(line) if line.width() + 3 + wanted <= room => {
+                line.spans.push(Span::styled(" · ", separator));
+                line.spans.extend(spans);
+            }
+            _ => {
+                let mut line = Line::from("  ");
+                line.spans.extend(spans);
+                lines.push(line);
+            }
+        }
+    }
+    lines
+        .iter()
+        .flat_map(|line| wrap_line(line, width, "    "))
+        .collect()
+}
+
+/// The beginning and the end of what is asked, with the gap between them marked.
+fn cut(asked: Vec<Line<'static>>, room: usize, theme: &Theme) -> Vec<Line<'static>> {
+    let gone = asked.len() + 1 - room;
+    let head = room.saturating_sub(1).div_ceil(2);
+    let mark = Line::styled(format!("  … {gone} lines are left out …"), theme.warn);
+    let mut lines: Vec<Line<'static>> = asked[..head].to_vec();
+    lines.push(mark);
+    lines.extend_from_slice(&asked[head + gone..]);
+    lines
+}

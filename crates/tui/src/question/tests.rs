@@ -1,0 +1,405 @@
+//! When a key is an answer, and when it is not.
+
+#![allow(clippy::unwrap_used)]
+
+use crossterm::event::KeyModifiers;
+use protocol::Subject;
+
+use super::*;
+use crate::question::panel::Setting;
+use crate::theme::{Look, Theme};
+
+/// What happens, with milliseconds since the start.
+#[derive(Debug, Clone, Copy)]
+enum Happens {
+    Asked(u32),
+    Decided(u32),
+    /// Laid out for so many lines, drawn, and no key waits.
+    Shown,
+    /// Drawn, but there are keys to be read.
+    Drawn,
+    Key(char),
+    AltKey(char),
+    Enter,
+    Esc,
+    Paste,
+    Resized,
+    Hidden,
+    Cut,
+    Time,
+}
+
+use Happens::*;
+
+fn question(number: u32) -> Question {
+    Question {
+        number,
+        what: format!("connect to host{number}.example:443"),
+        why: "no rule names this host".into(),
+        subject: Subject::Host {
+            host: format!("host{number}.example"),
+        },
+    }
+}
+
+/// The answers that came out, and what was typed into the editor.
+fn live(script: &[(u64, Happens)], mut typed: String) -> (Vec<(u32, char)>, String) {
+    let mut questions = Questions::default();
+    let mut fit = Fit::Whole;
+    let mut answers = Vec::new();
+    for (millis, happens) in script {
+        let now = Duration::from_millis(*millis);
+        let mut answer = |command: Option<Command>| {
+            if let Some(Command::Decide { question, decision }) = command {
+                let choice = CHOICES
+                    .iter()
+                    .find(|(_, is_allowed, scope)| {
+                        *is_allowed == decision.is_allowed && *scope == decision.scope
+                    })
+                    .unwrap();
+                answers.push((question, choice.0));
+            }
+        };
+        let mut key = |questions: &mut Questions, key: KeyEvent| {
+            let letter = |key: KeyEvent| match key.code {
+                KeyCode::Char(letter) => letter,
+                _ => '·',
+            };
+            match questions.key(now, key, typed.is_empty()) {
+                Taken::Yes => {}
+                Taken::No => typed.push(letter(key)),
+                Taken::NorBefore(before) => typed.extend([letter(before), letter(key)]),
+            }
+        };
+        match happens {
+            Asked(number) => questions.ask(question(*number)),
+            Decided(number) => questions.settle(*number),
+            Shown => {
+                questions.fits(fit);
+                answer(questions.shown(now));
+            }
+            Drawn => questions.fits(fit),
+            Key(letter) => key(&mut questions, KeyEvent::from(KeyCode::Char(*letter))),
+            AltKey(letter) => key(
+                &mut questions,
+                KeyEvent::new(KeyCode::Char(*letter), KeyModifiers::ALT),
+            ),
+            Enter => key(&mut questions, KeyEvent::from(KeyCode::Enter)),
+            Esc => key(&mut questions, KeyEvent::from(KeyCode::Esc)),
+            Paste => {
+                if let Some(before) = questions.pasted(now) {
+                    typed.push(match before.code {
+                        KeyCode::Char(letter) => letter,
+                        _ => '·',
+                    });
+                }
+                typed.push_str("[pasted]");
+            }
+            Resized => questions.resized(),
+            Hidden => fit = Fit::Hidden,
+            Cut => fit = Fit::Cut,
+            Time => answer(questions.release(now)),
+        }
+    }
+    (answers, typed)
+}
+
+#[track_caller]
+fn check(script: &[(u64, Happens)], answers: &[(u32, char)], typed: &str) {
+    let expect = (answers.to_vec(), typed.to_owned());
+    assert_eq!(live(script, String::new()), expect);
+}
+
+#[test]
+fn every_letter_is_an_answer_of_its_own() {
+    for (letter, ..) in CHOICES {
+        let script = [
+            (0, Asked(7)),
+            (0, Shown),
+            (500, Key(letter)),
+            (750, Time),
+        ];
+        check(&script, &[(7, letter)], "");
+    }
+    check(&[(0, Asked(7)), (0, Shown), (500, Key('x')), (900, Time)], &[], "x");
+}
+
+#[test]
+fn a_key_from_before_the_question_answers_nothing() {
+    // Typed before it was asked, in the middle of a word.
+    check(
+        &[(0, Key('y')), (10, Asked(1)), (20, Shown), (600, Time)],
+        &[],
+        "y",
+    );
+    // Asked, not yet drawn.
+    check(&[(0, Asked(1)), (900, Key('y')), (2000, Time)], &[], "y");
+    // Drawn, but the key was already in the terminal's buffer.
+    check(
+        &[(0, Asked(1)), (0, Drawn), (900, Key('y')), (2000, Time)],
+        &[],
+        "y",
+    );
+    // In the same read as the question, one after the other.
+    check(
+        &[
+            (0, Asked(1)),
+            (0, Key('y')),
+            (0, Key('y')),
+            (0, Enter),
+            (1, Shown),
+            (300, Time),
+        ],
+        &[],
+        "yy·",
+    );
+}
+
+#[test]
+fn who_is_writing_is_not_reading() {
+    let begin = [(1000, Asked(1)), (1000, Shown)];
+    let with = |rest: &[(u64, Happens)]| [&begin[..], rest].concat();
+    // At the moment it appears, just before it may count, and when it does.
+    check(&with(&[(1000, Key('y')), (2000, Time)]), &[], "y");
+    check(&with(&[(1399, Key('y')), (2000, Time)]), &[], "y");
+    check(&with(&[(1400, Key('y')), (1650, Time)]), &[(1, 'y')], "");
+    // Each key begins the quiet anew.
+    check(
+        &with(&[
+            (1200, Key('x')),
+            (1500, AltKey('y')),
+            (1899, AltKey('y')),
+            (2400, Time),
+        ]),
+        &[],
+        "xyy",
+    );
+    // With text in the editor a plain letter never answers, however long one waits.
+    check(
+        &with(&[(1200, Key('x')), (9000, Key('y')), (9900, Time)]),
+        &[],
+        "xy",
+    );
+    check(
+        &with(&[(1200, Key('x')), (9000, AltKey('y')), (9250, Shown)]),
+        &[(1, 'y')],
+        "x",
+    );
+}
+
+#[test]
+fn the_first_letter_of_a_sentence_answers_nothing() {
+    let begin = [(0, Asked(1)), (0, Shown)];
+    let with = |rest: &[(u64, Happens)]| [&begin[..], rest].concat();
+    check(
+        &with(&[
+            (1000, Key('a')),
+            (1100, Shown),
+            (1200, Key('l')),
+            (1300, Key('s')),
+            (1400, Key('o')),
+            (3000, Time),
+        ]),
+        &[],
+        "also",
+    );
+    // The moment of an answer has come, but the next key is read before the time is told.
+    check(
+        &with(&[(1000, Key('a')), (1300, Key('l')), (2000, Time)]),
+        &[],
+        "al",
+    );
+    // Esc, to interrupt, and a word right after it: that looks like Alt with its first letter.
+    check(
+        &with(&[(1000, AltKey('y')), (1100, Key('o')), (2000, Time)]),
+        &[],
+        "yo",
+    );
+    // Not too early.
+    check(&with(&[(1000, Key('y')), (1249, Time)]), &[], "");
+    // With a final Enter, as some people answer.
+    check(
+        &with(&[(1000, Key('y')), (1100, Enter), (1250, Time)]),
+        &[(1, 'y')],
+        "",
+    );
+    // Who interrupts has not answered.
+    check(
+        &with(&[(1000, Key('y')), (1100, Esc), (2000, Time)]),
+        &[],
+        "y·",
+    );
+}
+
+#[test]
+fn pasted_text_never_answers() {
+    let begin = [(0, Asked(1)), (0, Shown)];
+    let with = |rest: &[(u64, Happens)]| [&begin[..], rest].concat();
+    check(&with(&[(1000, Paste), (2000, Time)]), &[], "[pasted]");
+    check(
+        &with(&[(1000, Key('y')), (1001, Paste), (2000, Time)]),
+        &[],
+        "y[pasted]",
+    );
+}
+
+#[test]
+fn the_answer_to_one_question_is_not_the_answer_to_the_next() {
+    let script = [
+        (0, Asked(1)),
+        (0, Asked(2)),
+        (0, Shown),
+        (500, Key('y')),
+        (750, Time),
+        // The second is not on the screen yet; then it is, but one has just typed.
+        (1000, Key('n')),
+        (1001, Shown),
+        (1002, Key('n')),
+        (2000, Time),
+    ];
+    check(&script, &[(1, 'y')], "nn");
+    let script = [
+        (0, Asked(1)),
+        (0, Asked(2)),
+        (0, Shown),
+        (500, Key('y')),
+        (750, Time),
+        (751, Shown),
+        (1200, Key('n')),
+        (1450, Shown),
+    ];
+    check(&script, &[(1, 'y'), (2, 'n')], "");
+}
+
+#[test]
+fn a_question_that_was_decided_elsewhere_takes_its_keys_along() {
+    // The letter was for a question that is gone: it must not answer the next.
+    let script = [
+        (0, Asked(1)),
+        (0, Asked(2)),
+        (0, Shown),
+        (500, Key('y')),
+        (600, Decided(1)),
+        (601, Shown),
+        (900, Time),
+    ];
+    check(&script, &[], "");
+    // One that waits behind it changes nothing.
+    let script = [
+        (0, Asked(1)),
+        (0, Asked(2)),
+        (0, Shown),
+        (500, Key('y')),
+        (600, Decided(2)),
+        (900, Time),
+    ];
+    check(&script, &[(1, 'y')], "");
+    // Asked twice is one question.
+    let script = [
+        (0, Asked(1)),
+        (0, Asked(1)),
+        (0, Shown),
+        (500, Key('y')),
+        (750, Time),
+        (760, Shown),
+        (9000, Key('y')),
+        (9900, Time),
+    ];
+    check(&script, &[(1, 'y')], "y");
+}
+
+#[test]
+fn what_cannot_be_seen_cannot_be_granted() {
+    // Nothing of it fits on the screen.
+    let script = [(0, Hidden), (0, Asked(1)), (0, Shown), (900, Key('y')), (1200, Time)];
+    check(&script, &[], "y");
+    // Only a part of it does: no is still an answer.
+    let script = [(0, Cut), (0, Asked(1)), (0, Shown), (900, Key('y')), (1200, Time)];
+    check(&script, &[], "y");
+    let script = [(0, Cut), (0, Asked(1)), (0, Shown), (900, Key('n')), (1200, Time)];
+    check(&script, &[(1, 'n')], "");
+    // Another size is another picture.
+    let script = [
+        (0, Asked(1)),
+        (0, Shown),
+        (500, Resized),
+        (501, Key('y')),
+        (2000, Time),
+    ];
+    check(&script, &[], "y");
+}
+
+#[test]
+fn it_wakes_when_keys_begin_to_count_and_when_one_does() {
+    let millis = Duration::from_millis;
+    let mut questions = Questions::default();
+    assert_eq!(questions.wakes_at(millis(0)), None);
+    questions.ask(question(1));
+    assert_eq!(questions.wakes_at(millis(0)), None, "not shown");
+    questions.fits(Fit::Whole);
+    assert_eq!(questions.shown(millis(100)), None);
+    assert_eq!(questions.wakes_at(millis(100)), Some(millis(500)));
+    assert_eq!(questions.wakes_at(millis(500)), None, "it waits for ever");
+    let key = KeyEvent::from(KeyCode::Char('y'));
+    assert_eq!(questions.key(millis(600), key, true), Taken::Yes);
+    assert_eq!(questions.wakes_at(millis(600)), Some(millis(850)));
+    assert!(questions.release(millis(850)).is_some());
+    assert_eq!(questions.wakes_at(millis(850)), None);
+}
+
+fn panel(questions: &mut Questions, millis: u64, width: u16, height: u16) -> (String, Fit) {
+    let theme = Theme::new(Look::Plain);
+    let setting = Setting {
+        now: Duration::from_millis(millis),
+        is_free: true,
+        width,
+        height,
+        theme: &theme,
+    };
+    let fit = questions.panel(setting).fit;
+    questions.fits(fit);
+    let panel = questions.panel(setting);
+    assert!(panel.lines.len() <= usize::from(height));
+    let lines: Vec<String> = panel.lines.iter().map(ToString::to_string).collect();
+    (lines.join("\n"), panel.fit)
+}
+
+#[test]
+fn the_panel_says_what_each_answer_covers() {
+    let mut questions = Questions::default();
+    questions.ask(question(1));
+    questions.ask(question(2));
+    let (text, fit) = panel(&mut questions, 0, 60, 20);
+    assert_eq!(fit, Fit::Whole);
+    for words in [
+        "question 1 of 2",
+        "connect to host1.example:443",
+        "no rule names this host",
+        "y once",
+        "s this session: host1.example",
+        "a always: host1.example (rule)",
+        "n no",
+        "d never: host1.example (rule)",
+        "until you pause",
+    ] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    questions.settle(1);
+    let (text, _) = panel(&mut questions, 0, 60, 20);
+    assert!(text.contains("question 2 of 2"), "{text}");
+}
+
+#[test]
+fn a_question_that_is_too_long_shows_both_its_ends() {
+    let mut questions = Questions::default();
+    let mut long = question(1);
+    long.what = format!("run first {} last", "x".repeat(2_000));
+    questions.ask(long);
+    let (text, fit) = panel(&mut questions, 0, 60, 14);
+    assert_eq!(fit, Fit::Cut);
+    for words in ["run first", "are left out", "no rule names", "make the window larger"] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    assert_eq!(panel(&mut questions, 0, 60, 3).1, Fit::Hidden);
+    assert_eq!(panel(&mut questions, 0, 60, 100).1, Fit::Whole);
+}

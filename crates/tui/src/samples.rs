@@ -1,0 +1,255 @@
+//! Sample sessions for tests: events as an agent tells them, with the time standing still but for
+//! what a test says.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use protocol::{
+    BackgroundJob, Block, CallId, Change, Event, EventKind, Outcome, Question, SessionId, Spending,
+    Stop, Subject, Usage, VERSION,
+};
+use serde_json::{Value, json};
+
+/// When all samples begin.
+pub(crate) const BEGAN: &str = "2026-03-15T12:00:00Z";
+pub(crate) const MODEL: &str = "claude-sonnet-4-5";
+
+pub(crate) fn began() -> Timestamp {
+    BEGAN.parse().unwrap()
+}
+
+pub(crate) fn session() -> SessionId {
+    "20260315-120000-k3fd".parse().unwrap()
+}
+
+/// An event at the beginning.
+pub(crate) fn event(kind: EventKind) -> Event {
+    event_at(0, kind)
+}
+
+/// An event so many milliseconds later.
+pub(crate) fn event_at(millis: i64, kind: EventKind) -> Event {
+    Event {
+        v: VERSION,
+        session: session(),
+        seq: None,
+        time: began() + SignedDuration::from_millis(millis),
+        kind,
+    }
+}
+
+pub(crate) fn ready(backend: &str, network: &[&str], asks: bool) -> EventKind {
+    let walls = match backend {
+        "none" => Vec::new(),
+        _ => [
+            "user, mount, pid, network, ipc, uts and cgroup namespaces",
+            "root of its own, host programs read-only",
+            "unprivileged user, no capabilities, no new privileges",
+            "seccomp allow-list",
+            "Landlock",
+        ]
+        .map(str::to_owned)
+        .into(),
+    };
+    EventKind::Ready {
+        model: MODEL.into(),
+        window: Some(200_000),
+        backend: backend.into(),
+        walls,
+        network: network.iter().map(ToString::to_string).collect(),
+        asks,
+    }
+}
+
+pub(crate) fn started() -> EventKind {
+    EventKind::SessionStarted {
+        release: "0.1.0".into(),
+        workspace: "/home/ada/parser".into(),
+        model: MODEL.into(),
+        forked_from: None,
+    }
+}
+
+pub(crate) fn turn(turn: u32, prompt: &str) -> EventKind {
+    EventKind::TurnStarted {
+        turn,
+        prompt: vec![Block::text(prompt)],
+    }
+}
+
+pub(crate) fn usage(input: u64, output: u64) -> Usage {
+    Usage {
+        input_tokens: input,
+        output_tokens: output,
+        ..Usage::default()
+    }
+}
+
+pub(crate) fn replied(content: Vec<Block>, usage: Usage, cost: Option<f64>) -> EventKind {
+    let is_call = |block: &Block| matches!(block, Block::ToolUse { .. });
+    EventKind::Replied {
+        turn: 1,
+        stop: match content.iter().any(is_call) {
+            true => Stop::ToolUse,
+            false => Stop::EndTurn,
+        },
+        content,
+        broken_calls: BTreeMap::new(),
+        usage,
+        cost,
+        model: MODEL.into(),
+    }
+}
+
+pub(crate) fn call(id: &str, name: &str, input: Value) -> Block {
+    Block::ToolUse {
+        id: CallId::from(id),
+        name: name.into(),
+        input,
+    }
+}
+
+pub(crate) fn tool_started(id: &str, name: &str, input: Value, summary: &str) -> EventKind {
+    EventKind::ToolStarted {
+        call: CallId::from(id),
+        name: name.into(),
+        input,
+        summary: summary.into(),
+    }
+}
+
+pub(crate) fn tool_ended(id: &str, name: &str, output: &str, changes: Vec<Change>) -> EventKind {
+    EventKind::ToolEnded {
+        call: CallId::from(id),
+        name: name.into(),
+        content: vec![Block::text(output)],
+        is_error: false,
+        kept: None,
+        changes,
+        millis: 1_200,
+    }
+}
+
+pub(crate) fn spending(cost: f64, max_cost: Option<f64>) -> Spending {
+    Spending {
+        usage: usage(12_300, 3_200),
+        cost: Some(cost),
+        requests: 4,
+        seconds: 42.0,
+        max_cost,
+        ..Spending::default()
+    }
+}
+
+pub(crate) fn ended(turn: u32, spending: Spending) -> EventKind {
+    EventKind::TurnEnded {
+        turn,
+        outcome: Outcome::Done,
+        spending,
+    }
+}
+
+pub(crate) fn question(number: u32, host: &str) -> EventKind {
+    EventKind::Asked {
+        question: Question {
+            number,
+            what: format!("connect to {host}:443"),
+            why: "the network is off, and no rule names this host".into(),
+            subject: Subject::Host { host: host.into() },
+        },
+    }
+}
+
+pub(crate) fn background(command: &str, ending: Option<&str>) -> BackgroundJob {
+    BackgroundJob {
+        job: 1,
+        call: CallId::from("call-1"),
+        command: command.into(),
+        since: began(),
+        tail: "listening on 127.0.0.1:8000\n".into(),
+        ending: ending.map(str::to_owned),
+    }
+}
+
+pub(crate) fn edit() -> Change {
+    Change {
+        path: "src/parser.rs".into(),
+        diff: Some(
+            "@@ -10,5 +10,6 @@ fn parse(line: &str) {\n     let line = line.trim();\n\
+             -    let (name, rest) = line.split_once(' ').unwrap();\n\
+             +    let Some((name, rest)) = line.split_once(' ') else {\n\
+             +        return Err(ParseError::NoName);\n+    };\n     read(name, rest)\n"
+                .into(),
+        ),
+    }
+}
+
+/// A turn in which a file was read, changed and tested.
+pub(crate) fn working_turn() -> Vec<EventKind> {
+    let edit_input = json!({"path": "src/parser.rs", "old": "a", "new": "b"});
+    let test_input = json!({"command": "cargo test"});
+    vec![
+        ready("native", &[], true),
+        started(),
+        turn(1, "make the parser refuse a line without a name"),
+        EventKind::RequestStarted {
+            turn: 1,
+            request: 1,
+        },
+        EventKind::TextDelta {
+            text: "I will look at the parser first.".into(),
+        },
+        replied(
+            vec![
+                Block::text("I will look at the parser first."),
+                call("call-1", "read_file", json!({"path": "src/parser.rs"})),
+            ],
+            usage(8_000, 120),
+            Some(0.03),
+        ),
+        tool_started(
+            "call-1",
+            "read_file",
+            json!({"path": "src/parser.rs"}),
+            "read src/parser.rs",
+        ),
+        tool_ended("call-1", "read_file", "fn parse(line: &str) {\n}\n", Vec::new()),
+        replied(
+            vec![call("call-2", "edit_file", edit_input.clone())],
+            usage(9_000, 300),
+            Some(0.04),
+        ),
+        tool_started("call-2", "edit_file", edit_input, "edit src/parser.rs"),
+        tool_ended("call-2", "edit_file", "edited", vec![edit()]),
+        replied(
+            vec![call("call-3", "bash", test_input.clone())],
+            usage(10_000, 80),
+            Some(0.04),
+        ),
+        tool_started("call-3", "bash", test_input, "$ cargo test"),
+        EventKind::ToolOutput {
+            call: CallId::from("call-3"),
+            text: "running 12 tests\n".into(),
+            is_error: false,
+        },
+    ]
+}
+
+/// The end of [`working_turn`].
+pub(crate) fn working_end() -> Vec<EventKind> {
+    let words = "Done: a line without a name is now refused.\n\n\
+                 | case | before | after |\n|---|---|---|\n| `x` | panic | `NoName` |\n\n\
+                 ```rust\nlet error = parse(\"x\");\n```\n";
+    vec![
+        tool_ended(
+            "call-3",
+            "bash",
+            "running 12 tests\ntest result: ok. 12 passed\n[exit code 0]",
+            Vec::new(),
+        ),
+        replied(vec![Block::text(words)], usage(12_000, 200), Some(0.05)),
+        ended(1, spending(0.16, None)),
+    ]
+}

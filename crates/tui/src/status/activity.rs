@@ -1,0 +1,99 @@
+//! What the agent does at this moment, in a few words.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use protocol::{CallId, Usage};
+
+use crate::amount;
+use crate::text::clean;
+
+/// A turn that is under way.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Activity {
+    pub(crate) phase: Phase,
+    /// Calls that run, by what they do.
+    pub(crate) running: Vec<(CallId, String)>,
+    /// Used in this turn.
+    pub(crate) usage: Usage,
+    /// When the turn began, as the UI knows time.
+    since: Duration,
+    /// When the turn began, and when the last thing happened in it, as the agent knows time.
+    began: Option<Timestamp>,
+    last: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) enum Phase {
+    /// A request is on its way, or about to be.
+    #[default]
+    Waiting,
+    Thinking,
+    Writing,
+    /// The model writes the input of a call.
+    Calling(String),
+    Retrying {
+        until: Duration,
+        reason: String,
+    },
+}
+
+impl Activity {
+    pub(crate) fn begin(now: Duration, time: Timestamp) -> Self {
+        Self {
+            since: now,
+            began: Some(time),
+            last: Some(time),
+            ..Self::default()
+        }
+    }
+
+    /// Something happened in it.
+    pub(crate) fn touch(&mut self, now: Duration, time: Timestamp) {
+        // Events that come at once, though they happened one after the other, are history.
+        if now == self.since {
+            self.last = Some(time);
+        }
+    }
+
+    pub(crate) fn elapsed(&self, now: Duration) -> Duration {
+        let before = self.began.zip(self.last);
+        let before = before.map(|(began, last)| last.duration_since(began));
+        let before = before.and_then(|before| Duration::try_from(before).ok());
+        now.saturating_sub(self.since) + before.unwrap_or_default()
+    }
+
+    pub(crate) fn start_call(&mut self, call: &CallId, summary: &str) {
+        self.end_call(call);
+        let line = clean(summary).lines().next().unwrap_or_default().to_owned();
+        self.running.push((call.clone(), line));
+    }
+
+    pub(crate) fn end_call(&mut self, call: &CallId) {
+        self.running.retain(|(other, _)| other != call);
+    }
+
+    /// What is being done, in one line of any length.
+    pub(crate) fn words(&self, now: Duration) -> String {
+        match (self.running.as_slice(), &self.phase) {
+            ([(_, summary)], _) if summary.starts_with('$') => format!("running {summary}"),
+            ([(_, summary)], _) => summary.clone(),
+            ([_, _, ..], _) => match self.running.iter().all(|(_, line)| line.starts_with('$')) {
+                true => format!("running {} commands", self.running.len()),
+                false => format!("{} things at once", self.running.len()),
+            },
+            (_, Phase::Waiting) => "waiting for the model".to_owned(),
+            (_, Phase::Thinking) => "thinking".to_owned(),
+            (_, Phase::Writing) => "writing".to_owned(),
+            (_, Phase::Calling(name)) => format!("preparing {name}"),
+            (_, Phase::Retrying { until, reason }) => match until.saturating_sub(now) {
+                Duration::ZERO => format!("trying again: {reason}"),
+                left => {
+                    // A part of a second is a second still to come.
+                    let left = amount::time(left + Duration::from_millis(999));
+                    format!("trying again in {left}: {reason}")
+                }
+            },
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What is true, on one line or two: as much as fits, the most important first. Pure.
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
+
+use super::{Status, Walls};
+use crate::amount;
+use crate::text::fit;
+use crate::theme::Theme;
+
+const BETWEEN: &str = " · ";
+/// Parts up to this rank get a second line rather than be left out.
+const NEEDED: u8 = 8;
+/// Percent of a window or a budget from which on it is a warning.
+const NEARLY: u64 = 80;
+
+/// One thing, in more words and in fewer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Part {
+    pub(crate) long: String,
+    pub(crate) short: String,
+    pub(crate) style: Style,
+    /// Smaller is more important.
+    pub(crate) rank: u8,
+}
+
+impl Part {
+    pub(crate) fn new(rank: u8, style: Style, long: impl Into<String>) -> Self {
+        let long = long.into();
+        Self {
+            short: long.clone(),
+            long,
+            style,
+            rank,
+        }
+    }
+
+    fn or(mut self, short: impl Into<String>) -> Self {
+        self.short = short.into();
+        self
+    }
+}
+
+/// The lines at the bottom. `more` is what the rest of the UI has to say there.
+pub(crate) fn bar(
+    status: &Status,
+    more: Vec<Part>,
+    width: u16,
+    most_lines: u16,
+    theme: &Theme,
+) -> Vec<Line<'static>> {
+    let mut parts = parts(status, theme);
+    parts.extend(more);
+    let room = usize::from(width);
+    for lines in 1..=most_lines.max(1) {
+        let chosen = choose(&parts, room, usize::from(lines));
+        let needed = parts.iter().filter(|part| part.rank <= NEEDED).count();
+        let kept = chosen.iter().filter(|part| part.rank <= NEEDED).count();
+        if kept == needed || lines == most_lines.max(1) {
+            return flow(&chosen, room, theme.dim);
+        }
+    }
+    Vec::new()
+}
+
+fn parts(status: &Status, theme: &Theme) -> Vec<Part> {
+    let mut parts = Vec::new();
+    if let Some((job, server)) = &status.job {
+        let short: String = job.chars().take(8).collect();
+        let long = format!("job {job} on {server}");
+        parts.push(Part::new(1, theme.accent, long).or(format!("job {short}")));
+    }
+    match &status.walls {
+        None => parts.push(Part::new(2, theme.dim, "starting the sandbox …")),
+        Some(walls) => parts.extend([protection(walls, theme), network(walls, theme)]),
+    }
+    if !status.model.is_empty() {
+        let part = Part::new(4, theme.text, status.model.clone());
+        parts.push(part.or(fit(&status.model, 24)));
+    }
+    parts.extend(context(status, theme));
+    parts.extend(cost(status, theme));
+    let bill = status.bill();
+    if bill.usage.total() > 0 {
+        let input = amount::tokens(bill.usage.input());
+        let output = amount::tokens(bill.usage.output_tokens);
+        let long = format!("{input} in, {output} out");
+        parts.push(Part::new(8, theme.dim, long).or(format!("↑{input} ↓{output}")));
+    }
+    if status.background > 0 {
+        let long = format!("{} in background", status.background);
+        parts.push(Part::new(7, theme.accent, long).or(format!("{} behind", status.background)));
+    }
+    if let Some(elapsed) = status.elapsed() {
+        let long = format!("turn {}", amount::time(elapsed));
+        parts.push(Part::new(9, theme.dim, long));
+    }
+    if !status.workspace.is_empty() {
+        parts.push(Part::new(10, theme.dim, status.workspace.clone()));
+    }
+    if let Some(session) = &status.session {
+        parts.push(Part::new(11, theme.dim, format!("session {session}")));
+    }
+    parts
+}
+
+fn protection(walls: &Walls, theme: &Theme) -> Part {
+    match walls.is_none() {
+        true => Part::new(0, theme.bad.patch(theme.strong), "NO SANDBOX"),
+        false => Part::new(2, theme.good, format!("{} walls", walls.backend))
+            .or(walls.backend.clone()),
+    }
+}
+
+fn network(walls: &Walls, theme: &Theme) -> Part {
+    let hosts = &walls.network;
+    let (long, short) = match hosts.as_slice() {
+        // Nothing stands between a command and the network either.
+        _ if walls.is_none() => ("open network".to_owned(), "open network".to_owned()),
+        [] if walls.asks => ("network: asks".to_owned(), "asks".to_owned()),
+        [] => ("no network".to_owned(), "no network".to_owned()),
+        [first, rest @ ..] => {
+            let asks = if walls.asks { ", asks" } else { "" };
+            let more = match rest.len() {
+                0 => String::new(),
+                more => format!(" +{more}"),
+            };
+            let long = format!("{}{asks}", hosts.join(", "));
+            (long, format!("{}{more}{asks}", fit(first, 24)))
+        }
+    };
+    let is_closed = !walls.is_none() && hosts.is_empty();
+    Part::new(3, if is_closed { theme.dim } else { theme.warn }, long).or(short)
+}
+
+fn context(status: &Status, theme: &Theme) -> Option<Part> {
+    let used = status.context_used().filter(|_| status.context > 0)?;
+    Some(match used >= NEARLY {
+        true => Part::new(1, theme.warn, format!("{used} % of context: /compact"))
+            .or(format!("{used} %: /compact")),
+        false => Part::new(5, theme.dim, format!("{used} % of context")).or(format!("ctx {used} %")),
+    })
+}
+
+fn cost(status: &Status, theme: &Theme) -> Option<Part> {
+    let bill = status.bill();
+    let limit = status.spending.max_cost;
+    let cost = match bill.cost {
+        Some(cost) if bill.requests > 0 || limit.is_some() => cost,
+        None if bill.requests > 0 => return Some(Part::new(6, theme.dim, "cost unknown")),
+        _ => return None,
+    };
+    Some(match limit {
+        Some(limit) => {
+            let is_near = cost * 100.0 >= limit * NEARLY as f64;
+            let style = if is_near { theme.warn } else { theme.dim };
+            let (cost, limit) = (amount::money(cost), amount::money(limit));
+            Part::new(if is_near { 1 } else { 6 }, style, format!("{cost} of {limit}"))
+                .or(format!("{cost}/{limit}"))
+        }
+        None => Part::new(6, theme.dim, amount::money(cost)),
+    })
+}
+
+/// Parts that fit into so many lines. What is least important is left out, then said in fewer
+/// words, then left out too.
+fn choose(parts: &[Part], room: usize, lines: usize) -> Vec<Part> {
+    let mut chosen = parts.to_vec();
+    let mut ranks: Vec<u8> = chosen.iter().map(|part| part.rank).collect();
+    ranks.sort_unstable_by_key(|rank| std::cmp::Reverse(*rank));
+    ranks.dedup();
+    let is_fitting = |chosen: &[Part]| {
+        let widest = chosen.iter().map(|part| part.long.width()).max();
+        widest.unwrap_or(0) <= room && rows(chosen, room).len() <= lines
+    };
+    for rank in ranks.iter().filter(|rank| **rank > NEEDED) {
+        if is_fitting(&chosen) {
+            return chosen;
+        }
+        chosen.retain(|part| part.rank != *rank);
+    }
+    for rank in &ranks {
+        if is_fitting(&chosen) {
+            return chosen;
+        }
+        for part in chosen.iter_mut().filter(|part| part.rank == *rank) {
+            part.long.clone_from(&part.short);
+        }
+    }
+    for rank in &ranks {
+        if is_fitting(&chosen) {
+            return chosen;
+        }
+        if chosen.len() > 1 {
+            chosen.retain(|part| part.rank != *rank);
+        }
+    }
+    for part in &mut chosen {
+        part.long = fit(&part.long, room);
+    }
+    chosen
+}
+
+/// Which parts stand on which line.
+fn rows(parts: &[Part], room: usize) -> Vec<std::ops::Range<usize>> {
+    let mut rows: Vec<std::ops::Range<usize>> = Vec::new();
+    let mut used = 0;
+    for (place, part) in parts.iter().enumerate() {
+        let width = part.long.width();
+        match rows.last_mut() {
+            Some(row) if used + BETWEEN.width() + width <= room => {
+                row.end = place + 1;
+                used += BETWEEN.width() + width;
+            }
+            _ => {
+                rows.push(place..place + 1);
+                used = width;
+            }
+        }
+    }
+    rows
+}
+
+fn flow(parts: &[Part], room: usize, between: Style) -> Vec<Line<'static>> {
+    let line = |row: std::ops::Range<usize>| {
+        let mut spans = Vec::new();
+        for part in &parts[row] {
+            if !spans.is_empty() {
+                spans.push(Span::styled(BETWEEN, between));
+            }
+            spans.push(Span::styled(part.long.clone(), part.style));
+        }
+        Line::from(spans)
+    };
+    rows(parts, room).into_iter().map(line).collect()
+}

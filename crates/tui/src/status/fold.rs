@@ -1,0 +1,125 @@
+//! Events change what is true. Text from them is cleaned here, once.
+
+use std::time::Duration;
+
+use protocol::{Event, EventKind};
+
+use super::{Activity, Phase, Status, Walls};
+use crate::text::clean;
+
+impl Status {
+    pub(crate) fn apply(&mut self, event: &Event) {
+        let now = self.now;
+        if self.is_busy {
+            self.activity.touch(now, event.time);
+        }
+        match &event.kind {
+            EventKind::Ready {
+                model,
+                window,
+                backend,
+                walls,
+                network,
+                asks,
+            } => {
+                self.model = line(model);
+                self.window = *window;
+                self.protect(backend, walls, network, *asks);
+            }
+            EventKind::SessionStarted {
+                workspace, model, ..
+            } => {
+                self.session = Some(event.session.clone());
+                self.workspace = line(workspace);
+                self.model = line(model);
+            }
+            EventKind::SandboxStarted {
+                backend,
+                walls,
+                network,
+                ..
+            } => {
+                let asks = self.walls.as_ref().is_some_and(|walls| walls.asks);
+                self.protect(backend, walls, network, asks);
+                self.background = 0;
+            }
+            EventKind::NetworkChanged { network } => {
+                let walls = self.walls.get_or_insert_default();
+                walls.network = lines(network);
+            }
+            EventKind::ModelChanged { model, window } => {
+                self.model = line(model);
+                self.window = *window;
+            }
+            EventKind::TurnStarted { .. } | EventKind::TurnContinued { .. } => {
+                self.is_busy = true;
+                self.activity = Activity::begin(now, event.time);
+            }
+            EventKind::TurnEnded { spending, .. } => {
+                self.is_busy = false;
+                self.activity = Activity::default();
+                self.spending = spending.clone();
+            }
+            EventKind::Spent { spending } => self.spending = spending.clone(),
+            EventKind::Replied {
+                usage, cost, model, ..
+            } => {
+                self.ledger.add(&line(model), *usage, *cost);
+                self.activity.usage += *usage;
+                self.activity.phase = Phase::Waiting;
+                self.context = usage.total();
+            }
+            EventKind::Compacted {
+                usage, cost, model, ..
+            } => {
+                self.ledger.add(&line(model), *usage, *cost);
+                // All that the model still knows is the summary.
+                self.context = usage.output_tokens;
+            }
+            EventKind::Background { jobs } => {
+                self.background = jobs.iter().filter(|job| job.ending.is_none()).count();
+            }
+            EventKind::RequestStarted { .. } => self.activity.phase = Phase::Waiting,
+            EventKind::ThinkingDelta { .. } => self.activity.phase = Phase::Thinking,
+            EventKind::TextDelta { .. } => self.activity.phase = Phase::Writing,
+            EventKind::InputDelta { name, .. } => self.activity.phase = Phase::Calling(line(name)),
+            EventKind::Retrying {
+                wait_ms, reason, ..
+            } => {
+                self.activity.phase = Phase::Retrying {
+                    until: now.saturating_add(Duration::from_millis(*wait_ms)),
+                    reason: line(reason),
+                };
+            }
+            EventKind::ToolStarted { call, summary, .. } => self.activity.start_call(call, summary),
+            EventKind::ToolEnded { call, .. } => self.activity.end_call(call),
+            EventKind::ToolOutput { .. }
+            | EventKind::Noted { .. }
+            | EventKind::CheckpointMade { .. }
+            | EventKind::Asked { .. }
+            | EventKind::Decided { .. }
+            | EventKind::Files { .. }
+            | EventKind::Differs { .. }
+            | EventKind::CommandRefused { .. }
+            | EventKind::Undone { .. }
+            | EventKind::Redone { .. } => {}
+        }
+    }
+
+    fn protect(&mut self, backend: &str, walls: &[String], network: &[String], asks: bool) {
+        self.walls = Some(Walls {
+            backend: line(backend),
+            names: lines(walls),
+            network: lines(network),
+            asks,
+        });
+    }
+}
+
+fn line(text: &str) -> String {
+    clean(text).replace(['\n', '\t'], " ")
+}
+
+fn lines(texts: &[String]) -> Vec<String> {
+    texts.iter().map(|text| line(text)).collect()
+}

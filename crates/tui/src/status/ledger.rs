@@ -1,0 +1,56 @@
+//! What was used, model by model.
+
+use std::collections::BTreeMap;
+
+use protocol::Usage;
+
+/// Requests and what they came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Bill {
+    pub(crate) usage: Usage,
+    /// In US dollars; absent when any part of it is unknown.
+    pub(crate) cost: Option<f64>,
+    pub(crate) requests: u32,
+}
+
+impl Default for Bill {
+    fn default() -> Self {
+        Self {
+            usage: Usage::default(),
+            cost: Some(0.0),
+            requests: 0,
+        }
+    }
+}
+
+impl Bill {
+    pub(crate) fn add(&mut self, usage: Usage, cost: Option<f64>, requests: u32) {
+        self.usage += usage;
+        self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
+        self.requests += requests;
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Ledger {
+    bills: BTreeMap<String, Bill>,
+}
+
+impl Ledger {
+    pub(crate) fn add(&mut self, model: &str, usage: Usage, cost: Option<f64>) {
+        let bill = self.bills.entry(model.to_owned()).or_default();
+        bill.add(usage, cost, 1);
+    }
+
+    pub(crate) fn bills(&self) -> impl Iterator<Item = (&str, &Bill)> {
+        self.bills.iter().map(|(model, bill)| (model.as_str(), bill))
+    }
+
+    pub(crate) fn all(&self) -> Bill {
+        let mut all = Bill::default();
+        for bill in self.bills.values() {
+            all.add(bill.usage, bill.cost, bill.requests);
+        }
+        all
+    }
+}

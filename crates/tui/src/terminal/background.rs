@@ -1,0 +1,28 @@
+//! Whether the terminal is light or dark. Pure.
+
+use crate::theme::Look;
+
+/// The question, and one that every terminal answers, so that the end of waiting is known.
+pub(super) const QUESTION: &str = "\x1b]11;?\x1b\\\x1b[c";
+
+/// By the colour behind the text: red, green and blue, each from 0 to 1.
+pub(super) fn look([red, green, blue]: [f32; 3]) -> Look {
+    let brightness = 0.299 * red + 0.587 * green + 0.114 * blue;
+    match brightness > 0.5 {
+        true => Look::Light,
+        false => Look::Dark,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn light_and_dark() {
+        assert_eq!(look([1.0, 1.0, 1.0]), Look::Light);
+        assert_eq!(look([0.99, 0.96, 0.89]), Look::Light);
+        assert_eq!(look([0.0, 0.17, 0.21]), Look::Dark);
+        assert_eq!(look([0.0, 0.0, 1.0]), Look::Dark);
+    }
+}

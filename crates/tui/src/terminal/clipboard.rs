@@ -1,0 +1,40 @@
+//! Asks the terminal to put text into the person's clipboard (OSC 52). Pure.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// More than this many bytes are not sent: terminals take far less, and drop the rest.
+pub(super) const MOST: usize = 1 << 20;
+
+/// What the terminal obeys, and how much of the text it has, in bytes.
+pub(super) fn sequence(text: &str, is_in_tmux: bool) -> (String, usize) {
+    let length = text.floor_char_boundary(MOST);
+    let encoded = STANDARD.encode(&text[..length]);
+    let plain = format!("\x1b]52;c;{encoded}\x07");
+    // tmux takes it itself or hands it on, as it is set up.
+    let sequence = match is_in_tmux {
+        true => format!("{plain}\x1bPtmux;\x1b{plain}\x1b\\"),
+        false => plain,
+    };
+    (sequence, length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_goes_out_encoded_and_bounded() {
+        let check = |text: &str, is_in_tmux: bool, expect: &str, length: usize| {
+            assert_eq!(sequence(text, is_in_tmux), (expect.to_owned(), length));
+        };
+        check("hi", false, "\x1b]52;c;aGk=\x07", 2);
+        check("hi", true, "\x1b]52;c;aGk=\x07\x1bPtmux;\x1b\x1b]52;c;aGk=\x07\x1b\\", 2);
+        check("\x1b]\x07", false, "\x1b]52;c;G10H\x07", 3);
+        let long = "é".repeat(MOST);
+        let (sent, length) = sequence(&long, false);
+        assert_eq!(length, MOST);
+        assert_eq!(sent.len(), "\x1b]52;c;\x07".len() + MOST.div_ceil(3) * 4);
+        assert_eq!(sequence(&format!("a{long}"), false).1, MOST - 1);
+    }
+}

@@ -1,0 +1,157 @@
+//! Names of keys: the old codes, xterm's and kitty's. The result is as `crossterm` has it.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// A character that was typed.
+pub(super) fn letter(character: char, modifiers: KeyModifiers) -> KeyEvent {
+    let shift = match character.is_uppercase() {
+        true => KeyModifiers::SHIFT,
+        false => KeyModifiers::NONE,
+    };
+    KeyEvent::new(KeyCode::Char(character), modifiers | shift)
+}
+
+/// One byte below 0x80, the escape character too.
+pub(super) fn ascii(byte: u8, modifiers: KeyModifiers) -> KeyEvent {
+    let control = |character: u8| {
+        KeyEvent::new(
+            KeyCode::Char(character.into()),
+            modifiers | KeyModifiers::CONTROL,
+        )
+    };
+    match byte {
+        b'\r' => KeyEvent::new(KeyCode::Enter, modifiers),
+        b'\t' => KeyEvent::new(KeyCode::Tab, modifiers),
+        0x7f => KeyEvent::new(KeyCode::Backspace, modifiers),
+        0x1b => KeyEvent::new(KeyCode::Esc, modifiers),
+        0 => control(b' '),
+        0x01..=0x1a => control(byte - 1 + b'a'),
+        0x1c..=0x1f => control(byte - 0x1c + b'4'),
+        _ => letter(byte.into(), modifiers),
+    }
+}
+
+/// `ESC O` and this.
+pub(super) fn keypad(last: u8) -> Option<KeyEvent> {
+    let code = match last {
+        b'M' => KeyCode::Enter,
+        b'j'..=b'y' => KeyCode::Char((last - b'j' + b'*').into()),
+        _ => named(last)?,
+    };
+    Some(code.into())
+}
+
+/// `ESC [`, these parameters, and this.
+pub(super) fn control(parameters: &str, last: u8) -> Option<KeyEvent> {
+    let mut fields = parameters.split(';');
+    let first = number(fields.next());
+    let second = fields.next();
+    // The kind of the event follows the modifiers: 3 is a release.
+    if second.and_then(|field| field.split(':').nth(1)) == Some("3") {
+        return None;
+    }
+    let modifiers = modifiers(number(second));
+    let code = match last {
+        b'Z' => return Some(KeyEvent::new(KeyCode::BackTab, modifiers | KeyModifiers::SHIFT)),
+        b'u' => return by_code(first?, modifiers),
+        b'~' => match first? {
+            27 => return by_code(number(fields.next())?, modifiers),
+            1 | 7 => KeyCode::Home,
+            2 => KeyCode::Insert,
+            3 => KeyCode::Delete,
+            4 | 8 => KeyCode::End,
+            5 => KeyCode::PageUp,
+            6 => KeyCode::PageDown,
+            code @ 11..=15 => function(code - 10),
+            code @ 17..=21 => function(code - 11),
+            code @ 23..=24 => function(code - 12),
+            57_427 => KeyCode::KeypadBegin,
+            _ => return None,
+        },
+        _ => named(last)?,
+    };
+    Some(KeyEvent::new(code, modifiers))
+}
+
+/// The first part of a field.
+fn number(field: Option<&str>) -> Option<u32> {
+    field?.split(':').next()?.parse().ok()
+}
+
+fn function(number: u32) -> KeyCode {
+    KeyCode::F(u8::try_from(number).unwrap_or(u8::MAX))
+}
+
+fn named(last: u8) -> Option<KeyCode> {
+    Some(match last {
+        b'A' => KeyCode::Up,
+        b'B' => KeyCode::Down,
+        b'C' => KeyCode::Right,
+        b'D' => KeyCode::Left,
+        b'E' => KeyCode::KeypadBegin,
+        b'F' => KeyCode::End,
+        b'H' => KeyCode::Home,
+        b'P'..=b'S' => KeyCode::F(last - b'P' + 1),
+        _ => return None,
+    })
+}
+
+/// A bit for each modifier, and 1. Locks are none.
+fn modifiers(value: Option<u32>) -> KeyModifiers {
+    let bits = value.unwrap_or(1).saturating_sub(1);
+    let all = [
+        KeyModifiers::SHIFT,
+        KeyModifiers::ALT,
+        KeyModifiers::CONTROL,
+        KeyModifiers::SUPER,
+        KeyModifiers::HYPER,
+        KeyModifiers::META,
+    ];
+    let pressed = all.into_iter().enumerate();
+    pressed
+        .filter(|(bit, _)| bits & (1 << bit) != 0)
+        .fold(KeyModifiers::NONE, |all, (_, one)| all | one)
+}
+
+/// A key by the character that it types, or by a number of kitty's for those that type none.
+fn by_code(code: u32, modifiers: KeyModifiers) -> Option<KeyEvent> {
+    const KEYPAD: &str = "0123456789./*-+";
+    let code = match code {
+        9 if modifiers.contains(KeyModifiers::SHIFT) => KeyCode::BackTab,
+        9 => KeyCode::Tab,
+        13 | 57_414 => KeyCode::Enter,
+        27 => KeyCode::Esc,
+        127 => KeyCode::Backspace,
+        57_399..=57_413 => {
+            let place = usize::try_from(code - 57_399).ok()?;
+            KeyCode::Char(KEYPAD.chars().nth(place)?)
+        }
+        57_415 => KeyCode::Char('='),
+        57_416 => KeyCode::Char(','),
+        57_417 => KeyCode::Left,
+        57_418 => KeyCode::Right,
+        57_419 => KeyCode::Up,
+        57_420 => KeyCode::Down,
+        57_421 => KeyCode::PageUp,
+        57_422 => KeyCode::PageDown,
+        57_423 => KeyCode::Home,
+        57_424 => KeyCode::End,
+        57_425 => KeyCode::Insert,
+        57_426 => KeyCode::Delete,
+        57_427 => KeyCode::KeypadBegin,
+        // Kitty's other keys, and those of media.
+        0xe000..0xf900 => return None,
+        _ => {
+            let typed = char::from_u32(code).filter(|char| !char.is_control())?;
+            // As it would come without the other modifiers.
+            let is_shifted = modifiers.contains(KeyModifiers::SHIFT) && typed.is_lowercase();
+            let mut upper = typed.to_uppercase();
+            let typed = match (is_shifted, upper.next(), upper.next()) {
+                (true, Some(upper), None) => upper,
+                _ => typed,
+            };
+            KeyCode::Char(typed)
+        }
+    };
+    Some(KeyEvent::new(code, modifiers))
+}

@@ -1,0 +1,88 @@
+//! Draws the state: whole frames, each in one write, only what changed, never at a size that the
+//! terminal does not have any more.
+
+use std::io;
+
+use nix::errno::Errno;
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
+use ratatui::{Terminal, TerminalOptions, Viewport};
+
+use super::output::Output;
+use crate::app::App;
+use crate::draw::draw;
+
+/// The terminal shows nothing of a frame before its end, where it knows how to.
+const BEGIN: &str = "\x1b[?2026h\x1b[?25l";
+const END: &str = "\x1b[?2026l";
+/// Answered when everything before it has been drawn.
+const ARE_YOU_THERE: &str = "\x1b[5n";
+
+nix::ioctl_read_bad!(window_size, libc::TIOCGWINSZ, libc::winsize);
+
+/// Columns and lines. A terminal that does not know its own gets the classic size.
+pub(super) fn size() -> io::Result<(u16, u16)> {
+    let mut size = libc::winsize {
+        ws_row: 0,
+        ws_col: 0,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    // SAFETY: the structure outlives the call.
+    match unsafe { window_size(libc::STDOUT_FILENO, &mut size) } {
+        Ok(_) if size.ws_col > 0 && size.ws_row > 0 => Ok((size.ws_col, size.ws_row)),
+        Ok(_) | Err(Errno::ENOTTY) => Ok((80, 24)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Output>>,
+    output: Output,
+    area: Rect,
+    /// What the terminal shows is not what was drawn last.
+    is_lost: bool,
+}
+
+impl Screen {
+    pub(super) fn new((width, height): (u16, u16)) -> io::Result<Self> {
+        let output = Output::default();
+        let area = Rect::new(0, 0, width, height);
+        let backend = CrosstermBackend::new(output.clone());
+        // Of a fixed size: it asks nobody for it before each frame, since the loop knows it.
+        let viewport = Viewport::Fixed(area);
+        Ok(Self {
+            terminal: Terminal::with_options(backend, TerminalOptions { viewport })?,
+            output,
+            area,
+            is_lost: false,
+        })
+    }
+
+    /// The next frame is drawn whole.
+    pub(super) fn forget(&mut self) {
+        self.is_lost = true;
+    }
+
+    /// Draws; with `asks`, the terminal answers when it has.
+    pub(super) fn draw(&mut self, app: &App, asks: bool) -> io::Result<()> {
+        self.output.add(BEGIN);
+        let area = Rect::new(0, 0, app.width, app.height);
+        if area != self.area || self.is_lost {
+            self.terminal.resize(area)?;
+            (self.area, self.is_lost) = (area, false);
+        }
+        self.terminal.draw(|frame| draw(app, frame))?;
+        self.output.add(END);
+        if asks {
+            self.output.add(ARE_YOU_THERE);
+        }
+        self.output.send()
+    }
+
+    /// Writes what changes nothing on the screen.
+    pub(super) fn tell(&self, sequence: &str) -> io::Result<()> {
+        self.output.add(sequence);
+        self.output.send()
+    }
+}

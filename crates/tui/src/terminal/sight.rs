@@ -1,0 +1,128 @@
+//! Whether a person can have seen what was drawn. Pure.
+//!
+//! A frame that was written is not yet a frame that was seen: it may be on its way through a slow
+//! line, and so may keys be that were typed before it. So while a question is new on the screen, the
+//! terminal is asked to answer after the frame; its answer comes behind every key that was typed
+//! before. A terminal that does not answer in time is not asked again. Entry type: [`Sight`].
+
+use std::time::Duration;
+
+/// How long an answer may take before the terminal counts as one that never gives any.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What has to be seen: the number of a question, and the size in which it was drawn.
+pub(super) type Unseen = (u32, u16, u16);
+
+#[derive(Debug, Default)]
+pub(super) struct Sight {
+    /// What was on the screen when the terminal was asked, and when that was.
+    asked: Option<(Unseen, Duration)>,
+    /// What was on the screen when it answered last.
+    answered: Option<Unseen>,
+    /// The terminal does not answer.
+    is_mute: bool,
+    /// A frame was drawn since the state last counted as seen.
+    is_owed: bool,
+}
+
+impl Sight {
+    /// Whether a frame has to be drawn that ends with a question to the terminal.
+    pub(super) fn asks(&self, unseen: Option<Unseen>) -> bool {
+        let is_open = !self.is_mute && self.asked.is_none();
+        is_open && unseen.is_some() && unseen != self.answered
+    }
+
+    /// A frame was written, and asked if it had to.
+    pub(super) fn drawn(&mut self, now: Duration, unseen: Option<Unseen>) {
+        if self.asks(unseen) {
+            self.asked = unseen.map(|unseen| (unseen, now));
+        }
+        self.is_owed = true;
+    }
+
+    /// The terminal answered.
+    pub(super) fn answer(&mut self) {
+        self.answered = self.asked.take().map(|(unseen, _)| unseen);
+    }
+
+    /// Whether the last frame counts as seen, once nothing that was typed is unread.
+    pub(super) fn is_clear(&self, unseen: Option<Unseen>) -> bool {
+        let is_sure = self.is_mute || unseen.is_none() || unseen == self.answered;
+        self.is_owed && is_sure
+    }
+
+    /// It was called seen.
+    pub(super) fn settle(&mut self) {
+        (self.is_owed, self.answered) = (false, None);
+    }
+
+    /// When the terminal counts as mute.
+    pub(super) fn gives_up_at(&self) -> Option<Duration> {
+        self.asked.map(|(_, at)| at + PATIENCE)
+    }
+
+    pub(super) fn pass(&mut self, now: Duration) {
+        if self.gives_up_at().is_some_and(|at| now >= at) {
+            (self.is_mute, self.asked) = (true, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUESTION: Unseen = (1, 80, 24);
+    const NEXT: Unseen = (2, 80, 24);
+
+    /// A script, one step a letter: `d` draws, `a` answers, `p` lets time pass, `s` is seen.
+    fn after(unseen: Option<Unseen>, script: &str) -> (bool, bool) {
+        let mut sight = Sight::default();
+        play(&mut sight, unseen, script);
+        (sight.asks(unseen), sight.is_clear(unseen))
+    }
+
+    fn play(sight: &mut Sight, unseen: Option<Unseen>, script: &str) {
+        for step in script.chars() {
+            match step {
+                'd' => sight.drawn(Duration::ZERO, unseen),
+                'a' => sight.answer(),
+                'p' => sight.pass(PATIENCE),
+                _ => sight.settle(),
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_to_be_proved_is_asked_for() {
+        let check = |unseen, script: &str, asks: bool, is_clear: bool| {
+            assert_eq!(after(unseen, script), (asks, is_clear), "{unseen:?} {script}");
+        };
+        check(None, "", false, false);
+        check(None, "d", false, true);
+        check(None, "ds", false, false);
+        check(Some(QUESTION), "", true, false);
+        check(Some(QUESTION), "d", false, false);
+        check(Some(QUESTION), "dd", false, false);
+        check(Some(QUESTION), "da", false, true);
+        check(Some(QUESTION), "dadd", false, true);
+        // Drawn anew, it has to be proved anew.
+        check(Some(QUESTION), "das", true, false);
+        check(Some(QUESTION), "dasd", false, false);
+        // A stray answer proves nothing.
+        check(Some(QUESTION), "ada", false, true);
+        check(Some(QUESTION), "aad", false, false);
+        // A terminal that is silent is believed.
+        check(Some(QUESTION), "dp", false, true);
+    }
+
+    #[test]
+    fn an_answer_about_one_question_is_none_about_the_next() {
+        let mut sight = Sight::default();
+        play(&mut sight, Some(QUESTION), "d");
+        play(&mut sight, Some(NEXT), "da");
+        assert!(!sight.is_clear(Some(NEXT)) && sight.asks(Some(NEXT)));
+        play(&mut sight, Some(NEXT), "da");
+        assert!(sight.is_clear(Some(NEXT)));
+    }
+}

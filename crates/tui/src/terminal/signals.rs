@@ -1,0 +1,112 @@
+//! Signals as something to wait for. Those that end the program are heard once; a second one ends
+//! it at once, in whatever state it is.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, raise, sigaction};
+use nix::unistd::Pid;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
+use signal_hook::flag;
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::SignalOnly;
+
+const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// End, because of this signal.
+    End(i32),
+    /// Give the terminal to the shell, and wait.
+    Stop,
+    /// It may be the shell that had the terminal until now.
+    GoOn,
+    Resize,
+}
+
+#[derive(Debug)]
+pub(super) struct Signals {
+    delivery: SignalDelivery<UnixStream, SignalOnly>,
+    /// From now on the usual thing is done.
+    is_over: Arc<AtomicBool>,
+}
+
+impl Signals {
+    pub(super) fn listen() -> io::Result<Self> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        for signal in ENDING {
+            flag::register_conditional_default(signal, Arc::clone(&is_over))?;
+        }
+        // After the above: the first signal is heard, and the next one finds the flag set. The
+        // others may be meant for an editor that a person writes in.
+        for signal in [SIGHUP, SIGTERM] {
+            flag::register(signal, Arc::clone(&is_over))?;
+        }
+        let (read, write) = UnixStream::pair()?;
+        let others = [SIGTSTP, SIGCONT, SIGWINCH];
+        let all = ENDING.into_iter().chain(others);
+        Ok(Self {
+            delivery: SignalDelivery::with_pipe(read, write, SignalOnly, all)?,
+            is_over,
+        })
+    }
+
+    /// Forgets what was typed at another program that had the terminal. Returns a signal that
+    /// cannot have been.
+    pub(super) fn forgive(&mut self) -> Option<i32> {
+        let mut signals = self.delivery.pending();
+        signals.find(|signal| [SIGHUP, SIGTERM].contains(signal))
+    }
+
+    /// What was asked for since the last time; an end counts more than all the rest.
+    pub(super) fn take(&mut self) -> Vec<Asked> {
+        let mut asked: Vec<Asked> = self.delivery.pending().map(meaning).collect();
+        asked.sort_by_key(|asked| !matches!(asked, Asked::End(_)));
+        asked
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.delivery.get_read().as_fd()
+    }
+}
+
+fn meaning(signal: i32) -> Asked {
+    match signal {
+        SIGTSTP => Asked::Stop,
+        SIGCONT => Asked::GoOn,
+        SIGWINCH => Asked::Resize,
+        signal => Asked::End(signal),
+    }
+}
+
+/// Stops the whole job, as Ctrl-Z does, until the shell lets it go on. Returns at once where there
+/// is no shell that could.
+pub(super) fn stop() -> io::Result<()> {
+    // The others of the job, such as a script that runs this.
+    kill(Pid::from_raw(0), Signal::SIGTSTP)?;
+    // To this thread: the process has stopped, and goes on, when this returns.
+    Ok(stoppable(|| raise(Signal::SIGTSTP))??)
+}
+
+/// Runs something during which Ctrl-Z stops this process too, with nobody being asked.
+pub(super) fn stoppable<T>(work: impl FnOnce() -> T) -> io::Result<T> {
+    let usual = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    // SAFETY: no handler is installed.
+    let ours = unsafe { sigaction(Signal::SIGTSTP, &usual) }?;
+    let done = work();
+    // SAFETY: this one was there before.
+    unsafe { sigaction(Signal::SIGTSTP, &ours) }?;
+    Ok(done)
+}

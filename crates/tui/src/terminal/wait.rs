@@ -1,0 +1,19 @@
+//! Waits for keys, notices, signals and a moment at once: no thread, and no wake-up for nothing.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+
+/// Returns when any of them has something to read, or when the time is up.
+pub(super) fn wait(sources: [BorrowedFd<'_>; 3], longest: Option<Duration>) -> io::Result<()> {
+    let mut sources = sources.map(|source| PollFd::new(source, PollFlags::POLLIN));
+    let timeout = longest.map(TimeSpec::from_duration);
+    match ppoll(&mut sources, timeout, None) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,155 @@
+//! One outermost block, laid out for a width.
+
+use ratatui::text::Line;
+
+use super::super::code::Code;
+use super::super::{colours, wrap_plain};
+use super::fence::Fence;
+use super::memory::Memory;
+use super::structure::Kind;
+use super::writer::{code_indent, indented, label, write};
+use crate::theme::Theme;
+
+#[derive(Debug, Clone)]
+pub(super) enum Laid {
+    Lines {
+        lines: Vec<Line<'static>>,
+        /// Some code in it is plain only since its language was not ready in this generation.
+        waits_since: Option<u64>,
+    },
+    Fence(LaidFence),
+}
+
+/// Code between fences: lines get their colours when they are looked at.
+#[derive(Debug, Clone)]
+pub(super) struct LaidFence {
+    pub(super) fence: Fence,
+    label: Option<Line<'static>>,
+    indent: u16,
+    code: Code,
+    /// What of the block was laid out: whole lines.
+    pub(super) end: usize,
+    /// The line that is being written.
+    unfinished: Vec<Line<'static>>,
+}
+
+impl Laid {
+    pub(super) fn new(text: &str, kind: Kind, width: u16, theme: &Theme) -> Self {
+        match kind {
+            Kind::Words => Self::words(text, width, theme, &mut Memory::default()),
+            Kind::Definition => Self::Lines {
+                lines: wrap_plain(text.trim_end(), width, theme.dim),
+                waits_since: None,
+            },
+            Kind::Fence => match LaidFence::new(text, width, theme) {
+                Some(mut fence) => {
+                    let end = fence.fence.ends(text);
+                    fence.push(text, end, theme);
+                    Self::Fence(fence)
+                }
+                None => Self::words(text, width, theme, &mut Memory::default()),
+            },
+        }
+    }
+
+    pub(super) fn words(text: &str, width: u16, theme: &Theme, memory: &mut Memory) -> Self {
+        let generation = colours(theme);
+        let lines = write(text, width, theme, memory);
+        Self::Lines {
+            lines,
+            waits_since: memory.is_waiting().then_some(generation),
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Self::Lines { lines, .. } => lines.len(),
+            Self::Fence(fence) => fence.count(),
+        }
+    }
+
+    /// Laying it out again may give it colours.
+    pub(super) fn is_outdated(&self, theme: &Theme) -> bool {
+        match self {
+            Self::Lines { waits_since, .. } => {
+                waits_since.is_some_and(|since| since != colours(theme))
+            }
+            Self::Fence(_) => false,
+        }
+    }
+
+    /// Lines from one place to before another, of the block with this text.
+    pub(super) fn take(
+        &mut self,
+        text: &str,
+        from: usize,
+        to: usize,
+        theme: &Theme,
+        into: &mut Vec<Line<'static>>,
+    ) {
+        match self {
+            Self::Lines { lines, .. } => {
+                let to = to.min(lines.len());
+                into.extend(lines[from.min(to)..to].iter().cloned());
+            }
+            Self::Fence(fence) => fence.take(text, from, to, theme, into),
+        }
+    }
+}
+
+impl LaidFence {
+    pub(super) fn new(text: &str, width: u16, theme: &Theme) -> Option<Self> {
+        let fence = Fence::parse(text)?;
+        let indent = code_indent(width);
+        let room = width - indent;
+        Some(Self {
+            label: label(&fence.language, room, theme),
+            indent,
+            code: Code::new(&fence.language, room),
+            end: fence.begins,
+            unfinished: Vec::new(),
+            fence,
+        })
+    }
+
+    /// Lays out the lines up to a place.
+    pub(super) fn push(&mut self, text: &str, end: usize, theme: &Theme) {
+        let lines = self.fence.code(&text[self.end..end]);
+        self.code.push(&lines, theme);
+        self.end = end;
+    }
+
+    /// Lays out the line that is being written after all others.
+    pub(super) fn push_unfinished(&mut self, text: &str, theme: &Theme) {
+        let line = self.fence.code(&text[self.end..]);
+        self.unfinished = if line.is_empty() {
+            Vec::new()
+        } else {
+            let code = self.fence.code(&text[self.fence.begins..self.end]);
+            self.code.unfinished(&code, &line, theme)
+        };
+    }
+
+    pub(super) fn clear_unfinished(&mut self) {
+        self.unfinished.clear();
+    }
+
+    fn count(&self) -> usize {
+        usize::from(self.label.is_some()) + self.code.lines.len() + self.unfinished.len()
+    }
+
+    fn take(
+        &mut self,
+        text: &str,
+        from: usize,
+        to: usize,
+        theme: &Theme,
+        into: &mut Vec<Line<'static>>,
+    ) {
+        let code = self.fence.code(&text[self.fence.begins..self.end]);
+        self.code.colour(&code, to, theme);
+        let lines = self.label.iter().chain(&self.code.lines).chain(&self.unfinished);
+        let seen = lines.skip(from).take(to.saturating_sub(from));
+        into.extend(seen.map(|line| indented(line.clone(), self.indent)));
+    }
+}

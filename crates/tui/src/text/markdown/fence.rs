@@ -1,0 +1,77 @@
+//! Code between fences, read line by line, so that code that grows is not read again.
+
+use std::borrow::Cow;
+
+/// The line that opens it, understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fence {
+    mark: char,
+    length: usize,
+    /// Columns that every line may be indented by, and is not.
+    indent: usize,
+    /// What stands after the marks.
+    pub(super) language: String,
+    /// Where the code begins, after this line.
+    pub(super) begins: usize,
+}
+
+impl Fence {
+    /// Of a text that begins with a fence.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let line = text.lines().next()?;
+        let begins = (line.len() + 1).min(text.len());
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        let line = &line[indent..];
+        let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+        let length = line.len() - line.trim_start_matches(mark).len();
+        let language = line[length..].trim();
+        let is_fence = indent < 4 && length > 2 && !(mark == '`' && language.contains('`'));
+        is_fence.then(|| Self {
+            mark,
+            length,
+            indent,
+            language: language.to_owned(),
+            begins,
+        })
+    }
+
+    /// Whether a line closes it.
+    pub(super) fn is_end(&self, line: &str) -> bool {
+        let inner = line.trim_start_matches(' ');
+        let after = inner.trim_start_matches(self.mark);
+        line.len() - inner.len() < 4
+            && inner.len() - after.len() >= self.length
+            && after.trim_matches([' ', '\t', '\n']).is_empty()
+    }
+
+    /// Whether an unfinished line may become the one that closes it.
+    pub(super) fn may_be_end(&self, line: &str) -> bool {
+        !line.is_empty() && line.trim_matches([' ', self.mark]).is_empty()
+    }
+
+    /// Lines without the indent of the fence.
+    pub(super) fn code<'a>(&self, lines: &'a str) -> Cow<'a, str> {
+        if self.indent == 0 {
+            return Cow::Borrowed(lines);
+        }
+        let mut code = String::with_capacity(lines.len());
+        for line in lines.split_inclusive('\n') {
+            let spaces = line.len() - line.trim_start_matches(' ').len();
+            code.push_str(&line[spaces.min(self.indent)..]);
+        }
+        Cow::Owned(code)
+    }
+
+    /// Where the code ends in a text that begins with this fence: at the line that closes it, or
+    /// with the text.
+    pub(super) fn ends(&self, text: &str) -> usize {
+        let mut at = self.begins;
+        for line in text[self.begins..].split_inclusive('\n') {
+            if self.is_end(line) {
+                break;
+            }
+            at += line.len();
+        }
+        at
+    }
+}

@@ -1,0 +1,176 @@
+//! Words with their marks become spans: emphasis, code, links with their addresses.
+//!
+//! Entry type: [`Inline`].
+
+use pulldown_cmark::{Event, Tag, TagEnd};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Span;
+
+use super::super::clean;
+use crate::theme::{Look, Theme};
+
+/// The words of one paragraph, heading or cell, as they come.
+#[derive(Debug)]
+pub(super) struct Inline<'a> {
+    theme: &'a Theme,
+    lines: Vec<Vec<Span<'static>>>,
+    /// The innermost is the last.
+    styles: Vec<Style>,
+    links: Vec<Link>,
+}
+
+/// A link that is open.
+#[derive(Debug)]
+struct Link {
+    address: String,
+    /// What it shows.
+    text: String,
+}
+
+impl<'a> Inline<'a> {
+    pub(super) fn new(theme: &'a Theme) -> Self {
+        Self {
+            theme,
+            lines: vec![Vec::new()],
+            styles: Vec::new(),
+            links: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.iter().all(Vec::is_empty)
+    }
+
+    /// The lines so far; the next words begin anew.
+    pub(super) fn take(&mut self) -> Vec<Vec<Span<'static>>> {
+        std::mem::replace(&mut self.lines, vec![Vec::new()])
+    }
+
+    pub(super) fn push_style(&mut self, style: Style) {
+        self.styles.push(self.style().patch(style));
+    }
+
+    pub(super) fn pop_style(&mut self) {
+        self.styles.pop();
+    }
+
+    /// Takes in what belongs to words; what does not is left alone.
+    pub(super) fn event(&mut self, event: &Event<'_>) {
+        let theme = self.theme;
+        match event {
+            Event::Text(text) => self.text(text, Style::new()),
+            Event::Code(code) if theme.look == Look::Plain => {
+                self.text(&format!("`{code}`"), theme.code);
+            }
+            Event::Code(code) => self.text(code, theme.code),
+            Event::InlineMath(math) => self.text(&format!("${math}$"), Style::new()),
+            Event::DisplayMath(math) => self.math(math),
+            Event::InlineHtml(tag) if is_break(tag) => self.break_line(),
+            Event::InlineHtml(tag) => self.text(tag, theme.dim),
+            Event::SoftBreak | Event::HardBreak => self.break_line(),
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(*tag),
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, tag: &Tag<'_>) {
+        let theme = self.theme;
+        match tag {
+            Tag::Strong => self.push_style(theme.strong),
+            Tag::Emphasis => self.push_style(theme.emphasis),
+            Tag::Strikethrough => {
+                self.push_style(Style::new().add_modifier(Modifier::CROSSED_OUT));
+            }
+            Tag::Link { dest_url, .. } => {
+                self.push_style(theme.link);
+                self.begin_link(dest_url);
+            }
+            Tag::Image { dest_url, .. } => {
+                self.text("image: ", theme.dim);
+                self.push_style(theme.emphasis);
+                self.begin_link(dest_url);
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Strong | TagEnd::Emphasis | TagEnd::Strikethrough => self.pop_style(),
+            TagEnd::Link | TagEnd::Image => {
+                self.pop_style();
+                if let Some(link) = self.links.pop()
+                    && link.hides_its_address()
+                {
+                    self.text(&format!(" ({})", link.address), self.theme.dim);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_link(&mut self, address: &str) {
+        let address = clean(address).replace('\n', " ");
+        self.links.push(Link {
+            address,
+            text: String::new(),
+        });
+    }
+
+    /// What was written as a name for a control is one by now, so it is cleaned again.
+    fn text(&mut self, text: &str, style: Style) {
+        let text = clean(text);
+        for link in &mut self.links {
+            link.text.push_str(&text);
+        }
+        let style = self.style().patch(style);
+        let text = text.replace('\n', " ");
+        if !text.is_empty() {
+            self.line().push(Span::styled(text, style));
+        }
+    }
+
+    fn math(&mut self, math: &str) {
+        for (index, line) in format!("$${math}$$").split('\n').enumerate() {
+            if index > 0 {
+                self.break_line();
+            }
+            self.text(line, Style::new());
+        }
+    }
+
+    fn break_line(&mut self) {
+        self.lines.push(Vec::new());
+    }
+
+    fn line(&mut self) -> &mut Vec<Span<'static>> {
+        if self.lines.is_empty() {
+            self.lines.push(Vec::new());
+        }
+        self.lines.last_mut().expect("one was pushed if there was none")
+    }
+
+    fn style(&self) -> Style {
+        self.styles.last().copied().unwrap_or(self.theme.text)
+    }
+}
+
+impl Link {
+    fn hides_its_address(&self) -> bool {
+        let bare = |address: &str| {
+            let scheme = ["https://", "http://", "mailto:"];
+            let bare = scheme
+                .iter()
+                .find_map(|scheme| address.strip_prefix(scheme))
+                .unwrap_or(address);
+            bare.trim_end_matches('/').to_owned()
+        };
+        !self.address.is_empty() && bare(&self.address) != bare(&self.text)
+    }
+}
+
+fn is_break(tag: &str) -> bool {
+    let name = tag.trim_matches(['<', '>', '/', ' ']);
+    name.eq_ignore_ascii_case("br")
+}

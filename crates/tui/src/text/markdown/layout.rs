@@ -1,0 +1,272 @@
+//! The blocks of a text and their lines, brought up to date as the text grows. Pure.
+//!
+//! A block is closed when whole lines after it began another; nothing that follows changes it
+//! then. All that is not closed is the tail. Entry type: [`Layout`].
+
+use std::ops::Range;
+
+use ratatui::text::Line;
+
+use super::super::colours;
+use super::block::{Laid, LaidFence};
+use super::calm::calm;
+use super::fence::Fence;
+use super::memory::Memory;
+use super::structure::{Block, Kind, split};
+use crate::theme::Theme;
+
+/// What is to be laid out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) text: &'a str,
+    /// More is to come.
+    pub(super) is_open: bool,
+    /// Another one for every change.
+    pub(super) revision: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Layout {
+    closed: Vec<Block>,
+    /// Where what is not closed begins.
+    tail: usize,
+    /// Whole lines up to here were looked at for closed blocks.
+    looked: usize,
+    /// For which everything below was laid out.
+    made_for: Option<(u16, Theme)>,
+    /// The first of the closed blocks, with the number of lines to the end of each.
+    laid: Vec<(Laid, usize)>,
+    open: Vec<Laid>,
+    /// Of the text and of the colours, at the last layout of the tail.
+    seen: Option<(u64, u64)>,
+    /// Of the blocks of the tail.
+    memories: Vec<Memory>,
+}
+
+impl Layout {
+    pub(super) fn update(&mut self, source: Source<'_>, width: u16, theme: &Theme) {
+        if self.made_for != Some((width, *theme)) {
+            self.made_for = Some((width, *theme));
+            self.laid.clear();
+            self.open.clear();
+            self.seen = None;
+            self.memories.clear();
+        }
+        let seen = Some((source.revision, colours(theme)));
+        if self.seen == seen {
+            return;
+        }
+        let Source { text, is_open, .. } = source;
+        self.close(text, theme);
+        self.lay_out_closed(text, width, theme);
+        self.lay_out_tail(text, is_open, width, theme);
+        self.seen = seen;
+    }
+
+    pub(super) fn count(&self) -> usize {
+        let closed = self.laid.last().map_or(0, |(_, end)| *end);
+        self.open.iter().fold(closed, |end, laid| after(end, laid))
+    }
+
+    pub(super) fn take(
+        &mut self,
+        text: &str,
+        Range { start: from, end: to }: Range<usize>,
+        theme: &Theme,
+    ) -> Vec<Line<'static>> {
+        let mut lines = Vec::new();
+        let first = self.laid.partition_point(|(_, end)| *end <= from);
+        let mut begin = match first {
+            0 => 0,
+            first => self.laid[first - 1].1,
+        };
+        let width = self.made_for.map_or(0, |(width, _)| width);
+        for (block, (laid, end)) in self.closed.iter().zip(&mut self.laid).skip(first) {
+            if begin >= to {
+                return lines;
+            }
+            let content = &text[block.range.clone()];
+            if laid.is_outdated(theme) {
+                *laid = Laid::new(content, block.kind, width, theme);
+            }
+            take_block(laid, content, begin, from, to, theme, &mut lines);
+            begin = *end;
+        }
+        let tail = &text[self.tail..];
+        for laid in &mut self.open {
+            if begin >= to {
+                break;
+            }
+            take_block(laid, tail, begin, from, to, theme, &mut lines);
+            begin = after(begin, laid);
+        }
+        lines
+    }
+
+    /// Finds blocks that nothing can change any more.
+    fn close(&mut self, text: &str, theme: &Theme) {
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        if whole <= self.looked {
+            return;
+        }
+        self.looked = whole;
+        if let Some(end) = self.grow_fence(&text[..whole], theme) {
+            let Some(end) = end else {
+                return;
+            };
+            self.closed.push(Block {
+                range: self.tail..end,
+                kind: Kind::Fence,
+            });
+            self.tail = end;
+        }
+        let start = self.tail;
+        let blocks = split(&text[start..whole]);
+        if let Some(first) = blocks.first() {
+            self.tail = start + first.range.start;
+        }
+        for (index, block) in blocks.iter().enumerate() {
+            let range = start + block.range.start..start + block.range.end;
+            let next = match blocks.get(index + 1) {
+                Some(next) => start + next.range.start,
+                None if is_closed_fence(&text[range.clone()], block.kind) => range.end,
+                None => break,
+            };
+            // A definition may go on in the next line, if that is not empty.
+            if block.kind == Kind::Definition && !text[range.end..next].contains('\n') {
+                break;
+            }
+            self.tail = next;
+            self.closed.push(Block {
+                range,
+                kind: block.kind,
+            });
+        }
+        if self.tail > start {
+            self.open.clear();
+            self.memories.clear();
+        }
+    }
+
+    /// Takes new lines into a fence that is open. Says where it ended, if it did, or nothing if
+    /// there is none.
+    fn grow_fence(&mut self, text: &str, theme: &Theme) -> Option<Option<usize>> {
+        let [Laid::Fence(open)] = self.open.as_mut_slice() else {
+            return None;
+        };
+        open.clear_unfinished();
+        let tail = &text[self.tail..];
+        let mut end = open.end;
+        for line in tail[open.end..].split_inclusive('\n') {
+            if open.fence.is_end(line) {
+                let closed = end + line.len();
+                open.push(tail, end, theme);
+                let fence = self.open.pop().expect("there is one: it was matched above");
+                let begin = self.laid.last().map_or(0, |(_, end)| *end);
+                let until = after(begin, &fence);
+                self.laid.push((fence, until));
+                return Some(Some(self.tail + closed));
+            }
+            end += line.len();
+        }
+        open.push(tail, end, theme);
+        Some(None)
+    }
+
+    fn lay_out_closed(&mut self, text: &str, width: u16, theme: &Theme) {
+        let mut end = self.laid.last().map_or(0, |(_, end)| *end);
+        for block in &self.closed[self.laid.len()..] {
+            let laid = Laid::new(&text[block.range.clone()], block.kind, width, theme);
+            end = after(end, &laid);
+            self.laid.push((laid, end));
+        }
+    }
+
+    fn lay_out_tail(&mut self, text: &str, is_open: bool, width: u16, theme: &Theme) {
+        let tail = &text[self.tail..];
+        if !matches!(self.open.as_slice(), [Laid::Fence(_)]) {
+            self.open = self.begin_fence(tail, width, theme).into_iter().collect();
+        }
+        if let [Laid::Fence(fence)] = self.open.as_mut_slice() {
+            let line = &tail[fence.end..];
+            let is_held_back = match is_open {
+                true => fence.fence.may_be_end(line),
+                false => fence.fence.is_end(line),
+            };
+            if is_held_back {
+                fence.clear_unfinished();
+            } else {
+                fence.push_unfinished(tail, theme);
+            }
+            return;
+        }
+        let shown = if is_open { calm(tail) } else { tail.into() };
+        let blocks = split(&shown);
+        self.memories.resize_with(blocks.len(), Memory::default);
+        self.open = blocks
+            .iter()
+            .zip(&mut self.memories)
+            .map(|(block, memory)| {
+                let content = &shown[block.range.clone()];
+                match block.kind {
+                    // The colours of a fence come line by line; here it is whole already.
+                    Kind::Words | Kind::Fence => Laid::words(content, width, theme, memory),
+                    Kind::Definition => Laid::new(content, block.kind, width, theme),
+                }
+            })
+            .collect();
+    }
+
+    /// If the tail is an open fence whose first line is whole.
+    fn begin_fence(&self, tail: &str, width: u16, theme: &Theme) -> Option<Laid> {
+        let start = tail.len() - tail.trim_start_matches('\n').len();
+        let is_whole = start == 0 && tail.contains('\n');
+        let mut fence = LaidFence::new(tail, width, theme).filter(|_| is_whole)?;
+        let end = fence.fence.ends(tail);
+        let whole = tail.rfind('\n').map_or(0, |end| end + 1);
+        let is_closed = end < whole;
+        (!is_closed).then(|| {
+            fence.push(tail, end.min(whole), theme);
+            Laid::Fence(fence)
+        })
+    }
+}
+
+fn is_closed_fence(text: &str, kind: Kind) -> bool {
+    let fence = Fence::parse(text).filter(|_| kind == Kind::Fence);
+    fence.is_some_and(|fence| fence.ends(text) < text.len())
+}
+
+/// The number of lines with one more block. Empty lines keep blocks apart.
+fn after(end: usize, laid: &Laid) -> usize {
+    match (end, laid.count()) {
+        (end, 0) => end,
+        (0, count) => count,
+        (end, count) => end + 1 + count,
+    }
+}
+
+/// The lines of a block that begins after line `begin`, as far as they are asked for.
+fn take_block(
+    laid: &mut Laid,
+    text: &str,
+    begin: usize,
+    from: usize,
+    to: usize,
+    theme: &Theme,
+    lines: &mut Vec<Line<'static>>,
+) {
+    let count = laid.count();
+    if count == 0 {
+        return;
+    }
+    let first = if begin == 0 { 0 } else { begin + 1 };
+    if begin > 0 && from <= begin {
+        lines.push(Line::default());
+    }
+    let from = from.max(first) - first;
+    let to = to.saturating_sub(first).min(count);
+    if from < to {
+        laid.take(text, from, to, theme, lines);
+    }
+}

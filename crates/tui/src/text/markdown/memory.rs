@@ -1,0 +1,70 @@
+//! The code in a block that is laid out again and again while it grows: what was coloured once is
+//! not coloured again.
+
+use ratatui::text::Line;
+
+use super::super::code::Code;
+use crate::theme::Theme;
+
+/// The codes of one block, in order.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Memory {
+    codes: Vec<Remembered>,
+    next: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Remembered {
+    language: String,
+    width: u16,
+    /// The whole lines of it.
+    text: String,
+    code: Code,
+}
+
+impl Memory {
+    /// The block is laid out from its beginning.
+    pub(super) fn begin(&mut self) {
+        self.next = 0;
+    }
+
+    /// Some of it is plain only until its language is ready.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.codes[..self.next].iter().any(|code| code.code.is_waiting())
+    }
+
+    /// The lines of the next code in the block.
+    pub(super) fn code(
+        &mut self,
+        language: &str,
+        text: &str,
+        width: u16,
+        theme: &Theme,
+    ) -> Vec<Line<'static>> {
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let (lines, unfinished) = text.split_at(whole);
+        let is_known = self.codes.get(self.next).is_some_and(|known| {
+            known.language == language && known.width == width && lines.starts_with(&known.text)
+        });
+        if !is_known {
+            self.codes.truncate(self.next);
+            self.codes.push(Remembered {
+                language: language.to_owned(),
+                width,
+                text: String::new(),
+                code: Code::new(language, width),
+            });
+        }
+        let known = &mut self.codes[self.next];
+        self.next += 1;
+        let new = &lines[known.text.len()..];
+        known.code.push(new, theme);
+        known.text.push_str(new);
+        known.code.colour(&known.text, usize::MAX, theme);
+        let mut laid = known.code.lines.clone();
+        if !unfinished.is_empty() {
+            laid.extend(known.code.unfinished(&known.text, unfinished, theme));
+        }
+        laid
+    }
+}

@@ -1,0 +1,122 @@
+//! A model's words, as they come, laid out as markdown.
+//!
+//! Only the last of the outermost blocks can still change; all before it are laid out once for a
+//! width. So the cost of a drawing depends on that block, and not on the length of the text. What
+//! is shown is a function of the text, whatever pieces it came in. Entry type: [`Markdown`].
+
+mod block;
+mod calm;
+mod fence;
+mod inline;
+mod layout;
+mod level;
+mod memory;
+mod structure;
+mod table;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use ratatui::text::Line;
+
+use self::layout::{Layout, Source};
+use super::clean::Cleaner;
+use crate::theme::Theme;
+
+/// Text that grows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Markdown {
+    source: String,
+    /// If it is not the same as the source.
+    cleaned: Option<String>,
+    cleaner: Cleaner,
+    is_open: bool,
+    revision: u64,
+    /// What was laid out already. It changes nothing that can be seen.
+    layout: RefCell<Layout>,
+}
+
+impl PartialEq for Markdown {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source && self.is_open == other.is_open
+    }
+}
+
+impl Markdown {
+    /// A whole text.
+    pub(crate) fn new(source: &str) -> Self {
+        let mut markdown = Self::default();
+        markdown.push(source);
+        markdown.finish();
+        markdown
+    }
+
+    /// More of it, and more is to come: unfinished marks at its end count as finished.
+    pub(crate) fn push(&mut self, piece: &str) {
+        let is_clean = self.cleaned.is_none() && self.cleaner.passes(piece);
+        self.source.push_str(piece);
+        if let Some(cleaned) = &mut self.cleaned {
+            self.cleaner.write(piece, cleaned);
+        } else if !is_clean {
+            let mut cleaned = String::with_capacity(self.source.len());
+            self.cleaner = Cleaner::default();
+            self.cleaner.write(&self.source, &mut cleaned);
+            self.cleaned = Some(cleaned);
+        }
+        self.is_open = true;
+        self.revision += 1;
+    }
+
+    /// Nothing more is to come: its end is shown as it was written.
+    pub(crate) fn finish(&mut self) {
+        self.is_open = false;
+        self.revision += 1;
+    }
+
+    /// As the model wrote it: not safe to draw.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub(crate) fn lines(&self, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+        self.lines_range(0..usize::MAX, width, theme)
+    }
+
+    pub(crate) fn line_count(&self, width: u16, theme: &Theme) -> usize {
+        let mut layout = self.layout.borrow_mut();
+        layout.update(self.now(), width, theme);
+        layout.count()
+    }
+
+    /// The lines of these numbers, as far as there are any.
+    pub(crate) fn lines_range(
+        &self,
+        range: Range<usize>,
+        width: u16,
+        theme: &Theme,
+    ) -> Vec<Line<'static>> {
+        let mut layout = self.layout.borrow_mut();
+        layout.update(self.now(), width, theme);
+        layout.take(self.text(), range, theme)
+    }
+
+    fn text(&self) -> &str {
+        self.cleaned.as_deref().unwrap_or(&self.source)
+    }
+
+    fn now(&self) -> Source<'_> {
+        Source {
+            text: self.text(),
+            is_open: self.is_open,
+            revision: self.revision,
+        }
+    }
+
+    /// Gives back the memory of the layout. The next one is made anew.
+    pub(crate) fn forget(&self) {
+        self.layout.take();
+    }
+}

@@ -1,0 +1,96 @@
+//! Cuts markdown into its outermost blocks, each of which can be laid out alone.
+//!
+//! What a block looks like depends on nothing outside it: links to definitions elsewhere are shown
+//! as they were written, and so are the definitions.
+
+use std::ops::Range;
+
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
+
+pub(super) const OPTIONS: Options = Options::ENABLE_TABLES
+    .union(Options::ENABLE_STRIKETHROUGH)
+    .union(Options::ENABLE_TASKLISTS)
+    .union(Options::ENABLE_MATH);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Anything that is not one of the others.
+    Words,
+    /// Code between fences.
+    Fence,
+    /// Where links lead.
+    Definition,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Block {
+    /// Whole lines.
+    pub(super) range: Range<usize>,
+    pub(super) kind: Kind,
+}
+
+/// The blocks of a text, in order. What is between them is empty.
+pub(super) fn split(text: &str) -> Vec<Block> {
+    let mut outermost: Vec<Block> = Vec::new();
+    let mut depth = 0_usize;
+    for (event, range) in Parser::new_ext(text, OPTIONS).into_offset_iter() {
+        let is_outermost = depth == 0;
+        let kind = match &event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => Kind::Fence,
+            _ => Kind::Words,
+        };
+        match event {
+            Event::Start(_) => depth += 1,
+            Event::End(_) => {
+                depth = depth.saturating_sub(1);
+                continue;
+            }
+            _ => {}
+        }
+        if is_outermost {
+            outermost.push(Block { range, kind });
+        }
+    }
+    with_definitions(text, outermost)
+}
+
+/// The parser says nothing of definitions: they are what is left between blocks.
+fn with_definitions(text: &str, outermost: Vec<Block>) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::with_capacity(outermost.len());
+    let mut end = 0;
+    for Block { range, kind } in outermost {
+        let start = line_start(text, range.start).max(end);
+        push_definition(text, end..start, &mut blocks);
+        end = line_end(text, range.end).max(start);
+        blocks.push(Block {
+            range: start..end,
+            kind,
+        });
+    }
+    push_definition(text, end..text.len(), &mut blocks);
+    blocks
+}
+
+fn push_definition(text: &str, range: Range<usize>, blocks: &mut Vec<Block>) {
+    let between = &text[range.clone()];
+    let trimmed = between.trim_start();
+    if !trimmed.is_empty() {
+        let start = line_start(text, range.end - trimmed.len()).max(range.start);
+        let end = line_end(text, range.start + between.trim_end().len());
+        blocks.push(Block {
+            range: start..end.min(range.end),
+            kind: Kind::Definition,
+        });
+    }
+}
+
+fn line_start(text: &str, at: usize) -> usize {
+    text[..at].rfind('\n').map_or(0, |end| end + 1)
+}
+
+fn line_end(text: &str, at: usize) -> usize {
+    if at == 0 || text[..at].ends_with('\n') {
+        return at;
+    }
+    text[at..].find('\n').map_or(text.len(), |end| at + end + 1)
+}

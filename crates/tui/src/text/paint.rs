@@ -1,0 +1,181 @@
+//! The styles that commands print, as styles of ours. Nothing that is painted can be hidden:
+//! letters that one could not tell from their ground lose their colours.
+//!
+//! Entry type: [`Paint`].
+
+use ratatui::style::{Color, Modifier, Style};
+
+use crate::theme::Look;
+
+/// What the sequences so far add up to.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Paint {
+    letters: Option<Color>,
+    ground: Option<Color>,
+    modifiers: Modifier,
+}
+
+impl Paint {
+    /// Takes in the parameters of one sequence, such as `1;38;5;196`.
+    pub(super) fn apply(&mut self, parameters: &str) {
+        let mut groups = parameters.split(';');
+        while let Some(group) = groups.next() {
+            let mut parts = group.split(':');
+            let code = number(parts.next());
+            match code {
+                0 => *self = Self::default(),
+                4 if parts.next() == Some("0") => self.modifiers.remove(Modifier::UNDERLINED),
+                1..=4 | 7 | 9 | 21 => self.modifiers.insert(modifier(code)),
+                22 => self.modifiers.remove(Modifier::BOLD | Modifier::DIM),
+                23 | 24 | 27 | 29 => self.modifiers.remove(modifier(code - 20)),
+                30..=37 => self.letters = Some(named(code - 30)),
+                39 => self.letters = None,
+                40..=47 => self.ground = Some(named(code - 40)),
+                49 => self.ground = None,
+                90..=97 => self.letters = Some(named(code - 82)),
+                100..=107 => self.ground = Some(named(code - 92)),
+                38 | 48 | 58 => {
+                    let colour = if group.contains(':') {
+                        colour_of_parts(&parts.collect::<Vec<_>>())
+                    } else {
+                        colour_of_groups(&mut groups)
+                    };
+                    match code {
+                        38 => self.letters = colour.or(self.letters),
+                        48 => self.ground = colour.or(self.ground),
+                        _ => {}
+                    }
+                }
+                // Blinking, hidden, other fonts: none of them.
+                _ => {}
+            }
+        }
+    }
+
+    /// How letters are shown, on top of a style.
+    pub(super) fn style(self, base: Style, look: Look) -> Style {
+        if look == Look::Plain || self == Self::default() {
+            return base;
+        }
+        let page = match look {
+            Look::Light => (255, 255, 255),
+            Look::Dark | Look::Plain => (0, 0, 0),
+        };
+        let ground = self.ground.map_or(page, values);
+        let style = match (self.letters, self.ground) {
+            (Some(letters), _) if is_hidden(values(letters), ground) => Style::new(),
+            (Some(letters), None) => Style::new().fg(letters),
+            (Some(letters), Some(ground)) => Style::new().fg(letters).bg(ground),
+            (None, Some(colour)) if light(ground) > 128 => Style::new().fg(Color::Black).bg(colour),
+            (None, Some(colour)) => Style::new().fg(Color::White).bg(colour),
+            (None, None) => Style::new(),
+        };
+        base.patch(style.add_modifier(self.modifiers))
+    }
+}
+
+fn number(text: Option<&str>) -> u16 {
+    text.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+fn modifier(code: u16) -> Modifier {
+    match code {
+        1 => Modifier::BOLD,
+        2 => Modifier::DIM,
+        3 => Modifier::ITALIC,
+        4 | 21 => Modifier::UNDERLINED,
+        7 => Modifier::REVERSED,
+        9 => Modifier::CROSSED_OUT,
+        _ => Modifier::empty(),
+    }
+}
+
+/// The sixteen colours that every terminal has.
+const NAMED: [(Color, (u8, u8, u8)); 16] = [
+    (Color::Black, (0, 0, 0)),
+    (Color::Red, (205, 0, 0)),
+    (Color::Green, (0, 205, 0)),
+    (Color::Yellow, (205, 205, 0)),
+    (Color::Blue, (0, 0, 238)),
+    (Color::Magenta, (205, 0, 205)),
+    (Color::Cyan, (0, 205, 205)),
+    (Color::Gray, (229, 229, 229)),
+    (Color::DarkGray, (127, 127, 127)),
+    (Color::LightRed, (255, 0, 0)),
+    (Color::LightGreen, (0, 255, 0)),
+    (Color::LightYellow, (255, 255, 0)),
+    (Color::LightBlue, (92, 92, 255)),
+    (Color::LightMagenta, (255, 0, 255)),
+    (Color::LightCyan, (0, 255, 255)),
+    (Color::White, (255, 255, 255)),
+];
+
+fn named(index: u16) -> Color {
+    NAMED[usize::from(index) % NAMED.len()].0
+}
+
+fn indexed(index: u16) -> Option<Color> {
+    match index {
+        0..=15 => Some(named(index)),
+        _ => u8::try_from(index).ok().map(Color::Indexed),
+    }
+}
+
+/// After `38;`: the kind, then its values, each in a group of its own.
+fn colour_of_groups<'a>(groups: &mut impl Iterator<Item = &'a str>) -> Option<Color> {
+    match number(groups.next()) {
+        5 => indexed(number(groups.next())),
+        2 => {
+            let mut value = || u8::try_from(number(groups.next())).ok();
+            let (red, green, blue) = (value(), value(), value());
+            Some(Color::Rgb(red?, green?, blue?))
+        }
+        _ => None,
+    }
+}
+
+/// After `38:`: as above, and perhaps the name of a colour space before three values.
+fn colour_of_parts(parts: &[&str]) -> Option<Color> {
+    let value = |text: &&str| u8::try_from(number(Some(text))).ok();
+    match parts {
+        ["5", index, ..] => indexed(number(Some(index))),
+        ["2", red, green, blue] | ["2", _, red, green, blue, ..] => {
+            Some(Color::Rgb(value(red)?, value(green)?, value(blue)?))
+        }
+        _ => None,
+    }
+}
+
+/// Red, green and blue, as most terminals show it.
+fn values(colour: Color) -> (u8, u8, u8) {
+    match colour {
+        Color::Rgb(red, green, blue) => (red, green, blue),
+        Color::Indexed(index @ 232..) => {
+            let grey = 8 + (index - 232) * 10;
+            (grey, grey, grey)
+        }
+        Color::Indexed(index @ 16..) => {
+            let level = |step: u8| if step == 0 { 0 } else { 55 + step * 40 };
+            let cube = index - 16;
+            (level(cube / 36), level(cube / 6 % 6), level(cube % 6))
+        }
+        other => NAMED
+            .iter()
+            .find(|(name, _)| *name == other)
+            .map_or((127, 127, 127), |(_, values)| *values),
+    }
+}
+
+/// From 0 to 255.
+fn light((red, green, blue): (u8, u8, u8)) -> u32 {
+    (2126 * u32::from(red) + 7152 * u32::from(green) + 722 * u32::from(blue)) / 10_000
+}
+
+fn is_hidden(letters: (u8, u8, u8), ground: (u8, u8, u8)) -> bool {
+    let farthest = letters
+        .0
+        .abs_diff(ground.0)
+        .max(letters.1.abs_diff(ground.1))
+        .max(letters.2.abs_diff(ground.2));
+    light(letters).abs_diff(light(ground)) < 32 && farthest < 96
+}

@@ -1,0 +1,125 @@
+//! Drops letters that nobody sees, or that change how others are seen: turned directions, tags,
+//! joiners and selectors where they join and select nothing, towers of marks.
+//!
+//! Judges letters alone, never sequences for a terminal. Entry type: [`Sieve`].
+
+use unicode_width::UnicodeWidthChar;
+
+/// Marks on one letter.
+const MOST_MARKS: u8 = 8;
+/// Pictures joined into one.
+const MOST_JOINED: u8 = 8;
+
+const JOINER: char = '\u{200d}';
+const NON_JOINER: char = '\u{200c}';
+const AS_TEXT: char = '\u{fe0e}';
+const AS_PICTURE: char = '\u{fe0f}';
+const KEYCAP: char = '\u{20e3}';
+
+/// Takes letters one by one; a joiner waits for the letter that it joins.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sieve {
+    /// The last letter with a place of its own in this line.
+    last: Option<char>,
+    marks: u8,
+    joined: u8,
+    is_selected: bool,
+    waiting: Option<char>,
+}
+
+impl Sieve {
+    /// Nothing is before the next letter that a mark could be on.
+    pub(super) fn begin(&mut self) {
+        *self = Self::default();
+    }
+
+    /// A letter went past that needed no look.
+    pub(super) fn passed(&mut self, letter: char) {
+        *self = Self {
+            last: Some(letter),
+            ..Self::default()
+        };
+    }
+
+    pub(super) fn take(&mut self, letter: char, give: &mut impl FnMut(char)) {
+        if let Some(waiting) = self.waiting.take()
+            && self.belongs(waiting, letter)
+        {
+            give(waiting);
+            if waiting == JOINER {
+                self.joined += 1;
+            }
+        } else if !is_mark(letter) {
+            self.joined = 0;
+        }
+        match letter {
+            '\u{2028}' | '\u{2029}' => {
+                self.passed(' ');
+                give(' ');
+            }
+            JOINER | NON_JOINER => self.waiting = self.last.map(|_| letter),
+            AS_TEXT | AS_PICTURE => match self.last {
+                Some(last) if is_picture(last) && !self.is_selected => {
+                    self.is_selected = true;
+                    give(letter);
+                }
+                Some('0'..='9' | '#' | '*') => self.waiting = Some(letter),
+                _ => {}
+            },
+            letter if is_hidden(letter) => {}
+            letter if is_mark(letter) => {
+                if self.last.is_some() && self.marks < MOST_MARKS {
+                    self.marks += 1;
+                    give(letter);
+                }
+            }
+            letter => {
+                self.last = Some(letter);
+                self.marks = 0;
+                self.is_selected = false;
+                give(letter);
+            }
+        }
+    }
+
+    /// Whether what waits has a meaning between the last letter and the next.
+    fn belongs(&self, waiting: char, next: char) -> bool {
+        let Some(last) = self.last else {
+            return false;
+        };
+        match waiting {
+            AS_PICTURE | AS_TEXT => next == KEYCAP,
+            JOINER if is_picture(last) && is_picture(next) => self.joined < MOST_JOINED,
+            _ => is_of_joining_script(last) && is_of_joining_script(next),
+        }
+    }
+}
+
+fn is_mark(letter: char) -> bool {
+    letter.width() == Some(0)
+}
+
+fn is_picture(letter: char) -> bool {
+    matches!(letter,
+        '\u{203c}' | '\u{2049}' | '\u{2122}' | '\u{2139}' | '\u{2194}'..='\u{21aa}'
+        | '\u{231a}'..='\u{23ff}' | '\u{24c2}' | '\u{25aa}'..='\u{25fe}'
+        | '\u{2600}'..='\u{27bf}' | '\u{2934}' | '\u{2935}' | '\u{2b05}'..='\u{2b55}'
+        | '\u{3030}' | '\u{303d}' | '\u{3297}' | '\u{3299}' | '\u{1f000}'..='\u{1faff}')
+}
+
+/// From Arabic to Sinhala, Myanmar, Khmer: there joiners are part of the spelling.
+fn is_of_joining_script(letter: char) -> bool {
+    matches!(letter, '\u{600}'..='\u{dff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}')
+        && !is_hidden(letter)
+}
+
+/// What a font shows nothing for, and marks of direction. Joiners and selectors are not among
+/// them: they have a meaning in some places.
+pub(super) fn is_hidden(letter: char) -> bool {
+    matches!(letter,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0d}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}

@@ -1,0 +1,129 @@
+//! A line of the page becomes a line of the screen: with its margin, and with what is chosen or
+//! found standing out.
+
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use super::desk::{Place, Row, margin};
+use super::finding::Needle;
+use super::lay::mark;
+use super::log::Log;
+use crate::text::wrap_line;
+use crate::theme::Theme;
+
+/// What stands out.
+pub(super) struct Emphasis<'a> {
+    pub(super) selected: Option<usize>,
+    pub(super) needle: Option<&'a Needle>,
+    /// The line of the words that were gone to.
+    pub(super) found: Option<Place>,
+}
+
+pub(super) fn compose(
+    row: Row,
+    log: &Log,
+    emphasis: &Emphasis<'_>,
+    width: u16,
+    theme: &Theme,
+) -> Line<'static> {
+    let Row {
+        place,
+        line,
+        is_body,
+    } = row;
+    let mut spans = match place.block {
+        0 => Vec::new(),
+        _ => sides(log, place, is_body, emphasis.selected, width, theme),
+    };
+    let base = line.style;
+    let mut content: Vec<Span<'static>> = line
+        .spans
+        .into_iter()
+        .map(|span| Span::styled(span.content, base.patch(span.style)))
+        .collect();
+    if log.is_void(place.entry) {
+        for span in &mut content {
+            span.style = theme.dim;
+        }
+    }
+    if let Some(needle) = emphasis.needle {
+        let style = match emphasis.found == Some(place) {
+            true => theme.found,
+            false => theme.warn.add_modifier(Modifier::UNDERLINED),
+        };
+        content = highlight(content, needle, style);
+    }
+    spans.append(&mut content);
+    let line = Line::from(spans);
+    match line.width() > usize::from(width) {
+        true => wrap_line(&line, width, "").swap_remove(0),
+        false => line,
+    }
+}
+
+/// The margin: the entry's sign, a line beside what belongs to it.
+fn sides(
+    log: &Log,
+    place: Place,
+    is_body: bool,
+    selected: Option<usize>,
+    width: u16,
+    theme: &Theme,
+) -> Vec<Span<'static>> {
+    let columns = margin(width, is_body);
+    if columns == 0 {
+        return Vec::new();
+    }
+    let is_selected = selected == Some(place.entry);
+    let is_head = place == Place::head(place.entry);
+    let is_open = log.is_open(place.entry);
+    let sign = match (is_selected, is_head, log.entry(place.entry)) {
+        (true, true, _) if log.opens(place.entry) && is_open => Span::styled("▾", theme.accent),
+        (true, true, _) => Span::styled("▸", theme.accent),
+        (true, false, _) => Span::styled("│", theme.accent),
+        (false, true, Some(entry)) => mark(entry, is_open, theme),
+        _ => Span::raw(" "),
+    };
+    let mut spans = vec![sign, Span::raw(" ")];
+    if columns == 4 {
+        spans.push(Span::styled("│ ", theme.dim));
+    }
+    spans
+}
+
+/// Gives words a style of their own wherever they are in a line.
+fn highlight(spans: Vec<Span<'static>>, needle: &Needle, style: Style) -> Vec<Span<'static>> {
+    let text: String = spans.iter().map(|span| span.content.as_ref()).collect();
+    let mut places = Vec::new();
+    let mut from = 0;
+    while let Some((start, end)) = needle.find(&text, from) {
+        places.push((start, end));
+        from = end;
+    }
+    if places.is_empty() {
+        return spans;
+    }
+    let mut cut = Vec::new();
+    let mut offset = 0;
+    for span in spans {
+        let end = offset + span.content.len();
+        // Where this span is cut: at the edges of all places in it.
+        let edges = places.iter().flat_map(|(start, end)| [*start, *end]);
+        let mut edges: Vec<usize> = edges.filter(|edge| (offset..end).contains(edge)).collect();
+        edges.push(end);
+        let mut start = offset;
+        for edge in edges.into_iter().filter(|edge| *edge > offset) {
+            let is_found = places
+                .iter()
+                .any(|(from, to)| (*from..*to).contains(&start));
+            let piece = span.content[start - offset..edge - offset].to_owned();
+            cut.push(match is_found {
+                true => Span::styled(piece, span.style.patch(style)),
+                false => Span::styled(piece, span.style),
+            });
+            start = edge;
+        }
+        offset = end;
+    }
+    cut
+}

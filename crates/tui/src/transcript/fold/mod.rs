@@ -1,0 +1,250 @@
+//! Events become entries. Pure: the same events give the same page, and the stored ones alone give
+//! the page that was there at the end of living through all of them.
+
+mod notes;
+mod reply;
+mod undo;
+
+use protocol::{BackgroundJob, Block, CallId, Event, EventKind, Outcome};
+
+use super::call::{Call, CallState};
+use super::entry::{Entry, Tone};
+use super::log::Log;
+use super::summary::one_line;
+use crate::text::clean;
+
+pub(super) fn apply(log: &mut Log, event: &Event) {
+    if is_known(log, event) {
+        return;
+    }
+    match &event.kind {
+        EventKind::TurnStarted { turn, prompt } => {
+            settle(log);
+            log.story.undone.clear();
+            log.story.turn = *turn;
+            log.story.begun = Some(event.time);
+            log.push(prompt_entry(prompt));
+        }
+        EventKind::TurnContinued { turn } => {
+            settle(log);
+            log.story.undone.clear();
+            log.story.turn = *turn;
+            log.story.begun = Some(event.time);
+            log.push(Entry::note("taken up again", Tone::Plain));
+        }
+        EventKind::RequestStarted { .. } => reply::void(log),
+        EventKind::Retrying {
+            wait_ms, reason, ..
+        } => reply::retry(log, *wait_ms, reason),
+        EventKind::TextDelta { text } => reply::words(log, text, event.time),
+        EventKind::ThinkingDelta { text } => reply::thinking(log, text, event.time),
+        EventKind::InputDelta { call, name, json } => {
+            reply::input(log, call, name, json, event.time);
+        }
+        EventKind::Replied { content, .. } => reply::whole(log, content, event.time),
+        EventKind::ToolStarted {
+            call, name, input, ..
+        } => {
+            let index = open_call(log, call, name);
+            change_call(log, index, |call| {
+                if call.state != CallState::Waiting {
+                    call.ask(input);
+                }
+                call.state = CallState::Running;
+            });
+            note_plan(log, index);
+        }
+        EventKind::ToolOutput { call, text, .. } => {
+            if let Some(index) = log.story.calls.get(call).copied() {
+                change_call(log, index, |call| {
+                    if !call.is_over() {
+                        call.print(text);
+                    }
+                });
+            }
+        }
+        EventKind::ToolEnded { call, name, .. } => {
+            let index = open_call(log, call, name);
+            end_call(log, index, &event.kind);
+        }
+        EventKind::Background { jobs } => background(log, jobs),
+        EventKind::TurnEnded { outcome, .. } => {
+            settle(log);
+            let begun = log.story.begun.take();
+            let millis = begun.map_or(0, |begun| millis_between(begun, event.time));
+            if let Some(entry) = notes::outcome(outcome, millis) {
+                log.push(entry);
+            }
+        }
+        EventKind::Undone { .. } => undo::undone(log, &event.kind),
+        EventKind::Redone { .. } => undo::redone(log, &event.kind),
+        EventKind::Compacted { summary, .. } => {
+            settle(log);
+            log.story.undone.clear();
+            log.push(Entry::Folded {
+                title: "the past was put into a summary".to_owned(),
+                text: clean(summary).into_owned(),
+            });
+        }
+        EventKind::CheckpointMade { checkpoint, .. } => notes::skipped(log, &checkpoint.skipped),
+        other => {
+            if let Some(entry) = notes::of(other) {
+                log.push(entry);
+            }
+        }
+    }
+}
+
+/// A lasting event counts once, however often it is sent.
+fn is_known(log: &mut Log, event: &Event) -> bool {
+    let Some(seq) = event.seq else {
+        return false;
+    };
+    if let Some((session, last)) = &log.story.seq
+        && *session == event.session
+        && seq <= *last
+    {
+        return true;
+    }
+    log.story.seq = Some((event.session.clone(), seq));
+    false
+}
+
+/// Nothing of a turn goes on: its pieces are void, its calls cut off.
+fn settle(log: &mut Log) {
+    reply::void(log);
+    reply::forget_retry(log);
+    for index in std::mem::take(&mut log.story.open_calls) {
+        change_call(log, index, |call| {
+            if !call.is_over() {
+                call.state = CallState::CutOff;
+            }
+        });
+    }
+}
+
+fn prompt_entry(prompt: &[Block]) -> Entry {
+    let texts: Vec<&str> = prompt.iter().filter_map(Block::as_text).collect();
+    let images = prompt
+        .iter()
+        .filter(|block| matches!(block, Block::Image { .. }));
+    Entry::Prompt {
+        text: clean(texts.join("\n").trim_matches('\n')).into_owned(),
+        images: images.count(),
+    }
+}
+
+/// The entry of a call that has not ended, made if there is none.
+fn open_call(log: &mut Log, id: &CallId, name: &str) -> usize {
+    let known = log.story.calls.get(id).copied();
+    let open = known.filter(
+        |index| matches!(log.entry(*index), Some(Entry::Call(call)) if !call.is_over()),
+    );
+    open.unwrap_or_else(|| push_call(log, Call::written(id, name)))
+}
+
+fn push_call(log: &mut Log, call: Call) -> usize {
+    let id = call.id.clone();
+    let index = log.push(Entry::Call(Box::new(call)));
+    log.story.calls.insert(id, index);
+    log.story.open_calls.push(index);
+    index
+}
+
+fn change_call(log: &mut Log, index: usize, change: impl FnOnce(&mut Call)) {
+    log.change(index, |entry| {
+        if let Entry::Call(call) = entry {
+            change(call);
+        }
+    });
+}
+
+fn end_call(log: &mut Log, index: usize, ended: &EventKind) {
+    let EventKind::ToolEnded {
+        content,
+        is_error,
+        kept,
+        changes,
+        millis,
+        ..
+    } = ended
+    else {
+        return;
+    };
+    log.story.open_calls.retain(|open| *open != index);
+    log.story.partial.retain(|partial| *partial != index);
+    change_call(log, index, |call| {
+        call.state = CallState::Ended {
+            is_error: *is_error,
+            millis: *millis,
+        };
+        call.kept = kept.clone();
+        call.end(result(content), changes);
+    });
+}
+
+/// What a tool gave back, as text.
+fn result(content: &[Block]) -> String {
+    let parts: Vec<&str> = content
+        .iter()
+        .map(|block| match block {
+            Block::Text { text, .. } => text.as_str(),
+            Block::Image { .. } => "[a picture]",
+            _ => "[something that cannot be shown]",
+        })
+        .collect();
+    parts.join("\n")
+}
+
+/// The latest plan is open, those before it are not.
+fn note_plan(log: &mut Log, index: usize) {
+    let is_plan = matches!(log.entry(index), Some(Entry::Call(call)) if call.name == "plan");
+    if is_plan && log.story.plan != Some(index) {
+        let before = log.story.plan.replace(index);
+        for index in before.into_iter().chain([index]) {
+            log.change(index, |_| {});
+        }
+    }
+}
+
+/// All commands that go on, and those that have just ended.
+fn background(log: &mut Log, jobs: &[BackgroundJob]) {
+    let mut going_on = Vec::new();
+    for job in jobs {
+        let Some(index) = log.story.calls.get(&job.call).copied() else {
+            continue;
+        };
+        if job.ending.is_none() {
+            going_on.push(index);
+        }
+        let is_news = matches!(log.entry(index), Some(Entry::Call(call))
+            if call.background.as_ref() != Some(job));
+        if is_news {
+            change_call(log, index, |call| call.background = Some(job.clone()));
+        }
+    }
+    for index in std::mem::replace(&mut log.story.background, going_on) {
+        if log.story.background.contains(&index) {
+            continue;
+        }
+        change_call(log, index, |call| {
+            if let Some(job) = &mut call.background {
+                job.ending.get_or_insert_with(|| "ended".to_owned());
+            }
+        });
+    }
+}
+
+fn millis_between(from: jiff::Timestamp, to: jiff::Timestamp) -> u64 {
+    u64::try_from(to.duration_since(from).as_millis()).unwrap_or(0)
+}
+
+/// Names of files, each on one line.
+fn names(paths: &[String]) -> Vec<String> {
+    paths.iter().map(|path| one_line(path)).collect()
+}
+
+/// Whether a turn ended as it should.
+fn is_done(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Done)
+}

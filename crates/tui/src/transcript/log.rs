@@ -1,0 +1,213 @@
+//! All entries in the order in which they came, which of them are open, and which are hidden.
+//!
+//! An entry keeps its place for ever: what is void becomes [`Entry::Gone`], so that a view, a
+//! selection and a search can hold on to places.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::Timestamp;
+use protocol::{CallId, SessionId};
+
+use super::entry::Entry;
+
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    items: Vec<Item>,
+    /// Of each item, about how many lines it takes.
+    weights: Vec<u32>,
+    /// Calls are open unless closed one by one.
+    are_calls_open: bool,
+    is_thinking_open: bool,
+    /// Items that changed since somebody asked.
+    changed: Vec<usize>,
+    pub(super) story: Story,
+}
+
+/// What the fold needs to know of what came before.
+#[derive(Debug, Default)]
+pub(super) struct Story {
+    /// The last lasting event.
+    pub(super) seq: Option<(SessionId, u64)>,
+    pub(super) turn: u32,
+    /// When the turn began.
+    pub(super) begun: Option<Timestamp>,
+    /// Pieces of the reply that is on its way.
+    pub(super) partial: Vec<usize>,
+    pub(super) calls: HashMap<CallId, usize>,
+    /// Calls that have not ended.
+    pub(super) open_calls: Vec<usize>,
+    /// Calls of which something goes on.
+    pub(super) background: Vec<usize>,
+    pub(super) plan: Option<usize>,
+    pub(super) retry: Option<usize>,
+    /// Undos that can be taken back.
+    pub(super) undone: Vec<usize>,
+    /// Files of which it was said that an undo leaves them alone.
+    pub(super) told: HashSet<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) entry: Entry,
+    pub(super) turn: u32,
+    /// Counts changes.
+    pub(super) revision: u32,
+    /// As the person wants it.
+    open: Option<bool>,
+    /// The undo that hides it.
+    pub(super) hidden_by: Option<usize>,
+}
+
+impl Log {
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&Item> {
+        self.items.get(index)
+    }
+
+    pub(super) fn entry(&self, index: usize) -> Option<&Entry> {
+        self.items.get(index).map(|item| &item.entry)
+    }
+
+    pub(super) fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// At the end of the page, in the present turn.
+    pub(super) fn push(&mut self, entry: Entry) -> usize {
+        let index = self.items.len();
+        self.items.push(Item {
+            entry,
+            turn: self.story.turn,
+            revision: 0,
+            open: None,
+            hidden_by: None,
+        });
+        self.weights.push(0);
+        self.touch(index);
+        index
+    }
+
+    /// Changes an entry.
+    pub(super) fn change(&mut self, index: usize, change: impl FnOnce(&mut Entry)) {
+        if let Some(item) = self.items.get_mut(index) {
+            change(&mut item.entry);
+            item.revision = item.revision.wrapping_add(1);
+            self.touch(index);
+        }
+    }
+
+    pub(super) fn set_turn(&mut self, index: usize, turn: u32) {
+        if let Some(item) = self.items.get_mut(index) {
+            item.turn = turn;
+        }
+    }
+
+    pub(super) fn hide(&mut self, index: usize, by: Option<usize>) {
+        if let Some(item) = self.items.get_mut(index) {
+            item.hidden_by = by;
+            self.touch(index);
+        }
+    }
+
+    pub(super) fn is_shown(&self, index: usize) -> bool {
+        let Some(item) = self.items.get(index) else {
+            return false;
+        };
+        // What hides comes later than what it hides, so that this ends.
+        let is_hidden = item
+            .hidden_by
+            .is_some_and(|by| by <= index || !self.is_open(by) || !self.is_shown(by));
+        !is_hidden && !item.entry.is_blank()
+    }
+
+    /// Shown, though it no longer counts.
+    pub(super) fn is_void(&self, index: usize) -> bool {
+        self.items
+            .get(index)
+            .is_some_and(|item| item.hidden_by.is_some())
+    }
+
+    pub(super) fn is_open(&self, index: usize) -> bool {
+        let Some(item) = self.items.get(index) else {
+            return false;
+        };
+        item.open.unwrap_or(match &item.entry {
+            Entry::Call(_) => self.are_calls_open || self.story.plan == Some(index),
+            Entry::Thinking(_) => self.is_thinking_open,
+            _ => false,
+        })
+    }
+
+    pub(super) fn opens(&self, index: usize) -> bool {
+        self.is_shown(index) && self.items[index].entry.opens()
+    }
+
+    pub(super) fn set_open(&mut self, index: usize, is_open: bool) {
+        let Some(item) = self.items.get_mut(index) else {
+            return;
+        };
+        item.open = Some(is_open);
+        match item.entry {
+            Entry::Undone { .. } => self.weigh_all(),
+            _ => self.weigh(index),
+        }
+    }
+
+    /// Opens all calls, or closes them.
+    pub(super) fn toggle_calls(&mut self) {
+        self.are_calls_open = !self.are_calls_open;
+        self.forget_open(|entry| matches!(entry, Entry::Call(_)));
+    }
+
+    pub(super) fn toggle_thinking(&mut self) {
+        self.is_thinking_open = !self.is_thinking_open;
+        self.forget_open(|entry| matches!(entry, Entry::Thinking(_)));
+    }
+
+    fn forget_open(&mut self, is_meant: impl Fn(&Entry) -> bool) {
+        for item in &mut self.items {
+            if is_meant(&item.entry) {
+                item.open = None;
+            }
+        }
+        self.weigh_all();
+    }
+
+    /// About how many lines the first so many entries take.
+    pub(super) fn weight(&self, entries: usize) -> usize {
+        let first = &self.weights[..entries.min(self.weights.len())];
+        first.iter().map(|weight| *weight as usize).sum()
+    }
+
+    pub(super) fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// What changed since the last time.
+    pub(super) fn take_changed(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.changed)
+    }
+
+    fn touch(&mut self, index: usize) {
+        self.weigh(index);
+        if self.changed.last() != Some(&index) {
+            self.changed.push(index);
+        }
+    }
+
+    fn weigh(&mut self, index: usize) {
+        self.weights[index] = match self.is_shown(index) {
+            true => self.items[index].entry.weight(self.is_open(index)),
+            false => 0,
+        };
+    }
+
+    fn weigh_all(&mut self) {
+        for index in 0..self.items.len() {
+            self.weigh(index);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! All places of the page where some words are, open or closed, and the one that was gone to.
+//!
+//! Looks at the texts themselves, never at what is laid out.
+
+use super::desk::Place;
+use super::entry::Entry;
+use super::finding::Needle;
+use super::log::Log;
+use super::section::{self, Content, Extent};
+
+/// More places than these nobody goes through.
+const MOST: usize = 100_000;
+
+#[derive(Debug)]
+pub(super) struct Search {
+    pub(super) needle: Needle,
+    /// In the order of the page.
+    found: Vec<Found>,
+    current: Option<usize>,
+    /// The entry in whose view the search began.
+    pub(super) origin: usize,
+    /// The current place has to come into view.
+    pub(super) is_wanted: bool,
+    /// The line of the current place, and what it holds for.
+    pub(super) line: Option<(Seen, Place)>,
+}
+
+/// Words in a section of an entry that is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Found {
+    entry: u32,
+    section: u32,
+    offset: u32,
+}
+
+/// What the line of a place depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) found: Found,
+    pub(super) revision: u32,
+    pub(super) width: u16,
+    pub(super) is_open: bool,
+}
+
+impl Found {
+    pub(super) fn entry(self) -> usize {
+        self.entry as usize
+    }
+
+    pub(super) fn section(self) -> usize {
+        self.section as usize
+    }
+
+    pub(super) fn offset(self) -> usize {
+        self.offset as usize
+    }
+}
+
+impl Search {
+    pub(super) fn new(log: &Log, needle: Needle, origin: usize) -> Self {
+        let mut search = Self {
+            needle,
+            found: Vec::new(),
+            current: None,
+            origin,
+            is_wanted: false,
+            line: None,
+        };
+        for entry in 0..log.len() {
+            search.look(log, entry);
+        }
+        // The nearest one above what was looked at, as most of what is sought is behind.
+        let above = search
+            .found
+            .partition_point(|found| found.entry() <= origin);
+        search.current = match search.found.is_empty() {
+            true => None,
+            false => Some(above.saturating_sub(1)),
+        };
+        search
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    pub(super) fn current(&self) -> Option<Found> {
+        self.found.get(self.current?).copied()
+    }
+
+    /// From 1 on.
+    pub(super) fn position(&self) -> Option<(usize, usize)> {
+        Some((self.current? + 1, self.found.len()))
+    }
+
+    /// To a later place or an earlier one, around at the ends.
+    pub(super) fn step(&mut self, step: i32) {
+        let count = self.found.len() as i64;
+        if count > 0 {
+            let current = self.current.unwrap_or(0) as i64;
+            let next = (current + i64::from(step)).rem_euclid(count);
+            self.current = usize::try_from(next).ok();
+        }
+    }
+
+    /// Looks again at entries that changed.
+    pub(super) fn refresh(&mut self, log: &Log, mut changed: Vec<usize>) {
+        changed.sort_unstable();
+        changed.dedup();
+        let Some(first) = changed.first().copied() else {
+            return;
+        };
+        let current = self.current();
+        let start = self
+            .found
+            .partition_point(|found| found.entry() < first);
+        let later = self.found.split_off(start);
+        let mut later = later.into_iter().peekable();
+        for entry in changed {
+            while let Some(found) = later.next_if(|found| found.entry() < entry) {
+                self.found.push(found);
+            }
+            while later.next_if(|found| found.entry() == entry).is_some() {}
+            self.look(log, entry);
+        }
+        self.found.extend(later);
+        self.found.truncate(MOST);
+        self.current = match (current, self.found.len()) {
+            (_, 0) => None,
+            (None, count) => Some(count - 1),
+            (Some(current), count) => {
+                let place = self.found.partition_point(|found| *found < current);
+                Some(place.min(count - 1))
+            }
+        };
+    }
+
+    fn look(&mut self, log: &Log, index: usize) {
+        let Some(entry) = log.entry(index).filter(|_| log.is_shown(index)) else {
+            return;
+        };
+        for (number, section) in section::of(entry, true).iter().enumerate() {
+            let Some(text) = text_of(entry, &section.content) else {
+                continue;
+            };
+            let mut from = 0;
+            while let Some((start, end)) = self.needle.find(text, from) {
+                if self.found.len() >= MOST {
+                    return;
+                }
+                self.found.push(Found {
+                    entry: index as u32,
+                    section: number as u32,
+                    offset: start as u32,
+                });
+                from = end;
+            }
+        }
+    }
+}
+
+/// What can be found in a section.
+fn text_of<'a>(entry: &'a Entry, content: &'a Content<'_>) -> Option<&'a str> {
+    match (content, entry) {
+        (Content::Text { text, extent: Extent::All, .. }, _) => Some(text),
+        (Content::Words(text), _) => Some(text),
+        (Content::Head, Entry::Call(call)) => Some(&call.summary),
+        (Content::Head, Entry::Folded { title, .. } | Entry::Undone { title, .. }) => Some(title),
+        _ => None,
+    }
+}

@@ -1,0 +1,154 @@
+//! What is laid out, kept for as long as it is true and there is room.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use ratatui::text::Line;
+
+use super::entry::Entry;
+use super::lay::lay;
+use super::section::Content;
+use super::bridge::{Ranges, colours};
+use crate::text::Markdown;
+use crate::theme::{Look, Theme};
+
+/// Lines that are kept beyond those of the last picture.
+const MOST_LINES: usize = 20_000;
+
+/// Bytes of markdown that are kept beyond those of the last picture.
+const MOST_WORDS: usize = 1024 * 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    laid: HashMap<Key, Laid>,
+    lines: usize,
+    words: HashMap<(usize, usize), Words>,
+    /// Counts pictures.
+    picture: u64,
+}
+
+/// A piece of a section of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) entry: usize,
+    pub(super) section: usize,
+    pub(super) piece: usize,
+    pub(super) is_open: bool,
+}
+
+/// What lines were made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) revision: u32,
+    pub(super) width: u16,
+    pub(super) look: Look,
+    /// Whether code had its colours.
+    colours: u64,
+}
+
+#[derive(Debug)]
+struct Laid {
+    stamp: Stamp,
+    lines: Vec<Line<'static>>,
+    used: u64,
+}
+
+#[derive(Debug)]
+struct Words {
+    markdown: Markdown,
+    used: u64,
+}
+
+impl Stamp {
+    pub(super) fn new(revision: u32, width: u16, theme: &Theme) -> Self {
+        Self {
+            revision,
+            width,
+            look: theme.look,
+            colours: colours(theme),
+        }
+    }
+}
+
+impl Shelf {
+    /// Before a picture: makes room if there is too much.
+    pub(super) fn begin(&mut self) {
+        let last = self.picture;
+        self.picture += 1;
+        if self.lines > MOST_LINES {
+            self.laid.retain(|_, laid| laid.used == last);
+            self.lines = self.laid.values().map(|laid| laid.lines.len()).sum();
+        }
+        let bytes = |words: &Words| words.markdown.source().len();
+        if self.words.values().map(bytes).sum::<usize>() > MOST_WORDS {
+            self.words.retain(|_, words| words.used == last);
+        }
+    }
+
+    /// The lines of a piece that is no markdown.
+    pub(super) fn lines(
+        &mut self,
+        key: Key,
+        stamp: Stamp,
+        entry: &Entry,
+        content: &Content<'_>,
+        theme: &Theme,
+    ) -> &[Line<'static>] {
+        let picture = self.picture;
+        let laid = self.laid.entry(key).or_insert_with(|| {
+            let lines = lay(entry, content, key.piece, stamp.width, theme);
+            self.lines += lines.len();
+            Laid {
+                stamp,
+                lines,
+                used: picture,
+            }
+        });
+        if laid.stamp != stamp {
+            self.lines -= laid.lines.len();
+            laid.lines = lay(entry, content, key.piece, stamp.width, theme);
+            laid.stamp = stamp;
+            self.lines += laid.lines.len();
+        }
+        laid.used = picture;
+        &laid.lines
+    }
+
+    /// How many lines markdown has.
+    pub(super) fn words_height(
+        &mut self,
+        place: (usize, usize),
+        text: &str,
+        width: u16,
+        theme: &Theme,
+    ) -> usize {
+        self.markdown(place, text).line_count(width, theme)
+    }
+
+    /// Some lines of markdown.
+    pub(super) fn words_lines(
+        &mut self,
+        place: (usize, usize),
+        text: &str,
+        range: Range<usize>,
+        width: u16,
+        theme: &Theme,
+    ) -> Vec<Line<'static>> {
+        self.markdown(place, text).lines_range(range, width, theme)
+    }
+
+    /// Gives it only what came since, if it is the same text grown longer.
+    fn markdown(&mut self, place: (usize, usize), text: &str) -> &mut Markdown {
+        let words = self.words.entry(place).or_insert_with(|| Words {
+            markdown: Markdown::default(),
+            used: 0,
+        });
+        words.used = self.picture;
+        match text.strip_prefix(words.markdown.source()) {
+            Some("") => {}
+            Some(piece) => words.markdown.push(piece),
+            None => words.markdown = Markdown::new(text),
+        }
+        &mut words.markdown
+    }
+}

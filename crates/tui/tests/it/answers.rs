@@ -1,0 +1,35 @@
+//! What the terminal itself answers is never taken for keys, and a question is answered by nobody
+//! who cannot have seen it.
+
+use crate::pty::Pty;
+
+#[test]
+fn the_colour_of_the_terminal_is_not_typed() {
+    let mut pty = Pty::echo("");
+    pty.wait_for_bytes("\x1b]11;?\x1b\\\x1b[c");
+    pty.send("a\x1b]11;rgb:ffff/ff");
+    pty.send("ff/ffff\x1b");
+    pty.send("\\\x1b[?62;22cb\r");
+    pty.wait_for("heard <ab>");
+}
+
+#[test]
+fn a_key_from_before_the_question_was_seen_is_no_answer() {
+    let mut pty = Pty::echo("");
+    pty.send("ask\r");
+    pty.wait_for("connect to example.com:443");
+    // On the screen, but the terminal has not said so: these were typed before.
+    pty.wait_for_bytes("\x1b[5n");
+    pty.send("yy");
+    pty.wait_for("yy");
+    // Now it has, and again whenever it is asked.
+    pty.send("\x1b[0n\x7f\x7f");
+    pty.wait_until("the editor is empty", |screen| !screen.contents().contains("yy"));
+    pty.wait_until("it takes keys", |screen| screen.contents().contains("once"));
+    // Whoever writes is not reading: some quiet has to be before the answer.
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    pty.send("y");
+    pty.wait_for("the answer to 7 is yes");
+    let told = pty.text();
+    assert_eq!(told.matches("the answer").count(), 1, "{told}");
+}

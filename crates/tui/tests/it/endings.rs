@@ -1,0 +1,81 @@
+//! However it ends, the terminal is as it was before.
+
+use std::os::unix::process::ExitStatusExt;
+
+use nix::sys::signal::Signal;
+
+use crate::pty::{Pty, echo};
+
+#[test]
+fn by_leaving() {
+    let mut pty = Pty::echo("");
+    pty.send("/quit\r");
+    pty.assert_restored(0);
+}
+
+#[test]
+fn by_a_signal() {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
+        let mut pty = Pty::echo("");
+        pty.send("half a tho");
+        pty.wait_for("half a tho");
+        pty.signal(signal);
+        pty.assert_restored(128 + signal as i32);
+    }
+}
+
+#[test]
+fn by_a_panic_of_another_thread() {
+    let mut pty = Pty::echo("");
+    pty.send("panic\r");
+    pty.assert_restored(4);
+    let text = pty.text();
+    assert!(text.contains("as it was told to"), "the message can be read: {text}");
+}
+
+#[test]
+fn by_the_end_of_the_terminal() {
+    let pty = Pty::echo("");
+    let status = pty.hang_up();
+    // The signal and the end of the file race each other.
+    let code = status.code();
+    assert!(code == Some(3) || code == Some(129), "{status:?} {:?}", status.signal());
+}
+
+#[test]
+fn by_being_stopped_until_the_shell_lets_it_go_on() {
+    let mut pty = Pty::start(&["bash", "--norc", "--noediting", "-i"]);
+    let program = echo();
+    pty.send(&format!("{}\n", program.display()));
+    pty.wait_until("it draws", |screen| screen.alternate_screen());
+    pty.send("before\x1a");
+    pty.wait_until("the shell has the screen", |screen| {
+        !screen.alternate_screen() && !screen.bracketed_paste() && !screen.hide_cursor()
+    });
+    pty.wait_for("Stopped");
+    pty.send("echo the shell $((40 + 2))\n");
+    pty.wait_for("the shell 42");
+    pty.send("fg\n");
+    pty.wait_until("it draws again", |screen| screen.alternate_screen());
+    pty.wait_for("before");
+    pty.send(" and after\r");
+    pty.wait_for("heard <before and after>");
+    // From outside it is the same.
+    pty.send("/quit\r");
+    pty.wait_until("the shell has the screen", |screen| !screen.alternate_screen());
+    pty.send("echo code $?\n");
+    pty.wait_for("code 0");
+    pty.send("exit\n");
+    pty.assert_restored(0);
+}
+
+#[test]
+fn it_goes_on_where_no_shell_could_let_it() {
+    let mut pty = Pty::echo("");
+    pty.send("still\x1a");
+    pty.signal(Signal::SIGTSTP);
+    pty.send(" here\r");
+    pty.wait_for("heard <still here>");
+    pty.send("/quit\r");
+    pty.assert_restored(0);
+}

@@ -1,0 +1,200 @@
+//! A pseudo terminal with a program in it: what is typed goes in, what is drawn is read as a screen.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::openpty;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::termios::{Termios, tcgetattr};
+use nix::unistd::Pid;
+
+/// Past this a program hangs. None comes near it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Pty {
+    master: File,
+    slave: OwnedFd,
+    parser: vt100::Parser,
+    child: Child,
+    /// Everything that was written, in full.
+    pub(crate) written: Vec<u8>,
+    /// As the terminal was before.
+    before: Termios,
+}
+
+impl Pty {
+    /// The example, with this editor.
+    pub(crate) fn echo(editor: &str) -> Self {
+        let mut pty = Self::start(&[echo().to_str().unwrap(), editor]);
+        pty.wait_until("it draws", |screen| screen.alternate_screen());
+        pty
+    }
+
+    /// A program that has the terminal to itself, in 80 columns and 24 lines.
+    pub(crate) fn start(command: &[&str]) -> Self {
+        let pty = openpty(None, None).unwrap();
+        let before = tcgetattr(&pty.slave).unwrap();
+        resize(&pty.slave, 80, 24);
+        let slave = || Stdio::from(pty.slave.try_clone().unwrap());
+        let child = Command::new("setsid")
+            .arg("--ctty")
+            .args(command)
+            .env("PS1", "$ ")
+            .env_remove("PROMPT_COMMAND")
+            .stdin(slave())
+            .stdout(slave())
+            .stderr(slave())
+            .spawn()
+            .unwrap();
+        Self {
+            master: pty.master.into(),
+            slave: pty.slave,
+            parser: vt100::Parser::new(size(24), size(80), 0),
+            child,
+            written: Vec::new(),
+            before,
+        }
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    pub(crate) fn send(&mut self, bytes: &str) {
+        let mut rest = bytes.as_bytes();
+        while !rest.is_empty() {
+            // Whoever writes without reading may wait for one who does the same.
+            self.read(Duration::ZERO);
+            let (piece, behind) = rest.split_at(rest.len().min(1024));
+            self.master.write_all(piece).unwrap();
+            rest = behind;
+        }
+    }
+
+    pub(crate) fn resize(&mut self, columns: u16, lines: u16) {
+        self.read(Duration::ZERO);
+        resize(&self.slave, columns, lines);
+        self.parser.set_size(size(lines), size(columns));
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid()), signal).unwrap();
+    }
+
+    /// Closes the terminal under the program.
+    pub(crate) fn hang_up(mut self) -> ExitStatus {
+        let nowhere = || File::open("/dev/null").unwrap();
+        drop(std::mem::replace(&mut self.master, nowhere()));
+        drop(std::mem::replace(&mut self.slave, nowhere().into()));
+        self.child.wait().unwrap()
+    }
+
+    pub(crate) fn screen(&self) -> &vt100::Screen {
+        self.parser.screen()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.screen().contents()
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        self.wait_until(text, |screen| screen.contents().contains(text));
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_until(&mut self, what: &str, mut is_so: impl FnMut(&vt100::Screen) -> bool) {
+        let give_up = Instant::now() + PATIENCE;
+        while !is_so(self.screen()) {
+            assert!(Instant::now() < give_up, "never: {what}\n{}", self.text());
+            self.read(Duration::from_millis(100));
+        }
+    }
+
+    /// Waits for bytes that no screen shows.
+    #[track_caller]
+    pub(crate) fn wait_for_bytes(&mut self, bytes: &str) {
+        let give_up = Instant::now() + PATIENCE;
+        while !find(&self.written, bytes.as_bytes()) {
+            assert!(Instant::now() < give_up, "never: {bytes:?}\n{}", self.text());
+            self.read(Duration::from_millis(100));
+        }
+    }
+
+    /// The end of the program, which leaves the terminal as it was.
+    #[track_caller]
+    pub(crate) fn assert_restored(&mut self, code: i32) {
+        let give_up = Instant::now() + PATIENCE;
+        let status = loop {
+            self.read(Duration::from_millis(10));
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < give_up, "it hangs\n{}", self.text());
+        };
+        self.read(Duration::ZERO);
+        assert_eq!(status.code(), Some(code), "{}", self.text());
+        assert_eq!(tcgetattr(&self.slave).unwrap(), self.before);
+        let screen = self.screen();
+        assert!(!screen.alternate_screen() && !screen.hide_cursor() && !screen.bracketed_paste());
+        assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
+        let text = String::from_utf8_lossy(&self.written);
+        for (on, off) in [("\x1b[>1u", "\x1b[<u"), ("\x1b[>4;1m", "\x1b[>4;0m")] {
+            assert_eq!(text.matches(on).count(), text.matches(off).count(), "{on:?}");
+        }
+    }
+
+    /// Takes in what was written by now, and a little later if that is nothing.
+    fn read(&mut self, longest: Duration) {
+        let mut longest = PollTimeout::try_from(longest).unwrap();
+        let mut buffer = [0; 65536];
+        loop {
+            let mut source = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
+            if poll(&mut source, longest).unwrap() == 0 {
+                return;
+            }
+            longest = PollTimeout::ZERO;
+            let Ok(length) = self.master.read(&mut buffer) else {
+                return;
+            };
+            self.parser.process(&buffer[..length]);
+            self.written.extend_from_slice(&buffer[..length]);
+        }
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The example beside this test.
+pub(crate) fn echo() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().unwrap().parent().unwrap();
+    folder.join("examples/echo")
+}
+
+fn size(value: u16) -> NonZeroU16 {
+    NonZeroU16::new(value).unwrap()
+}
+
+fn resize(slave: &OwnedFd, columns: u16, lines: u16) {
+    let status = Command::new("stty")
+        .args(["columns", &columns.to_string(), "rows", &lines.to_string()])
+        .stdin(Stdio::from(slave.try_clone().unwrap()))
+        .status();
+    assert!(status.unwrap().success());
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}

@@ -1,0 +1,41 @@
+//! Nothing happens while nothing happens.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::pty::Pty;
+
+#[test]
+fn an_idle_ui_uses_no_processor() {
+    let mut pty = Pty::echo("");
+    pty.wait_for_bytes("\x1b[c");
+    pty.send("\x1b[?62cwaiting");
+    pty.wait_for("waiting");
+    // Until what the key started has come to its end.
+    let mut before = switches(pty.pid());
+    loop {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = switches(pty.pid());
+        if now == before {
+            break;
+        }
+        before = now;
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(switches(pty.pid()), before, "no thread has run");
+}
+
+/// How often each thread went to sleep: as often as it was woken.
+fn switches(pid: i32) -> Vec<(String, String)> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    tasks
+        .map(|task| {
+            let status = fs::read_to_string(task.path().join("status")).unwrap();
+            let line = status
+                .lines()
+                .find(|line| line.starts_with("voluntary_ctxt_switches"))
+                .unwrap();
+            (task.file_name().into_string().unwrap(), line.to_owned())
+        })
+        .collect()
+}

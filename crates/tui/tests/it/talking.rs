@@ -1,0 +1,89 @@
+//! What is typed is on the screen and reaches the other side, whatever else goes on.
+
+use crate::pty::Pty;
+
+#[test]
+fn what_is_typed_is_drawn_and_sent() {
+    let mut pty = Pty::echo("");
+    pty.send("hello");
+    pty.wait_for("hello");
+    pty.send("\r");
+    pty.wait_for("heard <hello>");
+    // Every frame is drawn as one.
+    let written = String::from_utf8_lossy(&pty.written).into_owned();
+    assert!(written.contains("\x1b[?2026h"), "{written:?}");
+    assert_eq!(written.matches("\x1b[?2026h").count(), written.matches("\x1b[?2026l").count());
+}
+
+#[test]
+fn keys_that_come_in_pieces_are_whole() {
+    let mut pty = Pty::echo("");
+    pty.send("ac\x1b");
+    pty.send("[");
+    pty.send("Db\x1b[13;2u");
+    pty.send("second\r");
+    pty.wait_for("heard <abc");
+}
+
+#[test]
+fn a_flood_of_news_starves_nobody() {
+    let mut pty = Pty::echo("");
+    pty.send("flood\r");
+    pty.wait_for("drop ");
+    for letter in 'a'..='z' {
+        pty.send(&letter.to_string());
+    }
+    pty.wait_for("abcdefghijklmnopqrstuvwxyz");
+    pty.send("\x15/quit\r");
+    pty.assert_restored(0);
+}
+
+#[test]
+fn a_large_paste_is_one_message() {
+    let mut pty = Pty::echo("");
+    let line = "0123456789abcde\r";
+    pty.send(&format!("\x1b[200~{}\x1b[201~\r", line.repeat(65536)));
+    // The last line may be taken for no line at all.
+    pty.wait_until("all of it was heard", |screen| {
+        let text = screen.contents();
+        text.contains("heard 1048576 bytes") || text.contains("heard 1048575 bytes")
+    });
+}
+
+#[test]
+fn the_screen_follows_its_size() {
+    let mut pty = Pty::echo("");
+    pty.send("here");
+    for step in 0..200_u16 {
+        pty.resize(40 + step * 7 % 90, 10 + step * 3 % 40);
+    }
+    pty.resize(60, 15);
+    pty.send("\rand there");
+    pty.wait_for("heard <here>");
+    pty.wait_for("and there");
+    pty.wait_until("the rules are as wide as the screen", |screen| {
+        let rows = screen.rows(0, 60);
+        let rules = rows.filter(|row| row.trim_end().chars().filter(|char| *char == '─').count() == 60);
+        rules.count() >= 2
+    });
+}
+
+#[test]
+fn a_person_writes_in_an_editor_of_their_own() {
+    let mut pty = Pty::echo("sed -i s/one/two/");
+    pty.send("one\x07");
+    pty.wait_for("two");
+    pty.send("\r");
+    pty.wait_for("heard <two>");
+    pty.send("/quit\r");
+    pty.assert_restored(0);
+}
+
+#[test]
+fn an_editor_that_fails_changes_nothing() {
+    let mut pty = Pty::echo("false");
+    pty.send("as it was\x07");
+    pty.wait_for("`false` ended with");
+    pty.send("\r");
+    pty.wait_for("heard <as it was>");
+}
