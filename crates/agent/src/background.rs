@@ -69,7 +69,10 @@ impl Background {
 
     pub(crate) async fn end(self) {
         let tasks = self.tasks.into_inner();
-        tasks.unwrap_or_else(PoisonError::into_inner).shutdown().await;
+        tasks
+            .unwrap_or_else(PoisonError::into_inner)
+            .shutdown()
+            .await;
     }
 }
 

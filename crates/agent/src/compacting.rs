@@ -66,8 +66,7 @@ impl Session {
         let (usage, model) = (reply.usage, reply.model.clone());
         let cost = self.spend(usage);
         self.tell_spending().await;
-        let summary = judge(&self.scribe.conversation, &reply)
-            .map_err(AgentError::NotCompacted)?;
+        let summary = judge(&self.scribe.conversation, &reply).map_err(AgentError::NotCompacted)?;
         self.scribe
             .record(EventKind::Compacted {
                 summary,

@@ -216,7 +216,10 @@ mod tests {
             assert!(left.is_none());
         };
         check(&["a", "b"], &[("ab", false)]);
-        check(&["a", "!b", "c"], &[("a", false), ("b", true), ("c", false)]);
+        check(
+            &["a", "!b", "c"],
+            &[("a", false), ("b", true), ("c", false)],
+        );
         let long = "x".repeat(MOST);
         check(&["first", &long], &[(&long, false)]);
         check(&["first", &format!("!{long}")], &[(&long, true)]);

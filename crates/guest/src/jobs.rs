@@ -277,9 +277,8 @@ impl State {
 impl Job {
     /// Waits until more was printed than was seen, or until nothing of it runs any more.
     pub(crate) async fn tail(&self, seen: u64) -> Tail {
-        let is_news = |state: &State| {
-            state.printed.count() > seen || (state.exit.is_some() && !state.open)
-        };
+        let is_news =
+            |state: &State| state.printed.count() > seen || (state.exit.is_some() && !state.open);
         self.until(is_news).await;
         self.state.borrow().tail()
     }

@@ -23,7 +23,7 @@ pub enum Subject {
     /// A host, as `--allow-net` takes it.
     Host { host: String },
     /// Calls of a tool; only those whose main argument (a command, a path) fits the pattern, if
-    /// there is one. `*` stands for anything.
+    /// there is one. `*` stands for anything, `\*` for a star.
     Tool {
         tool: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -298,10 +298,20 @@ mod tests {
         let then = |more: &[EventKind]| [&two[..], more].concat();
         check(&then(&[undo(2), redo(2)]), "a", 2, Some("interrupted"));
         let both = [undo(2), undo(1)];
-        check(&then(&[&both[..], &[redo(1)]].concat()), "a", 1, Some("done"));
+        check(
+            &then(&[&both[..], &[redo(1)]].concat()),
+            "a",
+            1,
+            Some("done"),
+        );
         let all = [&both[..], &[redo(1), redo(2)]].concat();
         check(&then(&all), "a", 2, Some("interrupted"));
-        check(&then(&[&all[..], &[undo(2)]].concat()), "a", 1, Some("done"));
+        check(
+            &then(&[&all[..], &[undo(2)]].concat()),
+            "a",
+            1,
+            Some("done"),
+        );
         // One undo took both.
         check(&then(&[undo(1), redo(1)]), "a", 2, Some("interrupted"));
         // There is none to take back any more, or there never was.

@@ -30,7 +30,10 @@ pub fn difference(old: &[u8], new: &[u8]) -> Option<String> {
     if !is_text(old) || !is_text(new) {
         return None;
     }
-    let (old, new) = (std::str::from_utf8(old).ok()?, std::str::from_utf8(new).ok()?);
+    let (old, new) = (
+        std::str::from_utf8(old).ok()?,
+        std::str::from_utf8(new).ok()?,
+    );
     unified(old, new, FOR_PEOPLE)
 }
 

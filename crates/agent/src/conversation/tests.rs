@@ -229,7 +229,11 @@ fn an_undo_that_is_taken_back_gives_back_what_was_said() {
         assert_eq!(conversation.can_continue(), is_like, "{more:?}");
     };
     check(&[undone(2), redone(2)], &said, Some(2));
-    check(&[undone(2), undone(1), redone(1), redone(2)], &said, Some(2));
+    check(
+        &[undone(2), undone(1), redone(1), redone(2)],
+        &said,
+        Some(2),
+    );
     check(&[undone(1), redone(1)], &said, Some(2));
     check(&[redone(1)], &said, Some(2));
     let first = [&said[..4], &[ended(Outcome::Done)]].concat();
@@ -278,7 +282,12 @@ fn a_summary_stands_for_all_but_the_first_words() {
     ];
     check(&[compacted("so far"), undone(2)], &first);
     check(
-        &[compacted("so far"), prompt(3, "go on"), undone(3), undone(2)],
+        &[
+            compacted("so far"),
+            prompt(3, "go on"),
+            undone(3),
+            undone(2),
+        ],
         &first,
     );
     check(&[compacted("so far"), undone(2), redone(2)], &[summed_up]);

@@ -21,9 +21,7 @@ fn look(job: u32, action: &str) -> ScriptedReply {
 
 /// Waits for a list in which a job is as wanted.
 async fn until(agent: &mut Agent, is_it: impl Fn(&BackgroundJob) -> bool) -> BackgroundJob {
-    let has_it = |kind: &EventKind| {
-        matches!(kind, EventKind::Background { jobs } if jobs.iter().any(&is_it))
-    };
+    let has_it = |kind: &EventKind| matches!(kind, EventKind::Background { jobs } if jobs.iter().any(&is_it));
     match agent.until(has_it).await {
         EventKind::Background { jobs } => jobs.into_iter().find(|job| is_it(job)).unwrap(),
         _ => unreachable!(),
@@ -99,7 +97,11 @@ fn a_silent_job_is_told_of_twice() {
 fn several_are_in_one_list_and_each_leaves_it_at_its_end() {
     within(async {
         let world = World::new().await;
-        let job = |name: &str| start(&format!("until [ -e {name} ]; do sleep 0.01; done; echo {name}"));
+        let job = |name: &str| {
+            start(&format!(
+                "until [ -e {name} ]; do sleep 0.01; done; echo {name}"
+            ))
+        };
         let replies = vec![job("a"), job("b"), done(), look(2, "kill"), done()];
         let mut agent = world.start(scripted(replies)).await;
         assert_eq!(agent.prompt("Start.").await, Outcome::Done);
@@ -112,7 +114,9 @@ fn several_are_in_one_list_and_each_leaves_it_at_its_end() {
         }
         let events = agent.end().await;
         let lists = lists(&events);
-        let first = lists.iter().position(|jobs| jobs.iter().any(|job| job.ending.is_some()));
+        let first = lists
+            .iter()
+            .position(|jobs| jobs.iter().any(|job| job.ending.is_some()));
         for later in &lists[first.unwrap() + 1..] {
             assert!(later.iter().all(|job| job.job == 2), "{later:?}");
         }
@@ -134,7 +138,12 @@ fn what_a_command_left_behind_is_a_job_too_and_what_has_ended_is_none() {
         assert_eq!(ended.command, left);
         assert_says(&ended.tail, "left\n");
         let events = agent.end().await;
-        assert!(lists(&events).iter().flatten().all(|job| job.command == left));
+        assert!(
+            lists(&events)
+                .iter()
+                .flatten()
+                .all(|job| job.command == left)
+        );
     });
 }
 
@@ -185,7 +194,11 @@ fn jobs_end_with_their_sandbox() {
         let lost = until(&mut agent, |job| job.ending.is_some()).await;
         assert_says(&lost.command, &marker);
         assert_eq!(agent.prompt("Go on.").await, Outcome::Done);
-        if !lists(&agent.seen).iter().flatten().any(|job| job.tail == "in the new one\n") {
+        if !lists(&agent.seen)
+            .iter()
+            .flatten()
+            .any(|job| job.tail == "in the new one\n")
+        {
             until(&mut agent, |job| job.tail == "in the new one\n").await;
         }
         let events = agent.end().await;

@@ -154,7 +154,11 @@ fn what_is_no_summary_is_refused_and_paid_for() {
             let last = server.finish().pop().unwrap().json();
             let roles = messages(&last).iter().map(|one| one["role"].clone());
             let roles: Vec<Value> = roles.collect();
-            assert_eq!(json!(roles), json!(["user", "assistant", "user"]), "{expect}");
+            assert_eq!(
+                json!(roles),
+                json!(["user", "assistant", "user"]),
+                "{expect}"
+            );
             assert_says(&last.to_string(), "many words");
             assert!(!last.to_string().contains("summary"), "{expect}");
         }
@@ -259,7 +263,10 @@ fn a_turn_that_was_cut_short_goes_on_after_a_summary() {
         agent.send(Command::Interrupt).await;
         assert_eq!(agent.ended().await, Outcome::Interrupted);
         let compacted = compact(&mut agent).await;
-        assert!(matches!(compacted, EventKind::Compacted { .. }), "{compacted:?}");
+        assert!(
+            matches!(compacted, EventKind::Compacted { .. }),
+            "{compacted:?}"
+        );
         agent.send(Command::Continue).await;
         assert_eq!(agent.ended().await, Outcome::Done);
         agent.end().await;

@@ -189,7 +189,12 @@ fn what_was_taken_back_is_no_difference() {
     within(async {
         let world = World::new().await;
         world.write("file", "old\n");
-        let replies = vec![bash("echo one > file"), done(), bash("echo x > new"), done()];
+        let replies = vec![
+            bash("echo one > file"),
+            done(),
+            bash("echo x > new"),
+            done(),
+        ];
         let mut agent = world.start(scripted(replies)).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
         assert_eq!(differences(&mut agent).await.0.len(), 1);
@@ -236,12 +241,14 @@ fn a_file_that_nobody_can_read_costs_only_its_own_difference() {
         world.write("file", "old\n");
         world.write("other", "old\n");
         let write = |name: &str| {
-            ScriptedReply::call(
-                "write_file",
-                json!({"path": name, "content": "new\n"}),
-            )
+            ScriptedReply::call("write_file", json!({"path": name, "content": "new\n"}))
         };
-        let replies = vec![write("file"), write("other"), bash("chmod 000 file"), done()];
+        let replies = vec![
+            write("file"),
+            write("other"),
+            bash("chmod 000 file"),
+            done(),
+        ];
         let mut agent = world.start(scripted(replies)).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
         let (changes, _) = differences(&mut agent).await;

@@ -24,7 +24,11 @@ fn a_flood_is_told_in_a_few_pieces() {
         let texts: Vec<&String> = texts.collect();
         assert!(texts.len() > 2, "{}", texts.len());
         let most = millis.unwrap() / 33 + 2;
-        assert!(texts.len() as u64 <= most, "{} in {millis:?} ms", texts.len());
+        assert!(
+            texts.len() as u64 <= most,
+            "{} in {millis:?} ms",
+            texts.len()
+        );
         for text in &texts[1..] {
             assert!(text.len() <= 4096);
             assert!(text.starts_with("a line of the flood\n"), "{text:.40}");
@@ -41,9 +45,7 @@ fn the_last_words_before_a_silence_are_told() {
             until [ -e go ]; do sleep 0.01; done; echo fourth";
         let mut agent = world.start(scripted(vec![bash(command), done()])).await;
         agent.send(Command::prompt("Speak.")).await;
-        let says_third = |kind: &EventKind| {
-            matches!(kind, EventKind::ToolOutput { text, .. } if text.contains("third"))
-        };
+        let says_third = |kind: &EventKind| matches!(kind, EventKind::ToolOutput { text, .. } if text.contains("third"));
         agent.until(says_third).await;
         world.write("go", "");
         assert_eq!(agent.ended().await, Outcome::Done);

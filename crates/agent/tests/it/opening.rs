@@ -41,7 +41,10 @@ fn a_session_in_which_nothing_was_said_leaves_nothing() {
         }
         agent.end().await;
         let summary = world.store.summary(&world.session).await;
-        assert!(matches!(summary, Err(StoreError::Unknown(_))), "{summary:?}");
+        assert!(
+            matches!(summary, Err(StoreError::Unknown(_))),
+            "{summary:?}"
+        );
         let all = Page {
             workspace: None,
             before: None,
@@ -90,6 +93,9 @@ fn a_sandbox_that_cannot_start_ends_a_session_to_which_nobody_speaks() {
         let error = agent.failed().await;
         assert_says(&error.to_string(), "nowhere");
         let summary = world.store.summary(&world.session).await;
-        assert!(matches!(summary, Err(StoreError::Unknown(_))), "{summary:?}");
+        assert!(
+            matches!(summary, Err(StoreError::Unknown(_))),
+            "{summary:?}"
+        );
     });
 }

@@ -118,7 +118,10 @@ fn before_the_first_turn_the_session_begins_with_it() {
         };
         agent.until(is_odd).await;
         let summary = world.store.summary(&world.session).await;
-        assert!(matches!(summary, Err(StoreError::Unknown(_))), "{summary:?}");
+        assert!(
+            matches!(summary, Err(StoreError::Unknown(_))),
+            "{summary:?}"
+        );
         assert_eq!(agent.prompt("Hello.").await, Outcome::Done);
         let events = agent.end().await;
         let is_changed = |kind: &EventKind| matches!(kind, EventKind::ModelChanged { .. });

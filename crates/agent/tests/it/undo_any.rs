@@ -49,7 +49,9 @@ fn any_turn() -> impl Strategy<Value = String> {
 #[track_caller]
 fn assert_whole(undone: &EventKind, turn: &str) {
     match undone {
-        EventKind::Undone { left, .. } | EventKind::Redone { left, .. } => assert!(left.is_empty(), "{left:?}: {turn}"),
+        EventKind::Undone { left, .. } | EventKind::Redone { left, .. } => {
+            assert!(left.is_empty(), "{left:?}: {turn}")
+        }
         other => panic!("{other:?}: {turn}"),
     }
 }

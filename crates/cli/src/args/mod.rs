@@ -20,9 +20,7 @@ use crate::values::{
     Variable, parse_cpus, parse_duration, parse_open_files, parse_pids, parse_size,
 };
 
-/// A coding agent whose every command is sealed in a sandbox.
-///
-/// Without a command, a person talks to the agent, on the whole screen.
+/// A coding agent whose every command is sealed in a sandbox. Without a command, you talk to it.
 #[derive(Debug, Parser)]
 #[command(
     name = "hotcell",

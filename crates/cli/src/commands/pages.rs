@@ -26,7 +26,9 @@ fn render(program: clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
     let main = clap_mangen::Man::new(program.clone());
     main.render_title(page)?;
     main.render_name_section(page)?;
+    main.render_synopsis_section(page)?;
     main.render_description_section(page)?;
+    main.render_options_section(page)?;
     for command in program.get_subcommands() {
         let name = command.get_display_name().unwrap_or(command.get_name());
         writeln!(page, ".SH {}", name.replace('-', " ").to_uppercase())?;

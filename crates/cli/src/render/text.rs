@@ -121,7 +121,9 @@ impl TextView {
             EventKind::ModelChanged { model, .. } => self.dim(&format!("model: {}", clean(model))),
             EventKind::Compacted { summary, .. } => {
                 let words = first_line(summary, LONGEST_LINE);
-                self.dim(&format!("the conversation so far is now a summary: {words}"))
+                self.dim(&format!(
+                    "the conversation so far is now a summary: {words}"
+                ))
             }
             _ => Ok(()),
         }

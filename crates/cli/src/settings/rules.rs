@@ -44,7 +44,8 @@ pub(crate) fn approvals(
         _ => Vec::new(),
     };
     // Hosts are checked where their line is known.
-    Approvals::new(&rules, asks).map_err(|error| Complaint::from_error(crate::complaint::USAGE, &error))
+    Approvals::new(&rules, asks)
+        .map_err(|error| Complaint::from_error(crate::complaint::USAGE, &error))
 }
 
 /// Where the rules are, or would be.
@@ -238,7 +239,10 @@ fn with_rule(text: &str, rule: &Rule) -> Result<Option<String>, String> {
         text.push_str(&format!("action = {action}\n"));
         return verified(text, &known, rule).map(Some);
     }
-    if of_subject.iter().all(|placed| placed.rule.action == rule.action) {
+    if of_subject
+        .iter()
+        .all(|placed| placed.rule.action == rule.action)
+    {
         return Ok(None);
     }
     let mut changed = text.to_owned();
@@ -262,7 +266,10 @@ fn verified(text: String, before: &[Placed], rule: &Rule) -> Result<String, Stri
     if !is_there {
         expected.push(rule.clone());
     }
-    let found: Vec<Rule> = parse(&text)?.into_iter().map(|placed| placed.rule).collect();
+    let found: Vec<Rule> = parse(&text)?
+        .into_iter()
+        .map(|placed| placed.rule)
+        .collect();
     match found == expected {
         true => Ok(text),
         false => Err("the file is written in a way that cannot be added to".to_owned()),

@@ -475,11 +475,26 @@ fn a_file_of_settings_that_is_none() {
 }
 
 #[test]
-fn nothing_at_all_is_answered_with_help() {
-    let place = Place::new();
-    for arguments in [&[][..], &["audit"]] {
-        let output = run(&mut place.hotcell(arguments.iter().copied()));
-        assert_code(&output, 2);
-        assert!(stderr(&output).contains("Usage: hotcell"), "{output:?}");
-    }
+fn half_a_command_is_answered_with_help() {
+    let output = run(&mut Place::new().hotcell(["audit"]));
+    assert_code(&output, 2);
+    assert!(stderr(&output).contains("Usage: hotcell"), "{output:?}");
+}
+
+#[test]
+fn flags_of_the_chat() {
+    let said = complaints(&[
+        "--lod x",
+        "--load",
+        "--load x --continue",
+        "--plain run x",
+        "--server",
+        "--memory lots",
+        "--json",
+        "ANTHROPIC_API_KEY=k --load missing",
+        "ANTHROPIC_API_KEY=k --workspace missing",
+        "ANTHROPIC_API_KEY=k --max-cost 1 --model claude-unknown",
+        "--model openai/x",
+    ]);
+    assert_snapshot!(said, @"");
 }

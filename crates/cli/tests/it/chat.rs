@@ -49,14 +49,28 @@ fn prompts_one_after_the_other_are_one_session() {
 #[test]
 fn many_lines_can_be_one_prompt() {
     let scene = Scene::new(["1", "2", "3"].map(say));
-    let lines = ["a\\", "b", "\"\"\"", "c", "", "/quit", "\"\"\"", "/usr is a folder"];
+    let lines = [
+        "a\\",
+        "b",
+        "\"\"\"",
+        "c",
+        "",
+        "/quit",
+        "\"\"\"",
+        "/usr is a folder",
+    ];
     assert_code(&talk(&scene, &["--plain"], &lines), 0);
     assert_eq!(prompts(&scene), ["a\nb", "c\n\n/quit", "/usr is a folder"]);
 }
 
 #[test]
 fn nothing_said_leaves_nothing_behind() {
-    for lines in [&[][..], &["/clear", "/clear"], &["/quit", "Hello"], &["/undo"]] {
+    for lines in [
+        &[][..],
+        &["/clear", "/clear"],
+        &["/quit", "Hello"],
+        &["/undo"],
+    ] {
         let scene = Scene::new([say("never")]);
         talk(&scene, &[], lines);
         assert_eq!(scene.sessions(), [] as [Value; 0], "{lines:?}");
@@ -67,7 +81,9 @@ fn nothing_said_leaves_nothing_behind() {
 #[test]
 fn turns_are_taken_back_and_again() {
     let scene = Scene::new([write("hello", "hi\n"), say("done")]);
-    let lines = ["Write", "/files", "/diff", "/undo", "/files", "/diff", "/redo", "/files"];
+    let lines = [
+        "Write", "/files", "/diff", "/undo", "/files", "/diff", "/redo", "/files",
+    ];
     let output = talk(&scene, &[], &lines);
     assert_code(&output, 0);
     assert_eq!(scene.read("hello"), "hi\n");
@@ -115,7 +131,11 @@ fn a_copy_goes_its_own_way() {
     let output = talk(&scene, &[], &["First", "/fork", "Second", "/fork", "Third"]);
     assert_code(&output, 0);
     assert_eq!(prompts(&scene), ["First", "Second", "Third"]);
-    let turns: Vec<Value> = scene.sessions().iter().map(|one| one["turns"].clone()).collect();
+    let turns: Vec<Value> = scene
+        .sessions()
+        .iter()
+        .map(|one| one["turns"].clone())
+        .collect();
     assert_eq!(turns, [3, 2, 1]);
 }
 
@@ -130,7 +150,10 @@ fn a_session_that_is_in_use_is_left_alone() {
     let load = format!("/load {name}");
     let output = talk(&scene, &[], &[&load]);
     assert_code(&output, 2);
-    assert!(stderr(&output).contains("is in use by another hotcell\nhint: "), "{output:?}");
+    assert!(
+        stderr(&output).contains("is in use by another hotcell\nhint: "),
+        "{output:?}"
+    );
     assert_code(&talk(&scene, &["--load", &name], &["Hello"]), 2);
     gate.open();
     assert_code(&finish(child), 0);
@@ -170,6 +193,11 @@ fn what_is_wrong_is_said_in_a_line() {
     assert_eq!(stdout(&output), "never\n");
 }
 
+/// Nothing that would be worth another try.
+fn refusal() -> Answer {
+    Answer::body(400, "application/json", "{}")
+}
+
 #[test]
 fn the_exit_code_is_that_of_the_last_turn() {
     let check = |answers: Vec<Answer>, flags: &[&str], code: i32| {
@@ -179,7 +207,11 @@ fn the_exit_code_is_that_of_the_last_turn() {
     check(vec![say("1").into(), say("2").into()], &[], 0);
     check(vec![say("1").into(), refusal()], &[], 4);
     check(vec![refusal(), say("2").into()], &[], 0);
-    check(vec![say("1").into(), say("2").into()], &["--max-turns", "1"], 3);
+    check(
+        vec![say("1").into(), say("2").into()],
+        &["--max-turns", "1"],
+        3,
+    );
 }
 
 #[test]
@@ -201,7 +233,15 @@ fn what_would_ask_is_denied_where_nobody_can_be_asked() {
 #[test]
 fn what_can_be_looked_at() {
     let scene = Scene::new([say("one")]);
-    let lines = ["Hello", "/cost", "/model", "/allow", "/help", "/export here.json", "/export here.json"];
+    let lines = [
+        "Hello",
+        "/cost",
+        "/model",
+        "/allow",
+        "/help",
+        "/export here.json",
+        "/export here.json",
+    ];
     let output = talk(&scene, &["--model", "claude-sonnet-4-5"], &lines);
     assert_code(&output, 2);
     let said = stdout(&output);
@@ -217,7 +257,10 @@ fn what_can_be_looked_at() {
     let file = fs::read_to_string(scene.place.here("here.json")).unwrap();
     let document: Value = serde_json::from_str(&file).unwrap();
     assert_eq!(document["turns"], 1);
-    assert!(stderr(&output).contains("`here.json` is there already\nhint: "), "{output:?}");
+    assert!(
+        stderr(&output).contains("`here.json` is there already\nhint: "),
+        "{output:?}"
+    );
 }
 
 #[test]
@@ -226,7 +269,10 @@ fn another_model_is_asked_from_then_on() {
     let lines = ["One", "/model claude-other", "Two", "/clear", "Three"];
     assert_code(&talk(&scene, &[], &lines), 0);
     let requests = scene.server.requests();
-    let models: Vec<Value> = requests.iter().map(|one| one.json()["model"].clone()).collect();
+    let models: Vec<Value> = requests
+        .iter()
+        .map(|one| one.json()["model"].clone())
+        .collect();
     assert_eq!(models[1..], ["claude-other", "claude-other"]);
     assert_ne!(models[0], "claude-other");
 }
@@ -262,7 +308,10 @@ fn an_interrupt_stops_the_turn_and_not_the_session() {
     let output = finish(child);
     assert_code(&output, 0);
     assert!(stdout(&output).ends_with("three\n"), "{output:?}");
-    assert!(stderr(&output).contains("hotcell: interrupted\n"), "{output:?}");
+    assert!(
+        stderr(&output).contains("hotcell: interrupted\n"),
+        "{output:?}"
+    );
     assert_eq!(prompts(&scene).last().unwrap(), "Go on");
 }
 
@@ -296,6 +345,9 @@ fn what_is_wrong_with_the_settings_comes_first() {
     let output = run(&mut place.hotcell([]));
     assert_code(&output, 2);
     let said = stderr(&output);
-    assert!(said.starts_with("hotcell: there is no ANTHROPIC_API_KEY\nhint: "), "{said}");
+    assert!(
+        said.starts_with("hotcell: there is no ANTHROPIC_API_KEY\nhint: "),
+        "{said}"
+    );
     assert_eq!(output.stdout, b"");
 }

@@ -96,7 +96,11 @@ fn the_last_words_are_there_after_the_end_was_polled() {
         assert_eq!(text(&tail.bytes), "bye\n");
         assert_eq!(tail.ended.unwrap().status, Status::Signal(15));
         let none = world.tail(job + 1, 0).await;
-        assert_refused(none, RefusalKind::NotFound, "there is no background command");
+        assert_refused(
+            none,
+            RefusalKind::NotFound,
+            "there is no background command",
+        );
         world.end().await;
     });
 }

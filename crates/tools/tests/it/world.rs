@@ -120,7 +120,10 @@ impl World {
             cancel,
             print,
             background: &|job, command| {
-                self.background.lock().unwrap().push((job, command.to_owned()));
+                self.background
+                    .lock()
+                    .unwrap()
+                    .push((job, command.to_owned()));
             },
             outputs: &self.outputs,
         };

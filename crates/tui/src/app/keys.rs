@@ -85,6 +85,11 @@ impl Binding {
     pub(crate) fn keys(&self) -> String {
         self.shown.replace(' ', ", ")
     }
+
+    /// The names of all its keys.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.keys.split(' ')
+    }
 }
 
 const CTRL: KeyModifiers = KeyModifiers::CONTROL;
@@ -402,7 +407,7 @@ pub(crate) const BINDINGS: &[Binding] = &[
 pub(super) fn find(place: Place, key: KeyEvent) -> Option<Action> {
     let name = name(key)?;
     let mut here = BINDINGS.iter().filter(|binding| binding.place == place);
-    let binding = here.find(|binding| binding.keys.split(' ').any(|key| key == name))?;
+    let binding = here.find(|binding| binding.names().any(|key| key == name))?;
     Some(binding.action)
 }
 
@@ -494,8 +499,8 @@ mod tests {
     fn a_key_means_one_thing_in_a_place() {
         for (place, one) in BINDINGS.iter().enumerate() {
             for other in &BINDINGS[place + 1..] {
-                let mut others = other.keys.split(' ');
-                let both = others.any(|key| one.keys.split(' ').any(|one| one == key));
+                let mut others = other.names();
+                let both = others.any(|key| one.names().any(|one| one == key));
                 assert!(!(both && one.place == other.place), "{one:?} {other:?}");
             }
         }
@@ -504,7 +509,7 @@ mod tests {
     #[test]
     fn every_key_of_the_table_does_what_it_says() {
         for binding in BINDINGS {
-            for name in binding.keys.split(' ') {
+            for name in binding.names() {
                 let found = find(binding.place, named(name).unwrap());
                 assert_eq!(found, Some(binding.action), "{name}");
             }

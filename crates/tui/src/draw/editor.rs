@@ -89,7 +89,7 @@ pub(super) fn draw_completion(app: &App, areas: &Areas, buffer: &mut Buffer) {
         height,
         ..areas.editor
     };
-    Clear.render(area, buffer);
+    Clear.render(area.intersection(*buffer.area()), buffer);
     let first = first_row(completion, usize::from(height));
     let label = completion.rows.iter().map(|row| row.label.width()).max();
     let column = label.unwrap_or(0).min(usize::from(area.width) * 3 / 5);

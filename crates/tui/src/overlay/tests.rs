@@ -1,0 +1,242 @@
+//! What pickers and viewers ask for, and what they do with the answers.
+
+#![allow(clippy::unwrap_used)]
+
+use crossterm::event::{KeyCode, KeyModifiers};
+use protocol::{Command, SessionId};
+use ratatui::text::Line;
+
+use super::*;
+use crate::port::{Preview, Request, SessionRow};
+use crate::samples;
+use crate::theme::Look;
+
+fn key(code: KeyCode) -> KeyEvent {
+    KeyEvent::new(code, KeyModifiers::NONE)
+}
+
+fn row(session: &str) -> SessionRow {
+    SessionRow {
+        session: session.parse().unwrap(),
+        changed: samples::began(),
+        title: "a\u{1b}[2Jb\nc".into(),
+        workspace: String::new(),
+        model: String::new(),
+        turns: 1,
+        cost: None,
+        outcome: None,
+        excerpt: None,
+    }
+}
+
+const FIRST: &str = "20260315-120000-aaaa";
+const SECOND: &str = "20260315-120000-bbbb";
+
+fn asks(request: Request) -> Vec<Effect> {
+    vec![Effect::Ask(request)]
+}
+
+fn look(words: &str) -> Vec<Effect> {
+    asks(Request::Sessions {
+        words: words.into(),
+    })
+}
+
+fn preview(session: &str) -> Vec<Effect> {
+    asks(Request::Preview(session.parse::<SessionId>().unwrap()))
+}
+
+fn sessions(words: &str, rows: &[&str]) -> Notice {
+    Notice::Sessions {
+        words: words.into(),
+        rows: rows.iter().map(|session| row(session)).collect(),
+    }
+}
+
+#[test]
+fn sessions_are_looked_for_as_words_are_typed() {
+    let (mut overlay, effects) = Overlay::sessions();
+    assert_eq!(effects, look(""));
+    assert_eq!(overlay.hear(&sessions("", &[FIRST, SECOND])), preview(FIRST));
+    assert_eq!(overlay.key(key(KeyCode::Char('x'))), After::Stay(look("x")));
+    // The answer to older words comes late.
+    assert_eq!(overlay.hear(&sessions("", &[SECOND])), vec![]);
+    let Overlay::Sessions(inner) = &overlay else {
+        panic!("it is the picker of sessions");
+    };
+    assert_eq!(inner.picker.counts(), (2, 2));
+    assert_eq!(inner.picker.chosen().unwrap().title, "ab c", "cleaned");
+    overlay.hear(&sessions("x", &[SECOND]));
+    let load = asks(Request::Load(SECOND.into()));
+    assert_eq!(overlay.key(key(KeyCode::Enter)), After::Close(load));
+}
+
+#[test]
+fn one_preview_is_asked_for_at_a_time() {
+    let (mut overlay, _) = Overlay::sessions();
+    assert_eq!(overlay.hear(&sessions("", &[FIRST, SECOND])), preview(FIRST));
+    assert_eq!(overlay.key(key(KeyCode::Down)), After::Stay(vec![]));
+    let came = |session: &str| {
+        Notice::Preview(Preview {
+            session: session.parse().unwrap(),
+            text: "the end".into(),
+        })
+    };
+    assert_eq!(overlay.hear(&came(FIRST)), preview(SECOND), "the chosen one is next");
+    assert_eq!(overlay.hear(&came(SECOND)), vec![]);
+    assert_eq!(overlay.key(key(KeyCode::Up)), After::Stay(vec![]), "it is here already");
+}
+
+#[test]
+fn a_model_can_be_chosen_or_typed() {
+    #[track_caller]
+    fn check(typed: &str, steps: &[KeyCode], expect: &str) {
+        let (mut overlay, effects) = Overlay::models("two");
+        assert_eq!(effects, asks(Request::Models));
+        let names = ["one", "two", "three"];
+        overlay.hear(&Notice::Models(names.map(str::to_owned).into()));
+        for letter in typed.chars() {
+            overlay.key(key(KeyCode::Char(letter)));
+        }
+        for step in steps {
+            overlay.key(key(*step));
+        }
+        let name = expect.to_owned();
+        let effects = asks(Request::Agent(Command::UseModel { name }));
+        assert_eq!(overlay.key(key(KeyCode::Enter)), After::Close(effects));
+    }
+    check("", &[], "two");
+    check("", &[KeyCode::Down], "three");
+    check("one", &[], "one");
+    check("four", &[], "four");
+}
+
+fn lines(viewer: &Viewer) -> Vec<String> {
+    viewer.visible().map(|(_, line)| Line::to_string(line)).collect()
+}
+
+fn viewer(content: Content, height: usize) -> Viewer {
+    let mut viewer = Viewer::new(content);
+    viewer.arrange(60, height, &Theme::new(Look::Plain));
+    viewer
+}
+
+fn files(count: usize) -> Content {
+    Content::Files {
+        paths: (0..count).map(|number| format!("File{number:03}")).collect(),
+        is_cut: false,
+    }
+}
+
+#[test]
+fn a_text_scrolls_and_stops_at_its_ends() {
+    #[track_caller]
+    fn check(keys: &[KeyCode], first: &str) {
+        let mut viewer = viewer(files(100), 10);
+        for code in keys {
+            assert!(matches!(viewer.key(key(*code)), After::Stay(_)));
+        }
+        assert_eq!(lines(&viewer).first().unwrap(), first);
+    }
+    check(&[KeyCode::Up], "File000");
+    check(&[KeyCode::Down, KeyCode::Char('j')], "File002");
+    check(&[KeyCode::PageDown], "File009");
+    check(&[KeyCode::End, KeyCode::Down], "File090");
+    check(&[KeyCode::End, KeyCode::Char('g')], "File000");
+}
+
+#[test]
+fn words_are_found_in_a_text() {
+    let mut viewer = viewer(files(100), 10);
+    for letter in "/e05".chars() {
+        viewer.key(key(KeyCode::Char(letter)));
+    }
+    assert_eq!(viewer.search().position(), Some((1, 10)));
+    assert!(lines(&viewer).contains(&"File050".to_owned()));
+    viewer.key(key(KeyCode::Enter));
+    viewer.key(key(KeyCode::Char('N')));
+    assert_eq!(viewer.search().position(), Some((10, 10)), "around the end");
+    viewer.key(key(KeyCode::Char('n')));
+    assert_eq!(viewer.search().position(), Some((1, 10)));
+    assert_eq!(viewer.key(key(KeyCode::Esc)), After::Stay(vec![]), "ends the search first");
+    assert_eq!(viewer.search().position(), None);
+    assert_eq!(viewer.key(key(KeyCode::Esc)), After::Close(vec![]));
+}
+
+#[test]
+fn large_letters_count_if_some_are_asked_for() {
+    #[track_caller]
+    fn check(words: &str, found: usize) {
+        let mut viewer = viewer(files(3), 10);
+        viewer.key(key(KeyCode::Char('/')));
+        viewer.paste(words);
+        assert_eq!(viewer.search().position().unwrap().1, found, "{words}");
+    }
+    check("file", 3);
+    check("File", 3);
+    check("FILE", 0);
+}
+
+#[test]
+fn tab_goes_from_file_to_file() {
+    let change = |name: &str| Change {
+        path: name.into(),
+        diff: Some("@@ -1 +1 @@\n-a\n+b\n".repeat(10)),
+    };
+    let changes = vec![change("one"), change("two"), change("three")];
+    let mut viewer = viewer(
+        Content::Changes {
+            changes,
+            left_out: 0,
+        },
+        10,
+    );
+    let mut seen = Vec::new();
+    for code in [KeyCode::Tab, KeyCode::Tab, KeyCode::Tab, KeyCode::BackTab] {
+        viewer.key(key(code));
+        seen.push(lines(&viewer)[0].clone());
+    }
+    let names = ["one", "two", "three", "two"];
+    for (line, name) in seen.iter().zip(names) {
+        assert!(line.contains(name), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_diff_is_counted_and_copied_whole() {
+    let change = Change {
+        path: "a".into(),
+        diff: Some("--- a\n+++ a\n@@ -1,2 +1,2 @@\n-x\n+y\n+-- z\n".into()),
+    };
+    let content = Content::Changes {
+        changes: vec![change, samples::edit()],
+        left_out: 1,
+    };
+    assert_eq!(content.summary(), "3 files  +5 −2");
+    let mut viewer = viewer(content, 10);
+    let After::Stay(effects) = viewer.key(key(KeyCode::Char('y'))) else {
+        panic!("copying closes nothing");
+    };
+    let [Effect::Copy(text)] = effects.as_slice() else {
+        panic!("one thing is copied: {effects:?}");
+    };
+    assert!(text.starts_with("--- a\n+++ a\n@@"), "{text}");
+    assert!(text.contains("--- src/parser.rs\n+++ src/parser.rs\n@@"), "{text}");
+}
+
+#[test]
+fn help_has_every_key_and_command() {
+    for width in [40, 80, 160] {
+        let mut viewer = Viewer::new(Content::Help);
+        viewer.arrange(width, 500, &Theme::new(Look::Plain));
+        let text = lines(&viewer).join("\n");
+        for slash in crate::command::COMMANDS {
+            assert!(text.contains(&format!("/{}", slash.name)), "{}", slash.name);
+        }
+        for binding in crate::app::BINDINGS.iter().filter(|one| !one.about.is_empty()) {
+            let key = binding.keys();
+            let first = key.split(", ").next().unwrap();
+            assert!(text.contains(first), "{key} at {width}");
+        }
+    }
+}

@@ -87,7 +87,7 @@ impl Questions {
         if self.waiting.iter().any(|other| other.number == question.number) {
             return;
         }
-        if self.waiting.is_empty() {
+        if self.is_empty() {
             self.answered = 0;
             self.begin();
         }
@@ -146,7 +146,7 @@ impl Questions {
     /// The screen shows the state, and no key that was typed before waits to be read. Returns the
     /// answer that was held, if nothing came after it.
     pub(crate) fn shown(&mut self, now: Duration) -> Option<Command> {
-        if self.shown.is_none() && !self.waiting.is_empty() && self.fit != Fit::Hidden {
+        if self.shown.is_none() && !self.is_empty() && self.fit != Fit::Hidden {
             self.shown = Some(now);
         }
         self.release(now)
@@ -210,7 +210,7 @@ impl Questions {
     }
 
     fn armed_from(&self) -> Option<Duration> {
-        let shown = self.shown.filter(|_| !self.waiting.is_empty())?;
+        let shown = self.shown.filter(|_| !self.is_empty())?;
         Some(self.typed.map_or(shown, |typed| typed.max(shown)) + QUIET)
     }
 

@@ -106,14 +106,6 @@ impl Status {
         }
     }
 
-    /// When the next picture is due: only while a turn is under way.
-    pub(crate) fn wakes_at(&self) -> Option<Duration> {
-        let frame = FRAME.as_millis();
-        let next = (self.now.as_millis() / frame + 1) * frame;
-        let next = Duration::from_millis(u64::try_from(next).unwrap_or(u64::MAX));
-        self.is_busy.then_some(next)
-    }
-
     /// Since the turn began.
     pub(crate) fn elapsed(&self) -> Option<Duration> {
         self.is_busy.then(|| self.activity.elapsed(self.now))

@@ -141,7 +141,7 @@ impl Transcript {
     /// What is copied of the selected entry.
     pub(crate) fn copy_selected(&self) -> Option<String> {
         let text = match self.log.entry(self.selected()?)? {
-            Entry::Prompt { text, .. } | Entry::Words { text } | Entry::Note { text, .. } => {
+            Entry::Prompt { text, .. } | Entry::Words { text, .. } | Entry::Note { text, .. } => {
                 text.clone()
             }
             Entry::Thinking(thinking) => thinking.text.clone(),

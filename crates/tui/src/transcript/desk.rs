@@ -162,7 +162,7 @@ impl<'a> Desk<'a> {
                 let start = piece(text, number).start;
                 (number, letters_in(&text[start..offset]))
             }
-            Some(Content::Words(text)) => (0, letters_in(&text[..offset])),
+            Some(Content::Words(said)) => (0, letters_in(&said.text[..offset])),
             _ => (0, 0),
         };
         let block = 1 + before + number;
@@ -185,9 +185,11 @@ impl<'a> Desk<'a> {
 
     /// About which part of an entry is above a line: so many of so many parts.
     pub(super) fn share(&mut self, place: Place) -> (usize, usize) {
-        let blocks = self.blocks(place.entry).max(1);
+        // Of the gap above it nobody knows.
+        let blocks = self.blocks(place.entry).saturating_sub(1).max(1);
         let height = self.height(place.entry, place.block).max(1);
-        (place.block * height + place.line, blocks * height)
+        let before = place.block.saturating_sub(1) * height;
+        (before + place.line, blocks * height)
     }
 
     fn sections(&self, entry: usize) -> Vec<Section<'a>> {

@@ -9,7 +9,7 @@ pub(crate) enum Entry {
     /// A person's words.
     Prompt { text: String, images: usize },
     /// The model's words, as markdown.
-    Words { text: String },
+    Words { text: String, is_whole: bool },
     Thinking(Thinking),
     Call(Box<Call>),
     /// Words of the harness or of the UI.
@@ -68,7 +68,7 @@ impl Entry {
     /// There is nothing to see.
     pub(super) fn is_blank(&self) -> bool {
         match self {
-            Self::Words { text } => text.trim().is_empty(),
+            Self::Words { text, .. } => text.trim().is_empty(),
             Self::Gone => true,
             _ => false,
         }
@@ -80,7 +80,7 @@ impl Entry {
         match self {
             Self::Prompt { text, .. } if is_long(text) && !is_open => 10,
             Self::Prompt { text, .. } => 1 + lines(text.len()),
-            Self::Words { text } | Self::Note { text, .. } => lines(text.len()),
+            Self::Words { text, .. } | Self::Note { text, .. } => lines(text.len()),
             Self::Thinking(thinking) if is_open => lines(thinking.text.len()),
             Self::Folded { text, .. } if is_open => 1 + lines(text.len()),
             Self::Call(call) if is_open => lines(call.bytes()),

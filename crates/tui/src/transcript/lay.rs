@@ -9,8 +9,7 @@ use super::entry::{Entry, Thinking, Tone};
 use super::section::{Content, Extent, Form, first_lines, last_lines, piece, rest_of};
 use super::summary::one_line;
 use crate::amount::count;
-use super::bridge::{code_lines, wrap_prose};
-use crate::text::{diff_lines, fit, output_lines};
+use crate::text::{code_lines, diff_lines, fit, output_lines, wrap_prose};
 use crate::theme::Theme;
 
 /// A call that took less, in milliseconds, took no time.

@@ -4,7 +4,6 @@
 //! hangs on an entry and a line in it, not on a count of all lines. Entry type: [`Transcript`].
 
 mod amount;
-mod bridge;
 mod browse;
 mod call;
 mod compose;
@@ -18,8 +17,8 @@ mod search;
 mod section;
 mod shelf;
 mod summary;
-
-
+#[cfg(test)]
+mod tests;
 mod view;
 
 use protocol::Event;
@@ -159,7 +158,7 @@ impl Transcript {
     /// The last words of the model, as it wrote them.
     pub(crate) fn last_reply(&self) -> Option<&str> {
         let words = |index: &usize| match self.log.entry(*index)? {
-            Entry::Words { text } if self.log.is_shown(*index) => Some(text.as_str()),
+            Entry::Words { text, .. } if self.log.is_shown(*index) => Some(text.as_str()),
             _ => None,
         };
         (0..self.log.len()).rev().find_map(|index| words(&index))

@@ -163,7 +163,7 @@ impl Search {
 fn text_of<'a>(entry: &'a Entry, content: &'a Content<'_>) -> Option<&'a str> {
     match (content, entry) {
         (Content::Text { text, extent: Extent::All, .. }, _) => Some(text),
-        (Content::Words(text), _) => Some(text),
+        (Content::Words(said), _) => Some(said.text),
         (Content::Head, Entry::Call(call)) => Some(&call.summary),
         (Content::Head, Entry::Folded { title, .. } | Entry::Undone { title, .. }) => Some(title),
         _ => None,

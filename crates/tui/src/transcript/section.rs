@@ -35,7 +35,7 @@ pub(super) enum Content<'a> {
     /// The line that says what the entry is.
     Head,
     /// Markdown, laid out as one.
-    Words(&'a str),
+    Words(Said<'a>),
     Text {
         text: Cow<'a, str>,
         form: Form<'a>,
@@ -45,6 +45,13 @@ pub(super) enum Content<'a> {
     Remark(String),
     /// Says how much of a text is not shown.
     Rest { text: &'a str, shown: usize },
+}
+
+/// Markdown, of which more may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Said<'a> {
+    pub(super) text: &'a str,
+    pub(super) is_whole: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -72,7 +79,10 @@ pub(super) fn of(entry: &Entry, is_open: bool) -> Vec<Section<'_>> {
     let mut list = List(Vec::new());
     match entry {
         Entry::Prompt { text, images } => prompt(&mut list, text, *images, is_open),
-        Entry::Words { text } => list.plain(Content::Words(text)),
+        Entry::Words { text, is_whole } => list.plain(Content::Words(Said {
+            text,
+            is_whole: *is_whole,
+        })),
         Entry::Thinking(thinking) => {
             list.plain(Content::Head);
             let extent = match (is_open, thinking.is_over) {
@@ -99,7 +109,11 @@ pub(super) fn of(entry: &Entry, is_open: bool) -> Vec<Section<'_>> {
         Entry::Folded { text, .. } => {
             list.plain(Content::Head);
             if is_open {
-                list.push(Content::Words(text), true);
+                let said = Said {
+                    text,
+                    is_whole: true,
+                };
+                list.push(Content::Words(said), true);
             }
         }
         Entry::Undone { left, .. } => {

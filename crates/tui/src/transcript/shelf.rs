@@ -7,9 +7,8 @@ use ratatui::text::Line;
 
 use super::entry::Entry;
 use super::lay::lay;
-use super::section::Content;
-use super::bridge::{Ranges, colours};
-use crate::text::Markdown;
+use super::section::{Content, Said};
+use crate::text::{Markdown, colours};
 use crate::theme::{Look, Theme};
 
 /// Lines that are kept beyond those of the last picture.
@@ -56,6 +55,7 @@ struct Laid {
 #[derive(Debug)]
 struct Words {
     markdown: Markdown,
+    is_whole: bool,
     used: u64,
 }
 
@@ -118,7 +118,7 @@ impl Shelf {
     pub(super) fn words_height(
         &mut self,
         place: (usize, usize),
-        text: &str,
+        text: Said<'_>,
         width: u16,
         theme: &Theme,
     ) -> usize {
@@ -129,7 +129,7 @@ impl Shelf {
     pub(super) fn words_lines(
         &mut self,
         place: (usize, usize),
-        text: &str,
+        text: Said<'_>,
         range: Range<usize>,
         width: u16,
         theme: &Theme,
@@ -138,17 +138,25 @@ impl Shelf {
     }
 
     /// Gives it only what came since, if it is the same text grown longer.
-    fn markdown(&mut self, place: (usize, usize), text: &str) -> &mut Markdown {
+    fn markdown(&mut self, place: (usize, usize), said: Said<'_>) -> &Markdown {
         let words = self.words.entry(place).or_insert_with(|| Words {
             markdown: Markdown::default(),
+            is_whole: false,
             used: 0,
         });
         words.used = self.picture;
-        match text.strip_prefix(words.markdown.source()) {
-            Some("") => {}
+        match said.text.strip_prefix(words.markdown.source()) {
+            Some("") if words.is_whole == said.is_whole => return &words.markdown,
             Some(piece) => words.markdown.push(piece),
-            None => words.markdown = Markdown::new(text),
+            None => {
+                words.markdown = Markdown::default();
+                words.markdown.push(said.text);
+            }
         }
-        &mut words.markdown
+        if said.is_whole {
+            words.markdown.finish();
+        }
+        words.is_whole = said.is_whole;
+        &words.markdown
     }
 }

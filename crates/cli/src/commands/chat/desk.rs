@@ -3,7 +3,7 @@
 //! A [`Plan`] is checked before anything is opened; a [`Start`] is all that an agent needs. Entry type:
 //! [`Desk`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use agent::{Approvals, Setup};
 use jiff::Timestamp;
@@ -88,7 +88,7 @@ impl Start {
 }
 
 impl<'a> Desk<'a> {
-    pub(super) async fn open(chat: &'a Chat, data: &PathBuf, asks: bool) -> Result<Self, Complaint> {
+    pub(super) async fn open(chat: &'a Chat, data: &Path, asks: bool) -> Result<Self, Complaint> {
         Ok(Self {
             chat,
             store: Store::open(data).await?,
@@ -100,6 +100,11 @@ impl<'a> Desk<'a> {
     /// Where the flags say that the store is.
     pub(super) fn data(chat: &Chat) -> Result<PathBuf, Complaint> {
         data_folder(&chat.store, None)
+    }
+
+    /// As they are now, with the model that was chosen.
+    pub(super) fn settings(&self) -> Result<Settings, Complaint> {
+        Settings::read(&overrides(self.chat, self.model.as_deref()))
     }
 
     /// Sessions to come begin with this model, if one was chosen.

@@ -58,17 +58,17 @@ pub(super) async fn export(
         .map_err(|complaint| complaint.hint("name another file".to_owned()))
 }
 
-/// Names that can be chosen, the current one first.
-pub(super) fn models(settings: &Settings, current: &str) -> Vec<String> {
-    let mut names = vec![current.to_owned()];
+/// Names that can be chosen: the settings' own first, which is the one in use unless another was
+/// chosen.
+pub(super) fn models(settings: &Settings) -> Vec<String> {
+    let own = settings.get("model").map(|setting| setting.value.clone());
+    let mut names: Vec<String> = own.into_iter().collect();
     if let (Some(_), Ok(prices)) = (settings.get("anthropic.api_key"), prices(settings)) {
-        names.extend(prices.names().map(str::to_owned));
+        let known = prices.names().map(str::to_owned);
+        names.extend(
+            known.filter(|name| settings.get("model").is_none_or(|own| own.value != *name)),
+        );
     }
-    if let Some(configured) = settings.get("model") {
-        names.push(configured.value.clone());
-    }
-    let mut seen = std::collections::BTreeSet::new();
-    names.retain(|name| !name.is_empty() && seen.insert(name.clone()));
     names
 }
 

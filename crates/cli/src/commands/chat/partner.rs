@@ -89,10 +89,7 @@ impl Partner {
         Self::new(false, |ends| tokio::spawn(follow(ends)))
     }
 
-    fn new(
-        is_ours: bool,
-        start: impl FnOnce(Ends) -> JoinHandle<Result<(), Complaint>>,
-    ) -> Self {
+    fn new(is_ours: bool, start: impl FnOnce(Ends) -> JoinHandle<Result<(), Complaint>>) -> Self {
         let (commands, commands_receiver) = mpsc::channel(COMMANDS);
         let (events_sender, events) = mpsc::channel(EVENTS);
         let (remarks_sender, remarks) = mpsc::channel(REMARKS);
@@ -115,11 +112,6 @@ impl Partner {
     /// ever waits for the other.
     pub(super) fn tell(&mut self, command: Command) {
         self.unsent.push_back(command);
-    }
-
-    /// A way to say something from elsewhere.
-    pub(super) fn voice(&self) -> Option<mpsc::Sender<Command>> {
-        self.commands.clone()
     }
 
     /// Waits for the next thing that is told. May be left and called again, but not after the

@@ -31,7 +31,10 @@ pub(super) struct Picture {
 /// Reads a picture. A relative path counts from this folder, or else from the workspace.
 pub(super) fn read(path: &Path, workspace: &Path) -> Result<Picture, Complaint> {
     let complain = |why: &dyn std::fmt::Display| {
-        Complaint::usage(format!("cannot use `{}` as a picture: {why}", path.display()))
+        Complaint::usage(format!(
+            "cannot use `{}` as a picture: {why}",
+            path.display()
+        ))
     };
     let found = find(path, workspace).map_err(|error| complain(&error))?;
     let file = open(&found).map_err(|error| complain(&error))?;
@@ -68,9 +71,10 @@ fn find(path: &Path, workspace: &Path) -> io::Result<PathBuf> {
     };
     let real = fs::canonicalize(&named)?;
     let workspace = fs::canonicalize(workspace).unwrap_or_else(|_| workspace.to_owned());
-    let is_in_workspace = std::path::absolute(&named)?.ancestors().skip(1).any(|folder| {
-        fs::canonicalize(folder).is_ok_and(|folder| folder.starts_with(&workspace))
-    });
+    let is_in_workspace = std::path::absolute(&named)?
+        .ancestors()
+        .skip(1)
+        .any(|folder| fs::canonicalize(folder).is_ok_and(|folder| folder.starts_with(&workspace)));
     match is_in_workspace && !real.starts_with(&workspace) {
         true => Err(io::Error::other("it leads out of the workspace")),
         false => Ok(real),

@@ -42,9 +42,8 @@ pub(super) fn run(chat: &Chat) -> Result<u8, Complaint> {
     let (attention, call) = Attention::new().map_err(cannot)?;
     let attention = Arc::new(attention);
     let _guard = runtime.enter();
-    attention::listen(&attention).map_err(|error| {
-        Complaint::new(FAILED, format!("cannot listen to signals: {error}"))
-    })?;
+    attention::listen(&attention)
+        .map_err(|error| Complaint::new(FAILED, format!("cannot listen to signals: {error}")))?;
     let input = Input::new(is_person, attention.clone(), call);
     let mut dialogue = Dialogue::new(&runtime, desk, input, attention);
     dialogue.open(start);

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use protocol::SessionId;
 use store::Store;
 use tokio::signal::unix::{SignalKind, signal};
-use tui::{Look, Notice, TuiError};
+use tui::{Ended, Look, Notice, TuiError};
 
 use self::host::Host;
 use super::super::drive::INTERRUPTED;
@@ -26,14 +26,13 @@ use crate::render::{dollars, tokens};
 use crate::settings::Settings;
 
 const FAILED: u8 = 1;
+/// Exit code when the terminal is gone.
+const HANGUP: u8 = 129;
 
 pub(super) fn run(chat: &Chat) -> Result<u8, Complaint> {
     let notes = HeldNotes::new();
     let runtime = runtime()?;
-    let settings = tui::Settings {
-        look: look(&Settings::read(&overrides(chat, None))?)?,
-        editor: editor(),
-    };
+    let settings = screen_settings(&Settings::read(&overrides(chat, None))?)?;
     // The settings are read once more for the session, and say the same again.
     notes.take();
     let beginning = match chat.load.is_some() || chat.last {
@@ -62,7 +61,7 @@ async fn loaded(chat: &Chat) -> Result<Beginning<'_>, Complaint> {
     Ok(Beginning::Loaded { desk, start })
 }
 
-type Screen = JoinHandle<Result<(), TuiError>>;
+type Screen = JoinHandle<Result<Ended, TuiError>>;
 
 /// Hosts the UI until its end, and the session's.
 async fn talk(
@@ -116,19 +115,20 @@ async fn begin<'a>(
 /// Waits for the end of the UI, which comes at once. Says the exit code.
 fn end(screen: Screen) -> Result<u8, Complaint> {
     match screen.join() {
-        Ok(ended) => Ok(ended.map(|()| 0)?),
-        // What it was is on the terminal already.
-        Err(_) => Err(Complaint::new(FAILED, "the UI has failed")
+        Ok(Ok(Ended::Left)) => Ok(0),
+        Ok(Ok(Ended::Signal(number))) => Ok(128 + u8::try_from(number).unwrap_or(0)),
+        Ok(Ok(Ended::Gone)) => Ok(HANGUP),
+        Ok(Err(TuiError::Panicked)) | Err(_) => Err(Complaint::new(FAILED, "the UI has failed")
             .hint("the session is kept: `hotcell --continue` opens it".to_owned())),
+        Ok(Err(error)) => Err(error.into()),
     }
 }
 
 /// Comes when somebody does not want to wait. The sandbox goes with this process either way.
 fn impatience() -> Result<impl Future<Output = ()>, Complaint> {
     let listen = |kind| {
-        signal(kind).map_err(|error| {
-            Complaint::new(FAILED, format!("cannot listen to signals: {error}"))
-        })
+        signal(kind)
+            .map_err(|error| Complaint::new(FAILED, format!("cannot listen to signals: {error}")))
     };
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
@@ -161,18 +161,26 @@ async fn say_farewell(store: &Store, session: &SessionId) -> Result<(), Complain
 
 impl From<TuiError> for Complaint {
     fn from(error: TuiError) -> Self {
-        Self::from_error(FAILED, &error)
-            .hint("`hotcell --plain` needs no screen".to_owned())
+        Self::from_error(FAILED, &error).hint("`hotcell --plain` needs no screen".to_owned())
     }
 }
 
-fn editor() -> Option<String> {
+/// What the environment says of the terminal and the person.
+fn screen_settings(settings: &Settings) -> Result<tui::Settings, Complaint> {
     let named = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    named("VISUAL").or_else(|| named("EDITOR"))
+    let chosen = look(settings)?;
+    let guessed = guess(named("NO_COLOR").as_deref(), named("COLORFGBG").as_deref());
+    Ok(tui::Settings {
+        look: chosen.or(guessed).unwrap_or_default(),
+        // The terminal knows best, unless the person does.
+        asks_look: chosen.or(guessed).is_none(),
+        editor: named("VISUAL").or_else(|| named("EDITOR")),
+        is_in_tmux: named("TMUX").is_some(),
+    })
 }
 
-/// As the person wants it, or as far as the terminal says what it is.
-fn look(settings: &Settings) -> Result<Look, Complaint> {
+/// As the person wants it, if they say so.
+fn look(settings: &Settings) -> Result<Option<Look>, Complaint> {
     let parse = |text: &str| match text {
         "auto" => Ok(None),
         "dark" => Ok(Some(Look::Dark)),
@@ -180,20 +188,18 @@ fn look(settings: &Settings) -> Result<Look, Complaint> {
         "none" => Ok(Some(Look::Plain)),
         _ => Err("it is none of auto, dark, light and none".to_owned()),
     };
-    if let Some(look) = settings.parse("colour", parse)?.flatten() {
-        return Ok(look);
-    }
-    let variable = |name| std::env::var(name).unwrap_or_default();
-    Ok(guess(&variable("NO_COLOR"), &variable("COLORFGBG")))
+    Ok(settings.parse("colour", parse)?.flatten())
 }
 
 /// `COLORFGBG` has the numbers of the colours of letters and background, as in `15;0`.
-fn guess(no_color: &str, color_fg_bg: &str) -> Look {
-    let background = color_fg_bg.rsplit(';').next();
-    match background.and_then(|number| number.parse().ok()) {
-        _ if !no_color.is_empty() => Look::Plain,
-        Some(7 | 9..=15) => Look::Light,
-        _ => Look::Dark,
+fn guess(no_color: Option<&str>, color_fg_bg: Option<&str>) -> Option<Look> {
+    if no_color.is_some() {
+        return Some(Look::Plain);
+    }
+    match color_fg_bg?.rsplit(';').next()?.parse().ok()? {
+        7 | 9..=15 => Some(Look::Light),
+        0..=8 => Some(Look::Dark),
+        _ => None,
     }
 }
 
@@ -204,14 +210,14 @@ mod tests {
     #[test]
     fn looks() {
         for (no_color, color_fg_bg, expect) in [
-            ("", "", Look::Dark),
-            ("", "15;0", Look::Dark),
-            ("", "0;15", Look::Light),
-            ("", "0;default;15", Look::Light),
-            ("", "15;default", Look::Dark),
-            ("1", "0;15", Look::Plain),
+            (None, None, None),
+            (None, Some("15;0"), Some(Look::Dark)),
+            (None, Some("0;15"), Some(Look::Light)),
+            (None, Some("0;default;15"), Some(Look::Light)),
+            (None, Some("15;default"), None),
+            (Some("1"), Some("0;15"), Some(Look::Plain)),
         ] {
-            assert_eq!(guess(no_color, color_fg_bg), expect, "{color_fg_bg}");
+            assert_eq!(guess(no_color, color_fg_bg), expect, "{color_fg_bg:?}");
         }
     }
 }

@@ -7,13 +7,12 @@ use protocol::{Action, Command, Event, EventKind, Rule, Scope, SessionId, Spendi
 use super::desk::Start;
 use crate::complaint::Complaint;
 
-/// Which conversation it is, and how far.
+/// Which conversation it is, and how far. The default is one with a job of a server.
 #[derive(Debug, Default)]
 pub(super) struct Talk {
     /// Of an agent of this process.
     pub(super) session: Option<SessionId>,
     pub(super) workspace: PathBuf,
-    pub(super) model: String,
     /// Something of it is in the store.
     pub(super) is_stored: bool,
     /// A turn was begun since it was opened.
@@ -32,16 +31,7 @@ impl Talk {
         Self {
             session: Some(start.session.clone()),
             workspace: start.workspace.clone(),
-            model: start.model.clone(),
             is_stored: !start.history.is_empty(),
-            ..Self::default()
-        }
-    }
-
-    /// With a job of a server.
-    pub(super) fn with_job(model: String) -> Self {
-        Self {
-            model,
             ..Self::default()
         }
     }
@@ -70,8 +60,7 @@ impl Talk {
             EventKind::TurnStarted { .. } | EventKind::TurnContinued { .. } => {
                 self.has_worked = true;
             }
-            EventKind::ModelChanged { model, .. } => {
-                self.model.clone_from(model);
+            EventKind::ModelChanged { .. } => {
                 self.chosen_model = self.wanted_model.take().or(self.chosen_model.take());
             }
             EventKind::Ready { network, .. }

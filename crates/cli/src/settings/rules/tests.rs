@@ -107,11 +107,7 @@ fn a_rule_is_added_without_touching_the_rest() {
     let allow = host("a.com", Action::Allow);
     check("", &allow, Some(first));
     check(first, &allow, None);
-    check(
-        "# Mine.\n",
-        &allow,
-        Some(&format!("# Mine.\n\n{first}")),
-    );
+    check("# Mine.\n", &allow, Some(&format!("# Mine.\n\n{first}")));
     check("# Mine.", &allow, Some(&format!("# Mine.\n\n{first}")));
     // What it says of the same is changed in its place: two would not agree.
     check(
@@ -122,10 +118,18 @@ fn a_rule_is_added_without_touching_the_rest() {
     check(
         "rule = [{ host = 'a.com', action = 'deny' }, { host = 'a.com', action = 'allow' }]",
         &allow,
-        Some("rule = [{ host = 'a.com', action = \"allow\" }, { host = 'a.com', action = \"allow\" }]"),
+        Some(
+            "rule = [{ host = 'a.com', action = \"allow\" }, { host = 'a.com', action = \"allow\" }]",
+        ),
     );
     // A list that is closed cannot be added to, and is left alone.
-    assert!(with_rule("rule = [{ host = 'a.com', action = 'deny' }]", &host("b.com", Action::Deny)).is_err());
+    assert!(
+        with_rule(
+            "rule = [{ host = 'a.com', action = 'deny' }]",
+            &host("b.com", Action::Deny)
+        )
+        .is_err()
+    );
 }
 
 /// Whatever a command is made of, the rule says the same when it is read.
@@ -141,7 +145,9 @@ fn any_text_is_kept_as_it_is() {
         "",
     ];
     for command in commands {
-        text = with_rule(&text, &bash(command, Action::Allow)).unwrap().unwrap();
+        text = with_rule(&text, &bash(command, Action::Allow))
+            .unwrap()
+            .unwrap();
     }
     let expect = commands.map(|command| bash(command, Action::Allow));
     assert_eq!(rules(&text), expect);
@@ -154,7 +160,10 @@ fn a_file_is_made_for_its_owner_alone_and_never_in_the_workspace() {
     fs::create_dir(&workspace).unwrap();
     let path = folder.path().join("settings/hotcell/rules.toml");
     remember(&path, &workspace, &host("a.com", Action::Allow)).unwrap();
-    assert_eq!(read(&path, &workspace).unwrap(), [host("a.com", Action::Allow)]);
+    assert_eq!(
+        read(&path, &workspace).unwrap(),
+        [host("a.com", Action::Allow)]
+    );
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 

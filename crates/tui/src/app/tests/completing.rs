@@ -111,9 +111,11 @@ fn arguments_are_completed() {
 
     stage.keys("/model ");
     stage.hear(Notice::Models(vec!["one".to_owned(), "two".to_owned()]));
-    stage.keys("t⏎").expect(&["Models", "UseModel { name: \"two\" }"], "");
+    stage
+        .keys("t⏎")
+        .expect(&["Models", "UseModel { name: \"two\" }"], "");
 
-    let job: protocol::job::JobId = "20260131-174502-k3fd".parse().unwrap();
+    let job: protocol::job::JobId = "0193a1b2-0000-7000-8000-000000000001".parse().unwrap();
     stage.keys("/attach ").hear(Notice::Jobs(vec![JobRow {
         job: job.clone(),
         title: "build".to_owned(),

@@ -6,7 +6,9 @@ use crate::app::Focus;
 #[test]
 fn another_session_keeps_what_is_being_written() {
     let mut stage = Stage::busy();
-    stage.keys("waits⏎draft").hear(here(vec![started(1, "old words")]));
+    stage
+        .keys("waits⏎draft")
+        .hear(here(vec![started(1, "old words")]));
     stage.expect(&[], "draft");
     assert!(stage.queued().is_empty());
     assert!(!stage.app.is_busy());
@@ -28,7 +30,7 @@ fn another_session_ends_looking_at_the_old_one() {
 #[test]
 fn a_turn_goes_on_only_on_a_server() {
     let job = Origin::Job {
-        job: "20260131-174502-k3fd".parse().unwrap(),
+        job: "0193a1b2-0000-7000-8000-000000000001".parse().unwrap(),
         server: "https://example.com".to_owned(),
     };
     let mine = Origin::Here {
@@ -55,7 +57,9 @@ fn nothing_wakes_the_terminal_when_nothing_happens() {
 #[test]
 fn what_was_written_elsewhere_is_taken() {
     let mut stage = Stage::new();
-    stage.keys("a").input(Input::Edited("one\ntwo\n".to_owned()));
+    stage
+        .keys("a")
+        .input(Input::Edited("one\ntwo\n".to_owned()));
     stage.expect(&[], "one\ntwo");
 }
 

@@ -30,7 +30,11 @@ fn the_second_key_has_to_come_soon() {
     assert_eq!(stage.app.wakes_at(), Some(Duration::from_secs(2)));
     stage.wait(2_000);
     assert_eq!((stage.app.hint(), stage.app.wakes_at()), (None, None));
-    stage.keys("<ctrl-c>").expect(&[], "").keys("<ctrl-c>").expect(&LEFT, "");
+    stage
+        .keys("<ctrl-c>")
+        .expect(&[], "")
+        .keys("<ctrl-c>")
+        .expect(&LEFT, "");
 }
 
 #[test]
@@ -39,7 +43,12 @@ fn a_turn_is_interrupted_first() {
     check(Stage::busy(), "text⎋", &["Interrupt"], "text");
     check(Stage::busy(), "<ctrl-c>", &["Interrupt"], "");
     check(Stage::busy(), "text<ctrl-c>", &[], "");
-    check(Stage::busy(), "<ctrl-c><ctrl-c>", &["Interrupt", "Quit", "Quit"], "");
+    check(
+        Stage::busy(),
+        "<ctrl-c><ctrl-c>",
+        &["Interrupt", "Quit", "Quit"],
+        "",
+    );
 }
 
 #[test]

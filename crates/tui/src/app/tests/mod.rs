@@ -18,9 +18,7 @@ use std::time::Duration;
 
 use crossterm::event::KeyEvent;
 use jiff::Timestamp;
-use protocol::{
-    Block, Command, Event, EventKind, Image, Outcome, SessionId, Spending, VERSION,
-};
+use protocol::{Block, Command, Event, EventKind, Image, Outcome, SessionId, Spending, VERSION};
 
 use super::keys::named;
 use super::{App, Effect, Input};

@@ -10,7 +10,11 @@ fn what_is_sent() {
     check("hello⏎", &["say hello"], "");
     check("⏎", &[], "");
     check("   ⏎", &[], "   ");
-    check("a<alt-enter>b<shift-enter>c<ctrl-j>d⏎", &["say a\nb\nc\nd"], "");
+    check(
+        "a<alt-enter>b<shift-enter>c<ctrl-j>d⏎",
+        &["say a\nb\nc\nd"],
+        "",
+    );
     check("a\\⏎b⏎", &["say a\nb"], "");
     check("a\\⏎", &[], "a\n");
     check("trailing  ⏎", &["say trailing"], "");
@@ -92,9 +96,13 @@ fn messages_wait_while_the_agent_works() {
     let mut stage = Stage::busy();
     stage.keys("one⏎two⏎three").expect(&[], "three");
     assert_eq!(stage.queued(), ["one", "two"]);
-    stage.event(ended(1, Outcome::Done)).expect(&["say one"], "three");
+    stage
+        .event(ended(1, Outcome::Done))
+        .expect(&["say one"], "three");
     // The end of a turn that nobody knows of is the end of the one that was asked for.
-    stage.event(started(2, "one")).event(ended(2, Outcome::Done));
+    stage
+        .event(started(2, "one"))
+        .event(ended(2, Outcome::Done));
     stage.expect(&["say two"], "three");
     assert!(stage.queued().is_empty());
 }
@@ -146,7 +154,9 @@ fn pictures_go_with_the_message() {
     stage.keys(" now").hear(picture("/tmp/a.png"));
     stage.expect(&[], "see [image: a.png] now");
     assert_eq!(stage.shown(), ["see [image: a.png 120 kB] now"]);
-    stage.keys("⏎").expect(&["say see [image: a.png] now with 1"], "");
+    stage
+        .keys("⏎")
+        .expect(&["say see [image: a.png] now with 1"], "");
 }
 
 #[test]
@@ -164,7 +174,10 @@ fn a_message_waits_for_its_pictures() {
 #[test]
 fn a_picture_that_cannot_be_read_stays_as_its_path_and_nothing_is_sent() {
     let mut stage = Stage::new();
-    stage.paste("/tmp/a.png").keys("⏎").hear(failed("cannot read `/tmp/a.png`"));
+    stage
+        .paste("/tmp/a.png")
+        .keys("⏎")
+        .hear(failed("cannot read `/tmp/a.png`"));
     stage.expect(&["Attach(\"/tmp/a.png\")"], "/tmp/a.png");
     stage.keys("⏎").expect(&["say /tmp/a.png"], "");
 }
@@ -172,15 +185,24 @@ fn a_picture_that_cannot_be_read_stays_as_its_path_and_nothing_is_sent() {
 #[test]
 fn a_picture_that_nobody_wants_any_more_is_left_out() {
     let mut stage = Stage::new();
-    stage.paste("/tmp/a.png").keys("<ctrl-c>ok").hear(picture("/tmp/a.png"));
+    stage
+        .paste("/tmp/a.png")
+        .keys("<ctrl-c>ok")
+        .hear(picture("/tmp/a.png"));
     stage.expect(&["Attach(\"/tmp/a.png\")"], "ok");
 }
 
 #[test]
 fn a_picture_by_command_comes_at_the_cursor() {
     let mut stage = Stage::new();
-    stage.keys("/image a.png⏎").hear(picture("a.png")).keys(" what?⏎");
-    stage.expect(&["Attach(\"a.png\")", "say [image: a.png] what? with 1"], "");
+    stage
+        .keys("/image a.png⏎")
+        .hear(picture("a.png"))
+        .keys(" what?⏎");
+    stage.expect(
+        &["Attach(\"a.png\")", "say [image: a.png] what? with 1"],
+        "",
+    );
 }
 
 #[test]
@@ -190,8 +212,14 @@ fn nothing_is_sent_to_an_agent_that_has_ended() {
         what: "the sandbox is gone".to_owned(),
         hint: None,
     });
-    stage.expect(&[], "one\ntwo").keys("⏎").expect(&[], "one\ntwo");
+    stage
+        .expect(&[], "one\ntwo")
+        .keys("⏎")
+        .expect(&[], "one\ntwo");
     stage.keys("<ctrl-c>/undo⏎").expect(&[], "/undo");
     stage.keys("<ctrl-c>/clear⏎").expect(&["New"], "");
-    stage.hear(here(Vec::new())).keys("three⏎").expect(&["say three"], "");
+    stage
+        .hear(here(Vec::new()))
+        .keys("three⏎")
+        .expect(&["say three"], "");
 }

@@ -102,7 +102,9 @@ fn closed(words: &str) -> Cow<'_, str> {
                     && !(letter == '~' && run == 1)
                     && !(letter == '_' && before.is_some_and(char::is_alphanumeric));
                 match open.last() {
-                    Some(last) if closes && *last == marks => drop(open.pop()),
+                    Some(last) if closes && *last == marks => {
+                        open.pop();
+                    }
                     Some(last) if is_last && last.starts_with(letter) => end = at,
                     _ if opens => open.push(marks),
                     _ if is_last && before.is_none_or(char::is_whitespace) => end = at,

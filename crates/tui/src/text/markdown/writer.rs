@@ -61,7 +61,9 @@ fn count_items(events: &[Event<'_>]) -> HashMap<usize, u64> {
                 open.push(index);
                 counts.insert(index, 0);
             }
-            Event::End(TagEnd::List(_)) => drop(open.pop()),
+            Event::End(TagEnd::List(_)) => {
+                open.pop();
+            }
             Event::Start(Tag::Item) => {
                 if let Some(count) = open.last().and_then(|list| counts.get_mut(list)) {
                     *count += 1;

@@ -27,13 +27,16 @@ enum Part<'a> {
 pub(super) fn words(log: &mut Log, text: &str, now: Timestamp) {
     match last(log) {
         Some((index, Entry::Words { .. })) => log.change(index, |entry| {
-            if let Entry::Words { text: words } = entry {
+            if let Entry::Words { text: words, .. } = entry {
                 words.push_str(text);
             }
         }),
         _ => {
-            let text = text.to_owned();
-            begin(log, Entry::Words { text }, now);
+            let words = Entry::Words {
+                text: text.to_owned(),
+                is_whole: false,
+            };
+            begin(log, words, now);
         }
     }
 }
@@ -183,7 +186,7 @@ fn places(log: &Log, parts: &[Part<'_>]) -> Option<Vec<usize>> {
     let mut places = Vec::new();
     for part in parts {
         places.push(pieces.find(|index| match (part, log.entry(*index)) {
-            (Part::Words(_), Some(Entry::Words { text })) => !text.trim().is_empty(),
+            (Part::Words(_), Some(Entry::Words { text, .. })) => !text.trim().is_empty(),
             (Part::Thinking(_), Some(Entry::Thinking(_))) => true,
             (Part::Call { id, .. }, Some(Entry::Call(call))) => call.id == **id,
             _ => false,
@@ -195,7 +198,8 @@ fn places(log: &Log, parts: &[Part<'_>]) -> Option<Vec<usize>> {
 fn replace(log: &mut Log, index: usize, part: Part<'_>) {
     match part {
         Part::Words(whole) => log.change(index, |entry| {
-            if let Entry::Words { text } = entry {
+            if let Entry::Words { text, is_whole } = entry {
+                *is_whole = true;
                 if *text != whole {
                     *text = whole;
                 }
@@ -218,7 +222,10 @@ fn replace(log: &mut Log, index: usize, part: Part<'_>) {
 fn push(log: &mut Log, part: Part<'_>) {
     match part {
         Part::Words(text) => {
-            log.push(Entry::Words { text });
+            log.push(Entry::Words {
+                text,
+                is_whole: true,
+            });
         }
         Part::Thinking(text) => push_thinking(log, &text),
         Part::Sealed => push_thinking(log, ""),

@@ -53,7 +53,10 @@ impl Attention {
 
     /// The wish that came, if one did.
     pub(super) fn take(&self) -> Option<Wish> {
-        self.wish.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.wish
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 
     /// Waits for a wish. May be left and called again.

@@ -297,11 +297,12 @@ impl<'a> Dialogue<'a> {
     fn ask(&mut self, question: &Question) -> Result<(), End> {
         let what = clean(&question.what).replace('\n', " ");
         let why = clean(&question.why).replace('\n', " ");
-        self.view.announce(&format!("the agent wants to {what}: {why}"))?;
+        self.view
+            .announce(&format!("the agent wants to {what}: {why}"))?;
         let decision = loop {
-            let said = self.input.answer(
-                "allow? once (y), this session (s), always (a), no (n), never (d): ",
-            )?;
+            let said = self
+                .input
+                .answer("allow? once (y), this session (s), always (a), no (n), never (d): ")?;
             match said {
                 Said::Words(words) => match decision(&words) {
                     Some(decision) => break decision,

@@ -86,14 +86,18 @@ impl Input {
     fn show(&self, text: &str) {
         if self.is_person {
             let mut errors = io::stderr();
-            let _ = errors.write_all(text.as_bytes()).and_then(|()| errors.flush());
+            let _ = errors
+                .write_all(text.as_bytes())
+                .and_then(|()| errors.flush());
         }
     }
 
     fn line(&mut self) -> io::Result<Said> {
         let mut searched = 0;
         loop {
-            let found = self.buffer[searched..].iter().position(|byte| *byte == b'\n');
+            let found = self.buffer[searched..]
+                .iter()
+                .position(|byte| *byte == b'\n');
             if let Some(place) = found {
                 let rest = self.buffer.split_off(searched + place + 1);
                 let line = std::mem::replace(&mut self.buffer, rest);
@@ -242,7 +246,11 @@ mod tests {
         }
         check(&["one", "", "two"], &["one", "", "two"], "");
         check(&["one\\", "two\\", "three"], &["one\ntwo\nthree"], "");
-        check(&["\"\"\"", "one\\", "", "  two", "\"\"\"", "x"], &["one\\\n\n  two", "x"], "");
+        check(
+            &["\"\"\"", "one\\", "", "  two", "\"\"\"", "x"],
+            &["one\\\n\n  two", "x"],
+            "",
+        );
         check(&[" \"\"\" ", "\"\"\""], &[""], "");
         check(&["one \"\"\""], &["one \"\"\""], "");
         check(&["\"\"\"", "left open"], &[], "left open");

@@ -12,9 +12,8 @@ use crate::commands::chat::desk::Start;
 use crate::commands::chat::partner::{Heard, Partner};
 use crate::commands::chat::remote::Server;
 use crate::commands::chat::talk::Talk;
-use crate::commands::chat::{errand, overrides, picture};
+use crate::commands::chat::{errand, picture};
 use crate::complaint::{Complaint, warn};
-use crate::settings::Settings;
 
 impl Dialogue<'_> {
     /// What was said: words for the agent, or a command for the program.
@@ -86,10 +85,7 @@ impl Dialogue<'_> {
                 Ok(lists::sessions(&found))
             }
             SlashCommand::Cost => Ok(lists::cost(&self.talk)),
-            SlashCommand::Model(_) => {
-                let settings = Settings::read(&overrides(self.desk.chat, None))?;
-                Ok(lists::lines(&errand::models(&settings, &self.talk.model)))
-            }
+            SlashCommand::Model(_) => Ok(lists::lines(&errand::models(&self.desk.settings()?))),
             SlashCommand::Allow(_) => Ok(lists::network(&self.talk.network)),
             SlashCommand::Export(path) => {
                 let session = self.talk.stored()?;
@@ -136,14 +132,14 @@ impl Dialogue<'_> {
     }
 
     fn server(&self) -> Result<Server, Complaint> {
-        Server::of(&Settings::read(&overrides(self.desk.chat, None))?)
+        Server::of(&self.desk.settings()?)
     }
 
     fn attach(&mut self, name: &str) -> Result<(), Complaint> {
         let server = self.server()?;
         let job = self.runtime.block_on(server.find(name))?;
         self.end_talk();
-        self.talk = Talk::with_job(job.model.clone().unwrap_or_default());
+        self.talk = Talk::default();
         warn(format!("job {} of {}", job.id, server.address()));
         let _guard = self.runtime.enter();
         self.partner = Some(Partner::follower(|ends| server.follow(job, ends)));

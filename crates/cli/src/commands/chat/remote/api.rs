@@ -54,9 +54,8 @@ impl Server {
         }
         let is_near = is_loopback(&address);
         // A sandbox may have written that file.
-        let is_suspect = |key: &Setting| {
-            *source == Source::DotEnv && key.source != Source::DotEnv && !is_near
-        };
+        let is_suspect =
+            |key: &Setting| *source == Source::DotEnv && key.source != Source::DotEnv && !is_near;
         if key.is_some_and(is_suspect) {
             let text = format!("`.env` sends the server's key to `{value}`");
             return Err(Complaint::usage(text)
@@ -135,9 +134,7 @@ impl Server {
             request = request.header(AUTHORIZATION, key.clone());
         }
         if let Some(body) = body.filter(|body| !body.is_empty()) {
-            request = request
-                .header(CONTENT_TYPE, "application/json")
-                .body(body);
+            request = request.header(CONTENT_TYPE, "application/json").body(body);
         }
         let answer = timeout(PATIENCE, request.send())
             .await

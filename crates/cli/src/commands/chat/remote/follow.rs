@@ -199,14 +199,14 @@ impl Follower {
             Command::Prompt { content } => self.prompt(&content).await,
             Command::Interrupt => self.server.interrupt(id).await.map(|job| self.job = job),
             Command::ListFiles => {
-                let folder = self.server.get::<Folder>(&format!("/v1/jobs/{id}/files"));
-                let folder = folder.await.map(EventKind::from);
-                self.tell(folder).await
+                let path = format!("/v1/jobs/{id}/files");
+                let folder = self.server.get::<Folder>(&path).await;
+                self.tell(folder.map(EventKind::from)).await
             }
             Command::Diff => {
-                let changes = self.server.get::<Changes>(&format!("/v1/jobs/{id}/diff"));
-                let changes = changes.await.map(EventKind::from);
-                self.tell(changes).await
+                let path = format!("/v1/jobs/{id}/diff");
+                let changes = self.server.get::<Changes>(&path).await;
+                self.tell(changes.map(EventKind::from)).await
             }
             _ => self.refuse().await,
         };

@@ -10,13 +10,13 @@ use tokio::task::JoinSet;
 use tui::{Notice, Notices, Opened, Origin, Request};
 
 use super::super::desk::{Desk, Start};
+use super::super::errand;
 use super::super::partner::{Heard, Partner, Remark};
 use super::super::remote::Server;
 use super::super::talk::Talk;
-use super::super::{errand, overrides};
 use super::answers;
 use crate::complaint::{Complaint, HeldNotes};
-use crate::settings::{Settings, rules_file};
+use crate::settings::rules_file;
 
 pub(super) struct Host<'a> {
     desk: Desk<'a>,
@@ -115,9 +115,8 @@ impl<'a> Host<'a> {
 
     fn command(&mut self, command: Command) -> Result<(), Complaint> {
         let Some(partner) = &mut self.partner else {
-            return Err(Complaint::usage("nobody is listening").hint(
-                "`/clear` begins a new session, `/load` opens another".to_owned(),
-            ));
+            return Err(Complaint::usage("nobody is listening")
+                .hint("`/clear` begins a new session, `/load` opens another".to_owned()));
         };
         self.talk.ask(&command);
         partner.tell(command);
@@ -159,13 +158,12 @@ impl<'a> Host<'a> {
     }
 
     fn models(&mut self) -> Result<(), Complaint> {
-        let settings = Settings::read(&overrides(self.desk.chat, None))?;
-        let names = errand::models(&settings, &self.talk.model);
+        let names = errand::models(&self.desk.settings()?);
         self.look_up(async move { Ok(Notice::Models(names)) })
     }
 
     fn server(&self) -> Result<Server, Complaint> {
-        Server::of(&Settings::read(&overrides(self.desk.chat, None))?)
+        Server::of(&self.desk.settings()?)
     }
 
     async fn follow(&mut self, name: &str) -> Result<(), Complaint> {
@@ -182,7 +180,7 @@ impl<'a> Host<'a> {
             model: job.model.clone().unwrap_or_default(),
             workspace: "/workspace".to_owned(),
         };
-        self.talk = Talk::with_job(opened.model.clone());
+        self.talk = Talk::default();
         self.say(Notice::Opened(Box::new(opened))).await;
         self.partner = Some(Partner::follower(|ends| server.follow(job, ends)));
         Ok(())

@@ -1,0 +1,236 @@
+//! Whatever happens, in any order: nothing panics, and no letter is lost.
+
+use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use proptest::prelude::*;
+
+use super::*;
+use crate::app::Focus;
+use crate::app::keys::{BINDINGS, Place, find};
+use crate::app::typing::is_letter;
+
+fn key() -> impl Strategy<Value = Input> {
+    let letters = "aynNqkj/@\\ .ä漢e\u{301}\u{1f469}\u{200d}\u{f0001}\u{10f000}";
+    let letters: Vec<String> = letters.chars().map(|letter| letter.to_string()).collect();
+    let names: Vec<String> = BINDINGS
+        .iter()
+        .flat_map(|binding| binding.names())
+        .map(str::to_owned)
+        .collect();
+    let name = prop_oneof![
+        6 => prop::sample::select(letters),
+        4 => prop::sample::select(names),
+    ];
+    name.prop_map(|name| Input::Key(key_named(&name)))
+}
+
+fn key_named(name: &str) -> KeyEvent {
+    match name {
+        " " => named("space").unwrap(),
+        name => named(name).unwrap(),
+    }
+}
+
+fn paste() -> impl Strategy<Value = Input> {
+    let texts = vec![
+        "word".to_owned(),
+        "two\r\nlines\r".to_owned(),
+        "line\n".repeat(30),
+        "long ".repeat(200),
+        "/tmp/a.png".to_owned(),
+        "'/tmp/a b.png' ./c.gif".to_owned(),
+        "\u{1b}[31mred\u{1b}]52;c;AA==\u{7}".to_owned(),
+        "\u{10f000}\u{10f001}\u{202e}".to_owned(),
+        String::new(),
+        "y\n".to_owned(),
+    ];
+    prop::sample::select(texts).prop_map(Input::Paste)
+}
+
+fn notice() -> impl Strategy<Value = Input> {
+    let question = |number| protocol::Question {
+        number,
+        what: "connect".to_owned(),
+        why: "no rule".to_owned(),
+        subject: protocol::Subject::Host {
+            host: "pypi.org".to_owned(),
+        },
+    };
+    let event = |kind| Notice::Event(super::event(kind));
+    let text = |text: &str| EventKind::TextDelta {
+        text: text.to_owned(),
+    };
+    let notices = vec![
+        event(started(1, "said before")),
+        event(ended(1, Outcome::Done)),
+        event(ended(1, Outcome::Interrupted)),
+        event(text("words ")),
+        event(EventKind::Files {
+            paths: vec![
+                "a/y.rs".to_owned(),
+                "n.png".to_owned(),
+                "\u{1b}x".to_owned(),
+            ],
+            is_cut: false,
+        }),
+        event(EventKind::Differs {
+            changes: Vec::new(),
+            left_out: 2,
+        }),
+        event(EventKind::CommandRefused {
+            reason: "no".to_owned(),
+        }),
+        event(EventKind::Asked {
+            question: question(1),
+        }),
+        event(EventKind::Decided {
+            question: question(1),
+            decision: None,
+        }),
+        picture("/tmp/a.png"),
+        picture("elsewhere.png"),
+        failed("cannot do it"),
+        Notice::Said("done".to_owned()),
+        Notice::Models(vec!["model".to_owned()]),
+        Notice::Jobs(Vec::new()),
+        Notice::Sessions {
+            words: String::new(),
+            rows: Vec::new(),
+        },
+        Notice::Lost {
+            what: "gone".to_owned(),
+            hint: None,
+        },
+        here(vec![started(1, "older words"), ended(1, Outcome::Done)]),
+        here(Vec::new()),
+    ];
+    prop::sample::select(notices).prop_map(Input::Notice)
+}
+
+fn other() -> impl Strategy<Value = Input> {
+    let size = (0..50_u16, 0..20_u16);
+    let mouse = (
+        prop::sample::select(vec![
+            MouseEventKind::ScrollUp,
+            MouseEventKind::ScrollDown,
+            MouseEventKind::Down(MouseButton::Left),
+        ]),
+        0..30_u16,
+    );
+    prop_oneof![
+        size.prop_map(|(width, height)| Input::Resized { width, height }),
+        mouse.prop_map(|(kind, row)| Input::Mouse(MouseEvent {
+            kind,
+            column: 0,
+            row,
+            modifiers: KeyModifiers::NONE,
+        })),
+        Just(Input::Shown),
+        Just(Input::Time),
+        Just(Input::Look(Look::Light)),
+        Just(Input::Edited("edited words".to_owned())),
+    ]
+}
+
+/// Letters that stand for something, in an order of their own.
+fn letters(text: &str) -> Vec<char> {
+    let mut letters: Vec<char> = text
+        .chars()
+        .filter(|letter| !letter.is_whitespace() && *letter != '/')
+        .collect();
+    letters.sort_unstable();
+    letters
+}
+
+/// Everything that was written and not yet answered.
+fn unsaid(app: &App) -> String {
+    let waits: String = app.queue.iter().map(|draft| draft.full()).collect();
+    app.editor.text() + &waits
+}
+
+fn prompts(effects: &[Effect]) -> String {
+    let mut said = String::new();
+    for effect in effects {
+        if let Effect::Ask(Request::Agent(Command::Prompt { content })) = effect {
+            said.extend(content.iter().filter_map(Block::as_text));
+        }
+    }
+    said
+}
+
+fn has_all(more: &[char], some: &[char]) -> bool {
+    let mut more = more.iter();
+    some.iter().all(|letter| more.any(|other| other == letter))
+}
+
+/// Where a letter goes.
+#[derive(Debug, PartialEq)]
+enum Way {
+    /// Into the text.
+    Typed,
+    /// Into words that are looked for, or it is a key of its own there.
+    Elsewhere,
+}
+
+fn way(app: &App, key: KeyEvent) -> Way {
+    let is_bound = app.focus == Focus::Browse && find(Place::Browse, key).is_some();
+    let is_looking = matches!(app.focus, Focus::Search { .. } | Focus::Recall { .. });
+    match app.overlay.is_some() || !app.questions.is_empty() || is_bound || is_looking {
+        true => Way::Elsewhere,
+        false => Way::Typed,
+    }
+}
+
+fn run(inputs: &[(Input, u64)]) {
+    let mut app = App::new(Look::Dark, 40, 12);
+    let mut now = Duration::ZERO;
+    for (input, wait) in inputs {
+        now += Duration::from_millis(*wait);
+        app.arrange();
+        let before = letters(&unsaid(&app));
+        let is_writing = app.focus == Focus::Editor && !app.editor.history.is_open();
+        let expect = match input {
+            Input::Key(key) if is_letter(*key) => Some(way(&app, *key)),
+            _ => None,
+        };
+        let effects = app.update(now, input.clone());
+        app.arrange();
+        let after = letters(&(unsaid(&app) + &prompts(&effects)));
+        match input {
+            Input::Key(key) if expect == Some(Way::Typed) => {
+                let letter = match key.code {
+                    crossterm::event::KeyCode::Char('\u{10f000}') => "\u{fffd}".to_owned(),
+                    crossterm::event::KeyCode::Char(letter) => letter.to_string(),
+                    _ => String::new(),
+                };
+                let mut with = before.clone();
+                with.extend(letters(&letter));
+                with.sort_unstable();
+                assert_eq!(after, with, "{input:?} is typed");
+                assert_eq!(app.focus, Focus::Editor);
+            }
+            // Keys may delete, and show something else; these put something in the place of words.
+            Input::Key(_)
+            | Input::Edited(_)
+            | Input::Notice(Notice::Attached(_) | Notice::Opened(_)) => {}
+            _ if is_writing => assert!(has_all(&after, &before), "{input:?} loses nothing"),
+            _ => {}
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn any_sequence_is_survived_and_no_letter_is_lost(
+        inputs in prop::collection::vec(
+            (
+                prop_oneof![8 => key(), 1 => paste(), 3 => notice(), 1 => other()],
+                prop_oneof![8 => Just(30_u64), 1 => Just(500), 1 => Just(3_000)],
+            ),
+            0..80,
+        )
+    ) {
+        run(&inputs);
+    }
+}

@@ -1,0 +1,204 @@
+//! Editing: moves, deletions, undo, pasted blocks, and how it all is wrapped.
+
+use super::*;
+
+fn check(script: &str, written: &str) {
+    Stage::new().keys(script).expect(&[], written);
+}
+
+#[test]
+fn text_is_edited() {
+    check("helo←l", "hello");
+    check("abc⌫⌫", "a");
+    check("abc<home><delete>", "bc");
+    check("abc<ctrl-a>x<ctrl-e>y", "xabcy");
+    check("one two<ctrl-←>x", "one xtwo");
+    check("one two<alt-b><alt-b>x", "xone two");
+    check("one two<ctrl-a><alt-f>x", "one xtwo");
+    check("one two<ctrl-w>", "one ");
+    check("one two<ctrl-a><alt-d>", " two");
+    check("one two<ctrl-u>", "");
+    check("one two<ctrl-a><ctrl-k>", "");
+    check("one two<ctrl-w><ctrl-a><ctrl-y>", "twoone ");
+    check("a<ctrl-j>b<ctrl-a>⌫", "ab");
+    check("a<ctrl-j>b↑<end><delete>", "ab");
+    check("a<ctrl-j>b↑<end><ctrl-k>", "ab");
+    check("a<ctrl-j>b←←x", "ax\nb");
+    check("a<ctrl-j>b<alt-<>x", "a\nb");
+    check("<alt-ä>", "ä");
+    check("\u{1f469}\u{200d}\u{1f680}x←⌫", "x");
+    check("e\u{301}⌫", "");
+    check("ae\u{301}←x", "axe\u{301}");
+}
+
+#[test]
+fn changes_are_taken_back_by_words() {
+    check("one two<ctrl-/>", "one ");
+    check("one two<ctrl-/><ctrl-/>", "");
+    check("one two<ctrl-/><alt-/>", "one two");
+    check("one two<ctrl-w><ctrl-/>", "one two");
+    check("one<ctrl-u>two<ctrl-/>", "");
+    check("one<ctrl-u>two<ctrl-/><ctrl-/>", "one");
+    check("<ctrl-/>", "");
+}
+
+#[test]
+fn long_lines_are_wrapped_between_words() {
+    fn check(width: u16, script: &str, rows: &[&str], cursor: (u16, u16)) {
+        let mut stage = Stage::new();
+        stage.keys(script);
+        stage.app.editor.arrange(width, 10);
+        assert_eq!(stage.shown(), rows, "{script}");
+        assert_eq!(stage.app.editor.view().cursor, cursor, "{script}");
+    }
+    check(9, "", &[""], (0, 0));
+    check(9, "one two", &["one two"], (7, 0));
+    check(9, "one two three", &["one two ", "three"], (5, 1));
+    check(9, "one two  three", &["one two ", "three"], (5, 1));
+    check(9, "abcdefghijk", &["abcdefgh", "ijk"], (3, 1));
+    check(9, "a abcdefghijk", &["a ", "abcdefgh", "ijk"], (3, 2));
+    check(9, "abcdefgh", &["abcdefgh"], (8, 0));
+    check(9, "abcdefgh ", &["abcdefgh"], (8, 0));
+    check(9, "漢字漢字漢", &["漢字漢字", "漢"], (2, 1));
+    check(9, "a<ctrl-j><ctrl-j>b", &["a", "", "b"], (1, 2));
+    check(9, "one two three<ctrl-a>", &["one two ", "three"], (0, 0));
+    check(9, "one two three←←←←←", &["one two ", "three"], (0, 1));
+    check(1, "ab", &["a", "b"], (1, 1));
+}
+
+#[test]
+fn up_and_down_go_by_rows_of_the_screen() {
+    fn check(script: &str, written: &str) {
+        let mut stage = Stage::new();
+        stage.input(Input::Resized {
+            width: 11,
+            height: 24,
+        });
+        stage.keys(script).expect(&[], written);
+    }
+    // Eight columns are for text.
+    check("one two three↑x", "one txwo three");
+    check("one two three↑↓x", "one two threxe");
+    check("a<ctrl-j>bcd<ctrl-j>e↑x", "a\nbxcd\ne");
+    check("abc<ctrl-j>d<ctrl-j>efg↑↑x", "abcx\nd\nefg");
+}
+
+#[test]
+fn a_long_text_scrolls_with_the_cursor() {
+    let mut stage = Stage::new();
+    let lines: Vec<String> = (0..30).map(|line| line.to_string()).collect();
+    stage.keys(&lines.join("<ctrl-j>"));
+    stage.app.editor.arrange(20, 5);
+    assert_eq!(stage.shown(), ["25", "26", "27", "28", "29"]);
+    stage.app.editor.move_row(-1);
+    stage.app.editor.arrange(20, 5);
+    assert_eq!(stage.app.editor.view().cursor.1, 3);
+    assert_eq!(
+        (stage.app.editor.view().above, stage.app.editor.view().below),
+        (25, 0)
+    );
+    for _ in 0..10 {
+        stage.app.editor.move_row(-1);
+    }
+    stage.app.editor.arrange(20, 5);
+    assert_eq!(stage.shown()[0], "18");
+}
+
+#[test]
+fn long_pastes_are_shown_as_one_and_sent_in_full() {
+    let block = "line\n".repeat(10_000);
+    let mut stage = Stage::new();
+    stage
+        .keys("see ")
+        .paste(&block.replace('\n', "\r\n"))
+        .keys(" ok");
+    assert_eq!(stage.shown(), ["see [pasted 10,000 lines] ok"]);
+    stage.paste(&"y".repeat(600));
+    assert_eq!(
+        stage.shown()[0],
+        "see [pasted 10,000 lines] ok[pasted #2: 600 characters]"
+    );
+    let full = format!("see {block} ok{}", "y".repeat(600));
+    stage.expect(&[], &full).keys("⏎");
+    stage.expect(&[&format!("say {full}")], "");
+}
+
+#[test]
+fn short_pastes_are_text() {
+    let mut stage = Stage::new();
+    stage.paste("a\r\nb\rc").expect(&[], "a\nb\nc");
+    stage.paste("\u{1b}[31mred\u{1b}[0m\u{7}");
+    let text = stage.app.editor.text();
+    assert!(
+        text.contains("red") && !text.contains(['\u{1b}', '\u{7}']),
+        "{text:?}"
+    );
+}
+
+#[test]
+fn a_block_is_one_thing_to_the_cursor() {
+    fn check(script: &str, shown: &[&str]) {
+        let mut stage = Stage::new();
+        stage.keys("a").paste(&"x\n".repeat(9)).keys(script);
+        assert_eq!(stage.shown(), shown, "{script}");
+    }
+    check("⌫", &["a"]);
+    check("⌫<ctrl-/>", &["a[pasted 9 lines]"]);
+    check("←b", &["ab[pasted 9 lines]"]);
+    check("b", &["a[pasted 9 lines]b"]);
+    check("<ctrl-u><ctrl-y>", &["a[pasted 9 lines]"]);
+    check("⎋⎋", &[""]);
+}
+
+#[test]
+fn a_small_block_opens_and_closes() {
+    let block: String = (0..9).map(|line| format!("{line}\n")).collect();
+    let mut stage = Stage::new();
+    stage.keys("a").paste(&block).keys("b←<ctrl-e>");
+    assert_eq!(stage.shown()[..3], ["a0", "1", "2"]);
+    stage.expect(&[], &format!("a{block}b")).keys("<ctrl-e>");
+    assert_eq!(stage.shown(), ["a[pasted 9 lines]b"]);
+    stage
+        .expect(&[], &format!("a{block}b"))
+        .keys("<ctrl-e>x<ctrl-e>");
+    stage.expect(&[], &format!("a{block}xb"));
+
+    let mut stage = Stage::new();
+    stage.paste(&"x\n".repeat(2_001)).keys("<ctrl-e>");
+    assert_eq!(stage.shown(), ["[pasted 2,001 lines]"]);
+}
+
+#[test]
+fn blocks_and_pictures_survive_another_editor() {
+    let block = "x\n".repeat(9);
+    let mut stage = Stage::new();
+    stage.paste(&block).keys(" and ").paste("/tmp/a.png");
+    stage.hear(picture("/tmp/a.png")).wants.clear();
+    let Some(Effect::Edit(text)) = stage
+        .app
+        .update(stage.now, Input::Key(named("ctrl-g").unwrap()))
+        .pop()
+    else {
+        panic!("no effect");
+    };
+    stage.input(Input::Edited(format!("first {text} last\n")));
+    assert_eq!(
+        stage.shown(),
+        ["first [pasted 9 lines] and [image: a.png 120 kB] last"]
+    );
+    stage.input(Input::Edited("gone".to_owned())).keys("⏎");
+    stage.expect(&["say gone"], "");
+}
+
+#[test]
+fn blocks_survive_the_queue_and_the_history() {
+    let block = "x\n".repeat(9);
+    let mut stage = Stage::busy();
+    stage.paste(&block).keys("⏎");
+    assert_eq!(stage.queued(), ["[pasted 9 lines]"]);
+    stage.event(ended(1, Outcome::Interrupted));
+    assert_eq!(stage.shown(), ["[pasted 9 lines]"]);
+    stage.keys("⌫↑");
+    assert_eq!(stage.shown(), ["[pasted 9 lines]"]);
+    stage.expect(&[], &block);
+}

@@ -1,0 +1,116 @@
+//! A UI that is driven by hand, and its picture as text.
+
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use protocol::EventKind;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+
+use crate::app::{App, Effect, Input};
+use crate::draw::draw;
+use crate::port::{Notice, Opened, Origin};
+use crate::samples;
+use crate::theme::Look;
+
+#[derive(Debug)]
+pub(super) struct Scene {
+    pub(super) app: App,
+    now: Duration,
+    pub(super) effects: Vec<Effect>,
+}
+
+impl Scene {
+    /// A new session, before its sandbox stands.
+    pub(super) fn new(look: Look, width: u16, height: u16) -> Self {
+        let mut app = App::new(look, width, height);
+        app.began = Some(samples::began());
+        let mut scene = Self {
+            app,
+            now: Duration::ZERO,
+            effects: Vec::new(),
+        };
+        scene.notice(Notice::Opened(Box::new(Opened {
+            origin: Origin::Here { session: None },
+            history: Vec::new(),
+            model: samples::MODEL.into(),
+            workspace: "/home/ada/parser".into(),
+        })));
+        scene
+    }
+
+    pub(super) fn input(&mut self, input: Input) {
+        self.effects.extend(self.app.update(self.now, input));
+    }
+
+    pub(super) fn notice(&mut self, notice: Notice) {
+        self.input(Input::Notice(notice));
+    }
+
+    pub(super) fn hear(&mut self, kinds: impl IntoIterator<Item = EventKind>) {
+        for kind in kinds {
+            let millis = i64::try_from(self.now.as_millis()).unwrap();
+            self.notice(Notice::Event(samples::event_at(millis, kind)));
+        }
+    }
+
+    pub(super) fn type_in(&mut self, text: &str) {
+        for letter in text.chars() {
+            self.press(KeyCode::Char(letter), KeyModifiers::NONE);
+        }
+    }
+
+    pub(super) fn press(&mut self, code: KeyCode, held: KeyModifiers) {
+        self.input(Input::Key(KeyEvent::new(code, held)));
+    }
+
+    pub(super) fn enter(&mut self) {
+        self.press(KeyCode::Enter, KeyModifiers::NONE);
+    }
+
+    /// So many milliseconds go by, then it is drawn.
+    pub(super) fn wait(&mut self, millis: u64) {
+        self.now += Duration::from_millis(millis);
+        self.input(Input::Time);
+        self.draw();
+        self.input(Input::Shown);
+    }
+
+    pub(super) fn draw(&mut self) -> Terminal<TestBackend> {
+        self.app.arrange();
+        let backend = TestBackend::new(self.app.width, self.app.height);
+        let mut terminal = Terminal::new(backend).unwrap();
+        terminal.draw(|frame| draw(&self.app, frame)).unwrap();
+        terminal
+    }
+
+    /// The picture: its letters, and where the cursor is.
+    pub(super) fn picture(&mut self) -> String {
+        let terminal = self.draw();
+        let mut picture = text(terminal.backend().buffer());
+        let cursor = terminal.backend().cursor_position();
+        match terminal.backend().cursor_visible() {
+            true => picture.push_str(&format!("[cursor {},{}]", cursor.x, cursor.y)),
+            false => picture.push_str("[no cursor]"),
+        }
+        picture.replace(env!("CARGO_PKG_VERSION"), "VERSION")
+    }
+}
+
+fn text(buffer: &Buffer) -> String {
+    let mut text = String::new();
+    for y in 0..buffer.area.height {
+        let mut line = String::new();
+        let mut x = 0;
+        while x < buffer.area.width {
+            let symbol = buffer.cell((x, y)).unwrap().symbol();
+            line.push_str(symbol);
+            let width = unicode_width::UnicodeWidthStr::width(symbol);
+            x += u16::try_from(width).unwrap().max(1);
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}

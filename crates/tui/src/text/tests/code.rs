@@ -1,0 +1,122 @@
+//! Code in colours, once they are there.
+
+use std::sync::mpsc::channel;
+
+use proptest::prelude::*;
+
+use super::{assert_safe, hostile, plain, styled};
+use crate::text::{Colours, code_lines};
+use crate::theme::{Look, Theme};
+
+fn theme(look: Look, languages: &[&str]) -> Theme {
+    Theme {
+        colours: Some(Colours::ready(languages)),
+        ..Theme::new(look)
+    }
+}
+
+#[test]
+fn parts_of_code_have_their_colours() {
+    let code = "// note\nfn main() { let x: u32 = 1; print(\"hi\\n\"); }\n";
+    let dark = theme(Look::Dark, &["rust", "main.rs", "data.json"]);
+    insta::assert_snapshot!(styled(&code_lines(code, "rust", 80, &dark)), @"");
+    assert_eq!(
+        code_lines(code, "rust", 80, &dark),
+        code_lines(code, "src/main.rs", 80, &dark),
+    );
+    insta::assert_snapshot!(
+        styled(&code_lines("{\"key\": [1, true, \"text\"]}", "data.json", 80, &dark)), @""
+    );
+    let light = theme(Look::Light, &["python"]);
+    insta::assert_snapshot!(
+        styled(&code_lines("def f(x):\n    return f\"{x} items\"  # done", "python", 80, &light)), @""
+    );
+}
+
+#[test]
+fn languages_are_known_by_many_names() {
+    let names = [
+        "rs", "Rust", "rust,no_run", "py", "python3", "js", "jsx", "ts", "tsx", "go", "golang",
+        "c", "cpp", "c++", "java", "sh", "bash", "console", "json", "jsonc", "yaml", "yml", "toml",
+        "html", "css", "sql", "diff", "dockerfile", "Dockerfile", "Makefile", "lib/a.rb", "x.kt",
+        "markdown", "xml", "lua", "swift", "zig", "nix", "{.python}",
+    ];
+    let bare: Vec<String> = names
+        .iter()
+        .map(|name| name.trim_matches(['{', '}', '.']).to_lowercase())
+        .map(|name| name.split(',').next().unwrap().to_owned())
+        .map(|name| name.rsplit('/').next().unwrap().to_owned())
+        .collect();
+    let bare: Vec<&str> = bare.iter().map(String::as_str).collect();
+    let colours = Colours::ready(&bare);
+    for name in names {
+        assert!(colours.highlighter(name, "").0.is_some(), "{name}");
+    }
+    for name in ["", "text", "no-such-language", "src/", &"x".repeat(100)] {
+        assert!(colours.highlighter(name, "").0.is_none(), "{name}");
+    }
+}
+
+#[test]
+fn code_is_plain_without_colours() {
+    let code = "fn main() {}";
+    for theme in [
+        Theme::new(Look::Dark),
+        theme(Look::Plain, &["rust"]),
+        theme(Look::Dark, &["python"]),
+    ] {
+        assert_eq!(styled(&code_lines(code, "rust", 80, &theme)), code);
+    }
+}
+
+#[test]
+fn very_long_code_is_plain() {
+    let theme = theme(Look::Dark, &["rust"]);
+    let long = "let x = 1;\n".repeat(2_001);
+    let lines = code_lines(&long, "rust", 80, &theme);
+    assert_eq!(lines.len(), 2_001);
+    assert_eq!(styled(&lines[..1]), "let x = 1;");
+    let wide = format!("let x = 1;\nlet y = \"{}\";\nlet z = 2;", "y".repeat(2_000));
+    let lines = code_lines(&wide, "rust", 4_000, &theme);
+    assert_ne!(styled(&lines[..1]), "let x = 1;");
+    assert_eq!(styled(&lines[2..]), "let z = 2;");
+}
+
+#[test]
+fn a_language_becomes_ready_behind_the_back() {
+    let (woken, wakes) = channel();
+    let colours = Colours::start(move || drop(woken.send(())));
+    let theme = Theme {
+        colours: Some(colours),
+        ..Theme::new(Look::Dark)
+    };
+    let before = colours.generation();
+    let plain_lines = code_lines("fn main() {}", "rust", 80, &theme);
+    assert_eq!(styled(&plain_lines), "fn main() {}");
+    wakes.recv().unwrap();
+    assert!(colours.generation() > before);
+    let lines = code_lines("fn main() {}", "rust", 80, &theme);
+    assert_eq!(plain(&lines), "fn main() {}");
+    assert_ne!(styled(&lines), "fn main() {}");
+}
+
+proptest! {
+    #[test]
+    fn any_code_is_safe(text in hostile(), width in 0..30_u16) {
+        let theme = Theme::new(Look::Dark);
+        assert_safe(&code_lines(&text, "rust", width, &theme), width);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn colours_change_no_letter_and_no_line(text in hostile(), width in 1..30_u16) {
+        static COLOURS: std::sync::OnceLock<&Colours> = std::sync::OnceLock::new();
+        let colours = COLOURS.get_or_init(|| Colours::ready(&["bash"]));
+        let coloured = Theme { colours: Some(colours), ..Theme::new(Look::Dark) };
+        let lines = code_lines(&text, "bash", width, &coloured);
+        assert_safe(&lines, width);
+        prop_assert_eq!(plain(&lines), plain(&code_lines(&text, "bash", width, &Theme::new(Look::Dark))));
+    }
+}

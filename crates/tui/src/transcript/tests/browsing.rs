@@ -1,0 +1,147 @@
+//! Entries are chosen, opened, closed and copied.
+
+use serde_json::json;
+
+use super::{bash, called, ended, lined, lines, lived, page, seen, thinking, words};
+use crate::samples::{edit, event, tool_ended, turn};
+
+#[test]
+fn choosing_begins_at_the_last_that_opens() {
+    let mut page = lived(&[
+        turn(1, "go"),
+        bash("a", "make"),
+        ended("a", "bash", "done\nexit code: 0", false),
+        words("Made."),
+    ]);
+    assert_eq!(page.selected(), None);
+    page.select(-1);
+    let view = seen(&mut page, 40, 20).join("\n");
+    let expect = "
+        |> go
+        |
+        |▸ $ make · 2.3 s
+        |│ │ done
+        |
+        |  Made.";
+    assert_eq!(view, lined(expect));
+    page.toggle_selected();
+    let view = seen(&mut page, 40, 20).join("\n");
+    let expect = "
+        |> go
+        |
+        |▾ $ make · 2.3 s
+        |│ │ done
+        |│ │ exit code: 0
+        |
+        |  Made.";
+    assert_eq!(view, lined(expect));
+    assert_eq!(page.copy_selected().unwrap(), "$ make\ndone\nexit code: 0");
+    page.select(1);
+    assert_eq!(page.copy_selected().unwrap(), "Made.");
+    page.select(1);
+    assert_eq!(page.copy_selected().unwrap(), "Made.", "there is none below");
+    page.select(-5);
+    assert_eq!(page.copy_selected().unwrap(), "go");
+    page.unselect();
+    assert_eq!(page.selected(), None);
+    assert_eq!(page.copy_selected(), None);
+}
+
+#[test]
+fn what_is_chosen_comes_into_view() {
+    let events: Vec<_> = (1..=50)
+        .map(|number| turn(number, &format!("prompt {number}")))
+        .collect();
+    let mut page = lived(&events);
+    seen(&mut page, 40, 9);
+    page.select(-1);
+    for number in (1..50).rev() {
+        page.select(-1);
+        let view = seen(&mut page, 40, 9);
+        assert!(view.contains(&format!("▸ prompt {number}")), "{view:?}");
+    }
+    for number in 2..=50 {
+        page.select(1);
+        let view = seen(&mut page, 40, 9);
+        assert!(view.contains(&format!("▸ prompt {number}")), "{view:?}");
+    }
+    assert!(page.is_following());
+}
+
+#[test]
+fn opening_keeps_the_line_that_was_clicked() {
+    let mut events = vec![bash("a", "seq"), ended("a", "bash", &lines(500), false)];
+    events.extend((1..=5).map(|number| turn(number, "hay")));
+    let mut page = lived(&events);
+    let before = seen(&mut page, 40, 12);
+    let row = before.iter().position(|line| line.starts_with('✓')).unwrap();
+    assert!(page.click(row as u16));
+    let after = seen(&mut page, 40, 12);
+    assert_eq!(after[row], before[row]);
+    assert_eq!(after[row + 1], "  │ line 1");
+    assert!(!page.is_following());
+
+    // Far down in it, closing brings its first line back.
+    page.scroll(300);
+    seen(&mut page, 40, 12);
+    assert!(page.click(3));
+    assert_eq!(seen(&mut page, 40, 12), before);
+    assert!(!page.click(11), "a prompt of one line does not open");
+    assert!(!page.click(500));
+}
+
+#[test]
+fn calls_show_what_they_were_asked_when_they_are_open() {
+    let content = "def f():\n    return 1\n";
+    let mut transcript = lived(&[
+        thinking("deep"),
+        called("a", "write_file", json!({"path": "f.py", "content": content})),
+        ended("a", "write_file", "created `f.py`", false),
+        called("b", "fetch", json!({"url": "http://x", "depth": 2})),
+        ended("b", "fetch", "ok", false),
+        bash("c", "cat <<X\nhello\nX"),
+        ended("c", "bash", "hello\nexit code: 0", false),
+    ]);
+    transcript.toggle_all_calls();
+    transcript.toggle_thinking();
+    let expect = r#"
+        |▾ thought · 1 words
+        |  │ deep
+        |✓ write f.py · 2.3 s
+        |  │ def f():
+        |  │     return 1
+        |  │ created `f.py`
+        |✓ fetch http://x · 2.3 s
+        |  │ {
+        |  │   "url": "http://x",
+        |  │   "depth": 2
+        |  │ }
+        |  │ ok
+        |✓ $ cat <<X hello X · 2.3 s
+        |  │ cat <<X
+        |  │ hello
+        |  │ X
+        |  │ hello
+        |  │ exit code: 0"#;
+    assert_eq!(page(&mut transcript), lined(expect));
+    transcript.toggle_all_calls();
+    transcript.toggle_thinking();
+    let closed = page(&mut transcript);
+    assert_eq!(closed.lines().count(), 5, "{closed}");
+}
+
+#[test]
+fn diffs_and_replies_are_handed_out() {
+    let mut page = lived(&[
+        words("First."),
+        called("a", "edit_file", json!({"path": "src/parser.rs"})),
+        tool_ended("a", "edit_file", "edited", vec![edit()]),
+    ]);
+    assert_eq!(page.last_reply(), Some("First."));
+    assert_eq!(page.selected_diff(), None);
+    page.select(1);
+    let diff = page.selected_diff().unwrap();
+    assert!(diff.starts_with("--- src/parser.rs\n+++ src/parser.rs\n@@ -10,5"), "{diff}");
+    page.apply(&event(words("Second.")));
+    assert_eq!(page.last_reply(), Some("Second."));
+}

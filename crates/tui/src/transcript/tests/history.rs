@@ -1,0 +1,99 @@
+//! A page made from stored events alone is the page that was lived through.
+
+use protocol::{CallId, EventKind, Outcome};
+use serde_json::json;
+
+use super::{bash, ended, lived, over, page, printed, said, started, text, thinking, words};
+use crate::samples::{call, turn, working_end, working_turn};
+use protocol::Block;
+
+fn check(events: &[EventKind]) {
+    let stored: Vec<EventKind> = events.iter().filter(|kind| kind.lasts()).cloned().collect();
+    assert!(stored.len() < events.len(), "something is not stored");
+    let (mut before, mut after) = (lived(events), lived(&stored));
+    assert_eq!(page(&mut before), page(&mut after));
+    before.toggle_all_calls();
+    after.toggle_all_calls();
+    before.toggle_thinking();
+    after.toggle_thinking();
+    let open = page(&mut before);
+    assert_eq!(open, page(&mut after));
+    assert!(!open.is_empty());
+}
+
+fn input(id: &str, name: &str, json: &str) -> EventKind {
+    EventKind::InputDelta {
+        call: CallId::from(id),
+        name: name.into(),
+        json: json.into(),
+    }
+}
+
+#[test]
+fn a_turn_with_calls() {
+    check(&[working_turn(), working_end()].concat());
+}
+
+#[test]
+fn a_reply_in_pieces() {
+    let content = vec![
+        Block::Thinking {
+            thinking: "Let me see.".into(),
+            signature: String::new(),
+        },
+        Block::text("\n\nFirst the file.\n\n"),
+        call("a", "write_file", json!({"path": "a.py", "content": "print(1)\n"})),
+        call("b", "bash", json!({"command": "python3 a.py"})),
+    ];
+    check(&[
+        turn(1, "go"),
+        EventKind::RequestStarted {
+            turn: 1,
+            request: 1,
+        },
+        thinking("Let me"),
+        EventKind::Retrying {
+            attempt: 1,
+            wait_ms: 10,
+            reason: "overloaded".into(),
+        },
+        EventKind::RequestStarted {
+            turn: 1,
+            request: 2,
+        },
+        thinking("Let me "),
+        thinking("see."),
+        text("\n\nFirst the"),
+        text(" file.\n\n"),
+        input("a", "write_file", "{\"path\":\"a.py\","),
+        input("a", "write_file", "\"content\":\"print(1)\\n\"}"),
+        input("b", "bash", "{\"command\":"),
+        said(content),
+        started("b", "python3 a.py"),
+        printed("b", "1\n"),
+        ended("b", "bash", "1\nexit code: 0", false),
+        ended("a", "write_file", "created", false),
+        text("Done"),
+        words("Done."),
+        over(1, Outcome::Done),
+    ]);
+}
+
+#[test]
+fn a_turn_that_is_cut_short() {
+    check(&[
+        turn(1, "go"),
+        thinking("I was about to"),
+        text("Half a wo"),
+        input("a", "bash", "{\"comm"),
+        words("Half a wo"),
+        over(1, Outcome::Interrupted),
+        turn(2, "again"),
+        thinking("nothing came of this"),
+        over(2, Outcome::Interrupted),
+        turn(3, "again"),
+        bash("b", "sleep 100"),
+        started("b", "sleep 100"),
+        over(3, Outcome::Interrupted),
+    ]);
+}

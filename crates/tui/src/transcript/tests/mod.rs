@@ -1,0 +1,111 @@
+//! The page as people see it: events in, lines out.
+
+#![allow(clippy::unwrap_used)]
+
+mod browsing;
+mod folding;
+mod history;
+mod property;
+mod scrolling;
+mod searching;
+
+use protocol::{Block, CallId, EventKind, Outcome, Spending};
+use serde_json::{Value, json};
+
+use super::Transcript;
+use crate::samples::{self, event, replied, usage};
+use crate::theme::{Look, Theme};
+
+/// A transcript that lived through events.
+pub(super) fn lived(events: &[EventKind]) -> Transcript {
+    let mut transcript = Transcript::default();
+    for kind in events {
+        transcript.apply(&event(kind.clone()));
+    }
+    transcript
+}
+
+/// What is in view.
+pub(super) fn seen(transcript: &mut Transcript, width: u16, height: u16) -> Vec<String> {
+    transcript.arrange(width, height, &Theme::new(Look::Plain));
+    transcript
+        .visible()
+        .iter()
+        .map(|line| line.to_string().trim_end().to_owned())
+        .collect()
+}
+
+/// The whole page, if it is not long.
+pub(super) fn page(transcript: &mut Transcript) -> String {
+    seen(transcript, 60, 200).join("\n")
+}
+
+pub(super) fn words(text: &str) -> EventKind {
+    said(vec![Block::text(text)])
+}
+
+pub(super) fn said(content: Vec<Block>) -> EventKind {
+    replied(content, usage(1, 1), None)
+}
+
+pub(super) fn text(text: &str) -> EventKind {
+    EventKind::TextDelta { text: text.into() }
+}
+
+pub(super) fn thinking(text: &str) -> EventKind {
+    EventKind::ThinkingDelta { text: text.into() }
+}
+
+pub(super) fn called(id: &str, name: &str, input: Value) -> EventKind {
+    said(vec![samples::call(id, name, input)])
+}
+
+pub(super) fn bash(id: &str, command: &str) -> EventKind {
+    called(id, "bash", json!({ "command": command }))
+}
+
+pub(super) fn started(id: &str, command: &str) -> EventKind {
+    samples::tool_started(id, "bash", json!({ "command": command }), "")
+}
+
+pub(super) fn printed(id: &str, text: &str) -> EventKind {
+    EventKind::ToolOutput {
+        call: CallId::from(id),
+        text: text.into(),
+        is_error: false,
+    }
+}
+
+pub(super) fn ended(id: &str, name: &str, output: &str, is_error: bool) -> EventKind {
+    EventKind::ToolEnded {
+        call: CallId::from(id),
+        name: name.into(),
+        content: vec![Block::text(output)],
+        is_error,
+        kept: None,
+        changes: Vec::new(),
+        millis: 2_340,
+    }
+}
+
+pub(super) fn over(turn: u32, outcome: Outcome) -> EventKind {
+    EventKind::TurnEnded {
+        turn,
+        outcome,
+        spending: Spending::none(),
+    }
+}
+
+/// So many numbered lines.
+pub(super) fn lines(count: usize) -> String {
+    (1..=count).map(|number| format!("line {number}\n")).collect()
+}
+
+/// A page as it is written in a test: each line after a bar.
+pub(super) fn lined(text: &str) -> String {
+    let lines: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix('|'))
+        .collect();
+    lines.join("\n")
+}

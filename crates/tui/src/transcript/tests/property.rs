@@ -1,0 +1,272 @@
+//! Whatever happens in whatever order, nothing panics and nothing is drawn outside.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use protocol::{
+    BackgroundJob, Block, CallId, Change, Checkpoint, EventKind, Kept, Moment, Outcome, Stop, Usage,
+};
+use serde_json::{Value, json};
+
+use super::over;
+use crate::samples::{began, event, turn};
+use crate::theme::{Look, Theme};
+use crate::transcript::{Tone, Transcript};
+
+#[derive(Debug, Clone)]
+enum Action {
+    Happen(EventKind),
+    Note(String),
+    Scroll(i32),
+    Page(i32),
+    Top,
+    End,
+    Select(i32),
+    Unselect,
+    Toggle,
+    ToggleCalls,
+    ToggleThinking,
+    Click(u16),
+    Search(String),
+    Next(i32),
+    ClearSearch,
+    Draw(u16, u16, Look),
+}
+
+fn hostile() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => "[a-zA-Z \n]{0,40}",
+        2 => any::<String>(),
+        1 => Just("\u{1b}[31mred\u{1b}]0;title\u{7}\r\nnew".to_owned()),
+        1 => Just("世界👩‍👩‍👧‍👦e\u{301}\u{202e}\u{200d}\tx".to_owned()),
+        1 => Just("word ".repeat(4000)),
+        1 => Just("x".repeat(20_000)),
+        1 => Just("```rust\nfn main() {}\n| a | b |\n|--|--|\n| 1 |".to_owned()),
+        1 => Just("+a\n-b\n@@ -1 +1 @@\n".repeat(30)),
+        1 => Just("line\n".repeat(5000)),
+        1 => Just("exit code: 0".to_owned()),
+    ]
+}
+
+fn id() -> impl Strategy<Value = CallId> {
+    "[ab]".prop_map(|id| CallId::from(id.as_str()))
+}
+
+fn name() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("bash".to_owned()),
+        Just("write_file".to_owned()),
+        Just("edit_file".to_owned()),
+        Just("plan".to_owned()),
+        hostile(),
+    ]
+}
+
+fn input() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        hostile().prop_map(|command| json!({ "command": command })),
+        (hostile(), hostile()).prop_map(|(path, content)| json!({"path": path, "content": content})),
+        hostile().prop_map(|title| json!({"steps": [{"title": title, "status": "active"}, 7]})),
+        hostile().prop_map(|text| json!([text, {"a": text}])),
+    ]
+}
+
+fn block() -> impl Strategy<Value = Block> {
+    prop_oneof![
+        hostile().prop_map(Block::text),
+        hostile().prop_map(|thinking| Block::Thinking {
+            thinking,
+            signature: String::new()
+        }),
+        Just(Block::RedactedThinking {
+            data: String::new()
+        }),
+        (id(), name(), input()).prop_map(|(id, name, input)| Block::ToolUse { id, name, input }),
+        Just(Block::Other(json!({"type": "new"}))),
+    ]
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    (hostile(), proptest::option::of(hostile())).prop_map(|(path, diff)| Change { path, diff })
+}
+
+fn checkpoint(skipped: String) -> Checkpoint {
+    Checkpoint {
+        number: 1,
+        files: 1,
+        bytes: 1,
+        skipped: BTreeMap::from([(skipped.clone(), skipped)]),
+    }
+}
+
+fn happening() -> impl Strategy<Value = EventKind> {
+    let blocks = || proptest::collection::vec(block(), 0..4);
+    prop_oneof![
+        1 => (0..4u32, blocks()).prop_map(|(turn, prompt)| EventKind::TurnStarted { turn, prompt }),
+        1 => (0..4u32).prop_map(|turn| EventKind::TurnContinued { turn }),
+        1 => Just(EventKind::RequestStarted { turn: 1, request: 1 }),
+        1 => hostile().prop_map(|reason| EventKind::Retrying { attempt: 1, wait_ms: 1, reason }),
+        3 => hostile().prop_map(|text| EventKind::TextDelta { text }),
+        2 => hostile().prop_map(|text| EventKind::ThinkingDelta { text }),
+        2 => (id(), name(), hostile())
+            .prop_map(|(call, name, json)| EventKind::InputDelta { call, name, json }),
+        3 => blocks().prop_map(|content| EventKind::Replied {
+            turn: 1,
+            content,
+            stop: Stop::EndTurn,
+            broken_calls: BTreeMap::new(),
+            usage: Usage::default(),
+            cost: None,
+            model: String::new(),
+        }),
+        2 => (id(), name(), input(), hostile()).prop_map(|(call, name, input, summary)| {
+            EventKind::ToolStarted { call, name, input, summary }
+        }),
+        2 => (id(), hostile()).prop_map(|(call, text)| EventKind::ToolOutput {
+            call,
+            text,
+            is_error: true
+        }),
+        2 => (id(), name(), blocks(), any::<bool>(), proptest::collection::vec(change(), 0..3))
+            .prop_map(|(call, name, content, is_error, changes)| EventKind::ToolEnded {
+                call,
+                name: name.clone(),
+                content,
+                is_error,
+                kept: is_error.then_some(Kept { handle: name, bytes: 7 }),
+                changes,
+                millis: 1,
+            }),
+        1 => hostile().prop_map(|text| EventKind::Noted { text }),
+        1 => hostile().prop_map(|path| EventKind::CheckpointMade {
+            turn: 1,
+            moment: Moment::Before,
+            checkpoint: checkpoint(path),
+        }),
+        1 => hostile().prop_map(|summary| EventKind::Compacted {
+            summary,
+            usage: Usage::default(),
+            cost: None,
+            model: String::new(),
+        }),
+        1 => (id(), hostile(), proptest::option::of(hostile())).prop_map(|(call, tail, ending)| {
+            EventKind::Background {
+                jobs: vec![BackgroundJob {
+                    job: 1,
+                    call,
+                    command: tail.clone(),
+                    since: began(),
+                    tail,
+                    ending,
+                }],
+            }
+        }),
+        1 => Just(EventKind::Background { jobs: Vec::new() }),
+        1 => (0..4u32, hostile())
+            .prop_map(|(turn, reason)| over(turn, Outcome::Failed { reason })),
+        1 => (0..4u32, hostile()).prop_map(|(turn, path)| EventKind::Undone {
+            turn,
+            checkpoint: checkpoint(String::new()),
+            restored: 1,
+            removed: 1,
+            left: vec![path],
+        }),
+        1 => (0..4u32, hostile()).prop_map(|(turn, path)| EventKind::Redone {
+            turn,
+            checkpoint: checkpoint(String::new()),
+            restored: 1,
+            removed: 1,
+            left: vec![path],
+        }),
+    ]
+}
+
+fn size() -> impl Strategy<Value = u16> {
+    prop_oneof![Just(0), Just(1), Just(2), 3..30u16, 30..300u16]
+}
+
+fn look() -> impl Strategy<Value = Look> {
+    prop_oneof![Just(Look::Dark), Just(Look::Light), Just(Look::Plain)]
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        12 => happening().prop_map(Action::Happen),
+        1 => hostile().prop_map(Action::Note),
+        3 => prop_oneof![-30..30i32, any::<i32>()].prop_map(Action::Scroll),
+        1 => (-3..3i32).prop_map(Action::Page),
+        1 => Just(Action::Top),
+        1 => Just(Action::End),
+        2 => (-3..3i32).prop_map(Action::Select),
+        1 => Just(Action::Unselect),
+        2 => Just(Action::Toggle),
+        1 => Just(Action::ToggleCalls),
+        1 => Just(Action::ToggleThinking),
+        1 => (0..40u16).prop_map(Action::Click),
+        2 => prop_oneof!["[a-e世é]{0,2}", hostile()].prop_map(Action::Search),
+        2 => (-2..3i32).prop_map(Action::Next),
+        1 => Just(Action::ClearSearch),
+        6 => (size(), size(), look()).prop_map(|(width, height, look)| {
+            Action::Draw(width, height, look)
+        }),
+    ]
+}
+
+fn draw(transcript: &mut Transcript, width: u16, height: u16, look: Look) {
+    transcript.arrange(width, height, &Theme::new(look));
+    assert!(transcript.visible().len() <= usize::from(height));
+    for line in transcript.visible() {
+        assert!(line.width() <= usize::from(width), "{width}: {line:?}");
+        for span in &line.spans {
+            assert!(!span.content.contains(char::is_control), "{span:?}");
+        }
+    }
+    let position = transcript.position();
+    assert!(position.above <= position.total && position.height <= position.total);
+    if let Some((place, count)) = transcript.match_position() {
+        assert!(1 <= place && place <= count);
+    }
+}
+
+fn act(transcript: &mut Transcript, action: &Action) {
+    match action {
+        Action::Happen(kind) => transcript.apply(&event(kind.clone())),
+        Action::Note(text) => transcript.note(text.as_str(), Tone::Good),
+        Action::Scroll(lines) => transcript.scroll(*lines),
+        Action::Page(pages) => transcript.page(*pages),
+        Action::Top => transcript.to_top(),
+        Action::End => transcript.to_end(),
+        Action::Select(step) => transcript.select(*step),
+        Action::Unselect => transcript.unselect(),
+        Action::Toggle => transcript.toggle_selected(),
+        Action::ToggleCalls => transcript.toggle_all_calls(),
+        Action::ToggleThinking => transcript.toggle_thinking(),
+        Action::Click(row) => drop(transcript.click(*row)),
+        Action::Search(words) => drop(transcript.search(words)),
+        Action::Next(step) => transcript.next_match(*step),
+        Action::ClearSearch => transcript.clear_search(),
+        Action::Draw(width, height, look) => draw(transcript, *width, *height, *look),
+    }
+    drop((transcript.copy_selected(), transcript.selected_diff()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn anything_can_happen(actions in proptest::collection::vec(action(), 1..40)) {
+        let mut transcript = Transcript::default();
+        for action in &actions {
+            act(&mut transcript, action);
+        }
+        draw(&mut transcript, 80, 24, Look::Dark);
+        // After all that it still works.
+        transcript.clear_search();
+        transcript.apply(&event(turn(99, "the last prompt")));
+        transcript.to_end();
+        transcript.arrange(80, 24, &Theme::new(Look::Dark));
+        let last = transcript.visible().last().map(ToString::to_string);
+        prop_assert!(last.is_some_and(|line| line.contains("the last prompt")));
+    }
+}

@@ -1,0 +1,177 @@
+//! The view stays where it is put, whatever happens around it.
+
+use protocol::Outcome;
+
+use super::{bash, ended, lines, lived, over, printed, seen, started, text, words};
+use crate::samples::{event, turn};
+use crate::transcript::Transcript;
+
+/// A page of numbered prompts, one line each and one between.
+fn numbered(count: usize) -> Transcript {
+    let events: Vec<_> = (1..=count)
+        .map(|number| turn(number as u32, &format!("prompt {number}")))
+        .collect();
+    lived(&events)
+}
+
+#[test]
+fn the_end_is_followed_until_one_scrolls_up() {
+    let mut page = numbered(100);
+    assert_eq!(seen(&mut page, 40, 3), ["> prompt 99", "", "> prompt 100"]);
+    assert!(page.is_following());
+    page.apply(&event(words("New.")));
+    assert_eq!(seen(&mut page, 40, 3), ["> prompt 100", "", "  New."]);
+
+    page.scroll(-2);
+    assert_eq!(seen(&mut page, 40, 3), ["> prompt 99", "", "> prompt 100"]);
+    assert!(!page.is_following() && !page.new_below());
+    page.apply(&event(words("Newer.")));
+    assert_eq!(seen(&mut page, 40, 3), ["> prompt 99", "", "> prompt 100"]);
+    assert!(page.new_below());
+
+    page.scroll(1);
+    seen(&mut page, 40, 3);
+    assert!(page.new_below());
+    page.scroll(100);
+    assert_eq!(seen(&mut page, 40, 3), ["  New.", "", "  Newer."]);
+    assert!(page.is_following() && !page.new_below());
+}
+
+#[test]
+fn pages_and_ends() {
+    let mut page = numbered(100);
+    seen(&mut page, 40, 10);
+    page.to_top();
+    assert_eq!(seen(&mut page, 40, 3), ["> prompt 1", "", "> prompt 2"]);
+    assert_eq!(page.position().above, 0);
+    seen(&mut page, 40, 10);
+    page.page(1);
+    assert_eq!(seen(&mut page, 40, 10)[0], "> prompt 5");
+    page.page(-1);
+    assert_eq!(seen(&mut page, 40, 10)[0], "> prompt 1");
+    page.page(-3);
+    assert_eq!(seen(&mut page, 40, 10)[0], "> prompt 1");
+    page.to_end();
+    assert_eq!(seen(&mut page, 40, 10)[9], "> prompt 100");
+    let position = page.position();
+    assert_eq!(position.above + position.height, position.total);
+}
+
+#[test]
+fn one_long_entry_is_scrolled_through_line_by_line() {
+    let mut page = lived(&[
+        bash("a", "seq"),
+        ended("a", "bash", &(lines(100_000) + "exit code: 0"), false),
+    ]);
+    page.toggle_all_calls();
+    page.to_top();
+    assert_eq!(seen(&mut page, 40, 2), ["✓ $ seq · 2.3 s", "  │ line 1"]);
+    page.scroll(50_000);
+    assert_eq!(seen(&mut page, 40, 2), ["  │ line 50000", "  │ line 50001"]);
+    let position = page.position();
+    assert!((40..60).contains(&(position.above * 100 / position.total)), "{position:?}");
+    page.scroll(-49_999);
+    assert_eq!(seen(&mut page, 40, 2), ["  │ line 1", "  │ line 2"]);
+    page.to_end();
+    assert_eq!(seen(&mut page, 40, 2), ["  │ line 100000", "  │ exit code: 0"]);
+    // Every line of it comes by once.
+    page.to_top();
+    page.scroll(1);
+    let mut next = 1;
+    loop {
+        for line in seen(&mut page, 40, 1000) {
+            let expect = match next {
+                100_001 => "  │ exit code: 0".to_owned(),
+                next => format!("  │ line {next}"),
+            };
+            // The last screen is a full one.
+            if line == expect {
+                next += 1;
+            }
+        }
+        if page.is_following() {
+            break;
+        }
+        page.scroll(1000);
+    }
+    assert_eq!(next, 100_002);
+}
+
+#[test]
+fn a_line_without_end_is_cut_into_pieces() {
+    let mut page = lived(&[
+        bash("a", "x"),
+        ended("a", "bash", &"0123456789".repeat(10_000), false),
+    ]);
+    page.toggle_all_calls();
+    page.to_top();
+    let mut letters = 0;
+    loop {
+        letters += seen(&mut page, 44, 10)
+            .iter()
+            .filter_map(|line| line.strip_prefix("  │ "))
+            .map(str::len)
+            .sum::<usize>();
+        if page.is_following() {
+            break;
+        }
+        page.scroll(10);
+    }
+    assert!(letters >= 100_000, "{letters}");
+}
+
+#[test]
+fn a_resize_keeps_the_line() {
+    let text: String = (0..2000).map(|number| format!("word{number} ")).collect();
+    let mut page = lived(&[turn(1, &text), turn(2, "after")]);
+    page.to_top();
+    seen(&mut page, 80, 10);
+    page.click(0);
+    page.scroll(100);
+    for width in [80, 40, 133, 20, 300, 80] {
+        let before = seen(&mut page, width, 10)[0].clone();
+        let first = before.split_whitespace().next().unwrap().to_owned();
+        for other in [31, 200] {
+            let view = seen(&mut page, other, 10).join(" ");
+            let view = view.split_whitespace().collect::<Vec<_>>();
+            assert!(view.contains(&first.as_str()), "{first} of {width} at {other}: {view:?}");
+            page.scroll(0);
+        }
+    }
+}
+
+#[test]
+fn what_happens_above_does_not_move_the_view() {
+    let mut events = vec![bash("a", "make"), started("a", "make")];
+    events.extend((1..=50).map(|number| turn(number, &format!("prompt {number}"))));
+    // The call is cut off by the next turn, so that this one is of the background.
+    let mut page = lived(&events);
+    seen(&mut page, 40, 10);
+    page.scroll(-20);
+    let before = seen(&mut page, 40, 10);
+    page.apply(&event(ended("a", "bash", &lines(50), false)));
+    page.toggle_all_calls();
+    page.toggle_thinking();
+    assert_eq!(seen(&mut page, 40, 10), before);
+    page.toggle_all_calls();
+    assert_eq!(seen(&mut page, 40, 10), before);
+    page.apply(&event(over(50, Outcome::Done)));
+    page.apply(&event(printed("a", "more")));
+    page.apply(&event(text("below")));
+    assert_eq!(seen(&mut page, 40, 10), before);
+}
+
+#[test]
+fn every_size_is_drawn() {
+    let mut page = lived(&[turn(1, "héllo wörld 世界"), words("# Hi\n\n- a\n- b"), bash("a", "x")]);
+    page.select(-1);
+    for width in [0, 1, 2, 3, 7, 8, 23, 24, 300] {
+        for height in [0, 1, 2, 5, 100] {
+            page.arrange(width, height, &crate::theme::Theme::new(crate::theme::Look::Dark));
+            assert!(page.visible().len() <= usize::from(height));
+            for line in page.visible() {
+                assert!(line.width() <= usize::from(width), "{width}: {line}");
+            }
+        }
+    }
+}
