@@ -158,7 +158,8 @@ impl Comparison<'_> {
     async fn show(&self, shown: Vec<Changed<'_>>) -> Result<(Vec<Change>, u64), AgentError> {
         let (mut changes, mut left_out, mut room) = (Vec::new(), 0, MOST_TEXT);
         for changed in shown {
-            let diff = match (self.old(&changed).await?, self.new(&changed).await?) {
+            let before = self.content_before(&changed).await?;
+            let diff = match (before, self.content_now(&changed).await?) {
                 (Some(old), Some(new)) => difference(old, new).await,
                 _ => None,
             };
@@ -175,7 +176,7 @@ impl Comparison<'_> {
     }
 
     /// What was there, if it can be shown: nothing is empty.
-    async fn old(&self, changed: &Changed<'_>) -> Result<Option<Vec<u8>>, AgentError> {
+    async fn content_before(&self, changed: &Changed<'_>) -> Result<Option<Vec<u8>>, AgentError> {
         Ok(match changed.old.map(|old| &old.kind) {
             None => Some(Vec::new()),
             Some(RecordedKind::File { size, content }) if *size <= LARGEST_SHOWN => {
@@ -186,7 +187,7 @@ impl Comparison<'_> {
     }
 
     /// What is there, if it can be shown: nothing is empty.
-    async fn new(&self, changed: &Changed<'_>) -> Result<Option<Vec<u8>>, AgentError> {
+    async fn content_now(&self, changed: &Changed<'_>) -> Result<Option<Vec<u8>>, AgentError> {
         match changed.new {
             None => Ok(Some(Vec::new())),
             Some(new) if new.kind == FileKind::File && new.size <= LARGEST_SHOWN => {

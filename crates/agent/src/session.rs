@@ -154,11 +154,7 @@ impl Session {
         }
     }
 
-    async fn obey(
-        &mut self,
-        command: Command,
-        listener: &mut Listener,
-    ) -> Result<(), AgentError> {
+    async fn obey(&mut self, command: Command, listener: &mut Listener) -> Result<(), AgentError> {
         match command {
             Command::Prompt { content } if content.iter().all(is_empty) => {
                 Err(AgentError::NothingSaid)
@@ -202,11 +198,7 @@ impl Session {
     }
 
     /// Performs a turn, while it listens to commands.
-    async fn begin(
-        &mut self,
-        event: EventKind,
-        listener: &mut Listener,
-    ) -> Result<(), AgentError> {
+    async fn begin(&mut self, event: EventKind, listener: &mut Listener) -> Result<(), AgentError> {
         let stopper = Stopper::default();
         let deadline = self.deadline();
         let turn = self.turn(event, &stopper);

@@ -1,5 +1,5 @@
-//! `bench`: how fast and how small sandboxes, the agent and the server are, beside what else is installed, in
-//! one run.
+//! `bench`: how fast and how small sandboxes, the agent, the server and the terminal UI are, beside
+//! what else is installed, in one run.
 //!
 //! Contenders take turns (A B C A B C …), so that whatever else the machine does hits all of
 //! them alike; what counts are ratios within one run. Prints a table, writes the same as JSON,
@@ -17,6 +17,7 @@ mod report;
 mod samples;
 mod server;
 mod streaming;
+mod tui;
 mod wire;
 
 use std::path::PathBuf;
@@ -61,6 +62,7 @@ enum Part {
     Crowd,
     Agent,
     Server,
+    Tui,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -96,6 +98,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Part::Server) {
         server::measure(&bench, rounds / 2, &mut report)?;
+    }
+    if wanted(Part::Tui) {
+        tui::measure(&bench, rounds, &mut report)?;
     }
     report.finish(&arguments.json)
 }

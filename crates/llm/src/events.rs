@@ -37,7 +37,7 @@ impl Events {
     /// The data of the next event; none at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<String>, ModelError> {
         loop {
-            let event = self.decoder.next().map_err(|error| {
+            let event = self.decoder.next_event().map_err(|error| {
                 let message = format!("cannot understand the reply: {error}");
                 ModelError::new(ErrorKind::Stream, message)
             })?;

@@ -56,7 +56,7 @@ impl Decoder {
     }
 
     /// The next event that is whole, if there is one.
-    pub fn next(&mut self) -> Result<Option<Event>, BadStream> {
+    pub fn next_event(&mut self) -> Result<Option<Event>, BadStream> {
         while let Some(end) = self.end_of_line() {
             let line = self.line..end;
             self.line = end + 1;
@@ -161,7 +161,7 @@ mod tests {
         let mut events = Vec::new();
         for chunk in chunks {
             decoder.push(chunk);
-            while let Some(event) = decoder.next()? {
+            while let Some(event) = decoder.next_event()? {
                 events.push(event.data);
             }
         }
@@ -208,7 +208,7 @@ mod tests {
         let mut decoder = Decoder::default();
         decoder.push(b"event: a\ndata: 1\n\ndata: 2\n\nevent: lost\n\ndata: 3\nevent:b\n\n");
         let mut names = Vec::new();
-        while let Some(event) = decoder.next().unwrap() {
+        while let Some(event) = decoder.next_event().unwrap() {
             names.push((event.name, event.data));
         }
         let expect = [("a", "1"), ("", "2"), ("b", "3")];

@@ -45,7 +45,11 @@ fn serve(mut host: Host) {
                 }
                 Request::Agent(Command::Decide { question, decision }) => {
                     let answer = if decision.is_allowed { "yes" } else { "no" };
-                    say(&host.notices, &format!("the answer to {question} is {answer}")).await;
+                    say(
+                        &host.notices,
+                        &format!("the answer to {question} is {answer}"),
+                    )
+                    .await;
                 }
                 Request::Quit => break,
                 _ => {}

@@ -72,6 +72,16 @@ pub(crate) fn started() -> EventKind {
     }
 }
 
+pub(crate) fn sandbox_started(backend: &str) -> EventKind {
+    EventKind::SandboxStarted {
+        backend: backend.into(),
+        walls: vec!["seccomp allow-list".into()],
+        network: Vec::new(),
+        limits: BTreeMap::new(),
+        replaces: None,
+    }
+}
+
 pub(crate) fn turn(turn: u32, prompt: &str) -> EventKind {
     EventKind::TurnStarted {
         turn,
@@ -193,6 +203,7 @@ pub(crate) fn working_turn() -> Vec<EventKind> {
     vec![
         ready("native", &[], true),
         started(),
+        sandbox_started("native"),
         turn(1, "make the parser refuse a line without a name"),
         EventKind::RequestStarted {
             turn: 1,
@@ -215,7 +226,12 @@ pub(crate) fn working_turn() -> Vec<EventKind> {
             json!({"path": "src/parser.rs"}),
             "read src/parser.rs",
         ),
-        tool_ended("call-1", "read_file", "fn parse(line: &str) {\n}\n", Vec::new()),
+        tool_ended(
+            "call-1",
+            "read_file",
+            "fn parse(line: &str) {\n}\n",
+            Vec::new(),
+        ),
         replied(
             vec![call("call-2", "edit_file", edit_input.clone())],
             usage(9_000, 300),

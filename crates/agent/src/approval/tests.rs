@@ -100,8 +100,16 @@ fn the_rule_that_says_the_most_counts() {
 #[test]
 fn among_equals_the_strictest_counts() {
     for rules in [
-        [("bash", None, Allow), ("bash", None, Ask), ("bash", None, Deny)],
-        [("bash", None, Deny), ("bash", None, Ask), ("bash", None, Allow)],
+        [
+            ("bash", None, Allow),
+            ("bash", None, Ask),
+            ("bash", None, Deny),
+        ],
+        [
+            ("bash", None, Deny),
+            ("bash", None, Ask),
+            ("bash", None, Allow),
+        ],
     ] {
         check(&rules, &[], PUSH, "deny by bash");
         check(&rules[..2], &[], ("bash", None), {

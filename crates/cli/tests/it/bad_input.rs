@@ -491,10 +491,49 @@ fn flags_of_the_chat() {
         "--server",
         "--memory lots",
         "--json",
-        "ANTHROPIC_API_KEY=k --load missing",
         "ANTHROPIC_API_KEY=k --workspace missing",
         "ANTHROPIC_API_KEY=k --max-cost 1 --model claude-unknown",
         "--model openai/x",
     ]);
-    assert_snapshot!(said, @"");
+    assert_snapshot!(said, @r"
+        $ --lod x
+        hotcell: unexpected argument '--lod' found
+        hint: did you mean `--load`?
+
+        $ --load
+        hotcell: a value is required for '--load <SESSION>' but none was supplied
+        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+
+        $ --load x --continue
+        hotcell: the argument '--load <SESSION>' cannot be used with '--continue'
+        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+
+        $ --plain run x
+        hotcell: the subcommand 'run' cannot be used with '--plain'
+        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+
+        $ --server
+        hotcell: a value is required for '--server <URL>' but none was supplied
+        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+
+        $ --memory lots
+        hotcell: invalid value 'lots' for '--memory <SIZE>': a size is a number with K, M, G or T, such as `512M`
+        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+
+        $ --json
+        hotcell: unexpected argument '--json' found
+        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+
+        $ ANTHROPIC_API_KEY=k --workspace missing
+        hotcell: cannot use `missing` for --workspace: there is no such folder
+        hint: name an existing folder, or `mkdir -p missing`
+
+        $ ANTHROPIC_API_KEY=k --max-cost 1 --model claude-unknown
+        hotcell: the price of `claude-unknown` is unknown, so `--max-cost` cannot hold
+        hint: use `--max-tokens-total`, or name its price in the settings file under `prices`
+
+        $ --model openai/x
+        hotcell: an `openai/…` model needs an address
+        hint: say where its server is: `--base-url http://127.0.0.1:11434`
+    ");
 }

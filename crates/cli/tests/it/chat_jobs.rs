@@ -34,6 +34,7 @@ impl Jobs {
             .enable_all()
             .build()
             .unwrap();
+        let _ = rustls::crypto::ring::default_provider().install_default();
         runtime.block_on(async {
             let client = reqwest::Client::builder()
                 .tls_certs_only([])

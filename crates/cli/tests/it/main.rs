@@ -9,6 +9,7 @@ mod audit_verify;
 mod bad_input;
 mod chat;
 mod chat_jobs;
+mod chat_terminal;
 mod choice_of_walls;
 mod demo;
 mod doctor;

@@ -21,9 +21,10 @@ fn help_for(arguments: &[&str]) -> String {
 #[test]
 fn help() {
     assert_snapshot!(help_for(&[]), @r"
-        A coding agent whose every command is sealed in a sandbox
+        A coding agent whose every command is sealed in a sandbox. Without a command, you talk to it
 
-        Usage: hotcell <COMMAND>
+        Usage: hotcell [OPTIONS]
+               hotcell <COMMAND>
 
         Commands:
           run          Gives a task to the agent and waits for its end
@@ -43,8 +44,48 @@ fn help() {
           help         Print this message or the help of the given subcommand(s)
 
         Options:
-          -h, --help     Print help
-          -V, --version  Print version
+              --load <SESSION>  Opens a session by its name or how that begins
+          -c, --continue        Opens the last session of this workspace
+              --plain           Lines instead of a screen, for simple terminals, screen readers and pipes
+              --server <URL>    The server whose jobs can be followed [default: `http://127.0.0.1:3001`]
+              --data <FOLDER>   Where sessions are kept [default: `hotcell` in the user's data folder] [env:
+                                HOTCELL_DATA=]
+              --config <FILE>   The settings file [default: `hotcell/config.toml` in the user's config
+                                folder] [env: HOTCELL_CONFIG=]
+          -h, --help            Print help
+          -V, --version         Print version
+
+        Sandbox:
+              --workspace <FOLDER>   The one host folder inside, at `/workspace` [default: SAFEDIR, or
+                                     `./workspace`]
+              --rootfs <FOLDER>      A folder with a root file system, instead of the host's own programs
+              --backend <WALLS>      The walls: `auto` takes the strongest that works here; `none` means no
+                                     protection [possible values: auto, native, none]
+              --memory <SIZE>        Memory, for instance `512M`, `2G`
+              --cpus <NUMBER>        Processors, for instance `1`, `0.5`
+              --pids <NUMBER>        Processes and threads
+              --disk <SIZE>          How much the workspace may grow
+              --open-files <NUMBER>  Open files of one process
+              --max-output <SIZE>    How much one command may print
+              --strict-limits        Refuses to start when nothing on this machine enforces one of the
+                                     limits in full
+              --allow-net <HOST>     Opens a host: `example.com`, `*.example.com`, `host:port`. May be given
+                                     many times
+              --audit <FILE>         Where to record every command, file write and connection [default:
+                                     `audit.jsonl` in the user's state folder] [env: HOTCELL_AUDIT=]
+              --no-audit             Records nothing
+
+        Model:
+              --model <NAME>         `claude-…`, or `openai/NAME` for a server that speaks chat completions
+              --base-url <URL>       Where the provider is, such as `http://127.0.0.1:11434`
+              --max-tokens <NUMBER>  Most tokens of one reply
+              --thinking <NUMBER>    Tokens that the model may think before it speaks; at least 1024
+
+        Budget:
+              --max-cost <DOLLARS>         US dollars, such as `0.50`
+              --max-tokens-total <NUMBER>  Input and output tokens of all requests together
+              --max-turns <NUMBER>         Requests to the model
+              --max-time <TIME>            Wall time, for instance `90s`, `10m`
     ");
     assert_snapshot!(help_for(&["exec"]), @r"
         Runs one command in a fresh sandbox.
@@ -425,7 +466,7 @@ fn completions_and_the_manual() {
         let script = said(&["completions", shell]);
         for word in COMMANDS
             .iter()
-            .chain(&["workspace", "allow-net", "max-cost", "fork"])
+            .chain(&["workspace", "allow-net", "max-cost", "fork", "continue", "plain"])
         {
             assert!(script.contains(word), "{shell} knows nothing of {word}");
         }
@@ -437,6 +478,7 @@ fn completions_and_the_manual() {
         assert!(page.contains(&heading), "no {heading} in {page}");
     }
     for word in [
+        "\\-\\-continue",
         "max\\-cost",
         "fork",
         "export",

@@ -154,7 +154,7 @@ fn complaint(place: &Place, command: &mut Command) -> String {
 fn a_file_that_is_wrong() {
     let mut all = String::new();
     for text in [
-        "colour = \"red\"\n",
+        "flavour = \"red\"\n",
         "[anthropic]\nkey = \"x\"\n",
         "model = \"open\n[anthropic]\n",
         "model = [\"a\", \"b\"]\n",
@@ -180,13 +180,13 @@ fn a_file_that_is_wrong() {
         assert!(!place.here("workspace").exists(), "{text}");
     }
     insta::assert_snapshot!(all, @r#"
-        colour = "red"
-        hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: there is no setting `colour`
-        hint: there are model, max_tokens, thinking, base_url, proxy, anthropic.api_key, anthropic.base_url, openai.api_key, openai.base_url, workspace, sandbox, budget.cost, budget.tokens, budget.turns, budget.time
+        flavour = "red"
+        hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: there is no setting `flavour`
+        hint: there are model, max_tokens, thinking, base_url, proxy, anthropic.api_key, anthropic.base_url, openai.api_key, openai.base_url, workspace, sandbox, budget.cost, budget.tokens, budget.turns, budget.time, server.url, server.api_key, colour
 
         [anthropic] ⏎ key = "x"
         hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: there is no setting `anthropic.key`
-        hint: there are model, max_tokens, thinking, base_url, proxy, anthropic.api_key, anthropic.base_url, openai.api_key, openai.base_url, workspace, sandbox, budget.cost, budget.tokens, budget.turns, budget.time
+        hint: there are model, max_tokens, thinking, base_url, proxy, anthropic.api_key, anthropic.base_url, openai.api_key, openai.base_url, workspace, sandbox, budget.cost, budget.tokens, budget.turns, budget.time, server.url, server.api_key, colour
 
         model = "open ⏎ [anthropic]
         hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: line 1: invalid basic string, expected `"`

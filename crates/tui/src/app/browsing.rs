@@ -23,7 +23,7 @@ impl App {
     }
 
     /// What was being looked at or looked for ends; what is written stays.
-    pub(super) fn to_editor(&mut self) {
+    pub(super) fn back_to_editor(&mut self) {
         match std::mem::take(&mut self.focus) {
             Focus::Editor => {}
             Focus::Browse | Focus::Search { .. } => {
@@ -44,7 +44,7 @@ impl App {
                 Some(diff) => self.overlay = Some(Overlay::diff(&diff)),
                 None => self.say_hint("it changed nothing"),
             },
-            Action::Back => self.to_editor(),
+            Action::Back => self.back_to_editor(),
             action => return self.act(action),
         }
         Vec::new()
@@ -55,7 +55,7 @@ impl App {
         match action {
             Action::Done => self.look_at_places(),
             Action::Match(step) => self.transcript.next_match(step),
-            Action::Back => self.to_editor(),
+            Action::Back => self.back_to_editor(),
             Action::EraseLetter | Action::EraseAll => {
                 let Focus::Search { words } = &mut self.focus else {
                     return Vec::new();
@@ -111,7 +111,7 @@ impl App {
         match self.transcript.match_position() {
             Some((_, places)) if places > 0 => self.focus = Focus::Browse,
             _ => {
-                self.to_editor();
+                self.back_to_editor();
                 self.say_hint("no such words on this page");
             }
         }

@@ -58,6 +58,11 @@ impl Known {
         self.jobs = named.collect();
     }
 
+    /// Not all files have been looked at yet.
+    pub(super) fn is_looking(&self) -> bool {
+        !self.files.is_done()
+    }
+
     pub(super) fn has_file(&self, path: &str) -> bool {
         self.files.has(path)
     }
@@ -101,12 +106,30 @@ impl App {
         effects
     }
 
-    /// Something was heard that may fit.
+    /// Something was heard that may fit. What is chosen stays so.
     pub(super) fn complete_again(&mut self) {
-        if let Some(wanted) = self.wanted()
-            && self.known.closed.is_none()
-        {
-            self.offer(wanted);
+        let Some(wanted) = self.wanted().filter(|_| self.known.closed.is_none()) else {
+            return;
+        };
+        let chosen = self.completion.take().and_then(|open| {
+            let place = Some(open.selected).filter(|place| *place > 0)?;
+            open.rows.into_iter().nth(place)
+        });
+        self.offer(wanted);
+        if let Some(open) = &mut self.completion {
+            let place = open
+                .rows
+                .iter()
+                .position(|row| Some(row) == chosen.as_ref());
+            open.selected = place.unwrap_or(0);
+        }
+    }
+
+    /// Looks at some more files, if there are more to look at.
+    pub(super) fn go_on_looking(&mut self) {
+        if self.known.is_looking() {
+            self.known.files.go_on();
+            self.complete_again();
         }
     }
 
@@ -149,8 +172,14 @@ impl App {
         self.known.closed = self.completion.take().map(|open| open.wanted);
     }
 
-    /// Puts what is chosen into the text.
+    /// Puts what is chosen into the text, and offers what may follow.
     pub(super) fn accept(&mut self) -> Vec<Effect> {
+        let mut effects = self.put_chosen();
+        effects.extend(self.complete());
+        effects
+    }
+
+    fn put_chosen(&mut self) -> Vec<Effect> {
         let Some(open) = self.completion.take() else {
             return Vec::new();
         };
@@ -168,7 +197,6 @@ impl App {
             let path = self.in_workspace(&row.label);
             effects.push(self.read_picture(words.trim_end().to_owned(), path));
         }
-        effects.extend(self.complete());
         effects
     }
 
@@ -191,10 +219,11 @@ impl App {
             Wanted::Argument(..) => true,
             Wanted::File(_) => false,
         };
-        let mut effects = self.accept();
-        if is_whole {
-            effects.extend(self.send());
+        if !is_whole {
+            return self.accept();
         }
+        let mut effects = self.put_chosen();
+        effects.extend(self.send());
         effects
     }
 }

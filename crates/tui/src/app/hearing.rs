@@ -1,6 +1,6 @@
 //! What comes from the program around and from the agent.
 
-use protocol::{Block, Event, EventKind, Outcome};
+use protocol::{Block, Change, Event, EventKind, Outcome};
 
 use super::talking::Turn;
 use super::{App, Effect, Focus};
@@ -73,20 +73,22 @@ impl App {
                 self.known.hear_files(paths);
                 self.complete_again();
             }
-            EventKind::Differs { changes, left_out } => {
-                if std::mem::take(&mut self.known.shows_changes) {
-                    self.overlay = Some(Overlay::changes(&changes, left_out));
-                }
-            }
+            EventKind::Differs { changes, left_out } => self.show_changes(&changes, left_out),
             _ => {}
         }
         Vec::new()
     }
 
+    fn show_changes(&mut self, changes: &[Change], left_out: u64) {
+        if std::mem::take(&mut self.known.shows_changes) {
+            self.overlay = Some(Overlay::changes(changes, left_out));
+        }
+    }
+
     /// Another session, or job. What is being written stays.
     fn opened(&mut self, opened: Opened) {
         // Looking at a page that is gone ends.
-        self.to_editor();
+        self.back_to_editor();
         self.focus = Focus::Editor;
         self.overlay = None;
         self.questions.clear();
@@ -98,12 +100,19 @@ impl App {
             .history
             .open(opened.history.iter().filter_map(prompt));
         let is_here = matches!(opened.origin, Origin::Here { .. });
-        let left = self.forget_queue();
-        let is_cut = is_cut_short(&opened.history);
-        self.turn = match is_cut && !is_here {
-            true => Turn::Running,
-            false => Turn::Idle,
+        let is_first = !std::mem::replace(&mut self.is_opened, true);
+        // What was said before there was anybody to say it to is on its way.
+        let left = match is_first {
+            true => None,
+            false => {
+                self.turn = Turn::Idle;
+                self.forget_queue()
+            }
         };
+        let is_cut = is_cut_short(&opened.history);
+        if is_cut && !is_here {
+            self.turn = Turn::Running;
+        }
         if is_cut && is_here {
             let text = "the last turn was cut short; `/continue` takes it up";
             self.transcript.note(text, Tone::Warning);

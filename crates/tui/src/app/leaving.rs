@@ -3,7 +3,7 @@
 use protocol::Command;
 
 use super::keys::Action;
-use super::{App, Effect, HINT, ask};
+use super::{App, Effect, Focus, HINT, ask};
 use crate::editor::Change;
 use crate::port::Request;
 
@@ -17,7 +17,12 @@ pub(super) enum Twice {
 impl App {
     /// Clears what is written; with nothing written, interrupts; the second time, leaves.
     pub(super) fn leave(&mut self) -> Vec<Effect> {
-        self.to_editor();
+        let was_writing = self.focus == Focus::Editor;
+        self.back_to_editor();
+        // From elsewhere, the way back is enough, unless there is a turn to interrupt.
+        if !was_writing && !(self.is_busy() && self.editor.is_empty()) {
+            return Vec::new();
+        }
         if !self.editor.is_empty() {
             self.editor.clear();
             self.completion = None;

@@ -29,19 +29,17 @@ pub(crate) use self::keys::{BINDINGS, Place};
 use self::leaving::Twice;
 use self::recalling::Recall;
 use self::talking::{Reading, Turn};
-use crate::draw::{areas, page_width};
+use crate::draw::{Areas, areas, page_width};
 use crate::editor::{Completion, Draft, Editor, Pasted};
 use crate::overlay::Overlay;
 use crate::port::{Notice, Request};
 use crate::question::{Questions, Taken};
-use crate::status::Status;
+use crate::status::{FRAME, Status};
 use crate::theme::{Look, Theme};
 use crate::transcript::Transcript;
 
 /// How long a hint stays.
 const HINT: Duration = Duration::from_secs(2);
-/// One step of what moves while the agent works.
-const STEP: Duration = Duration::from_millis(125);
 /// Lines by which the wheel of a mouse scrolls.
 const WHEEL: i32 = 3;
 
@@ -99,12 +97,16 @@ pub(crate) struct App {
     pub(crate) queue: VecDeque<Draft>,
     /// The clock on the wall at the start.
     pub(crate) began: Option<Timestamp>,
+    /// Where everything stands, by the last layout.
+    pub(crate) areas: Areas,
     completion: Option<Completion>,
     known: Known,
     recall: Recall,
     turn: Turn,
     /// Pictures that are being read for the message.
     reading: Reading,
+    /// Something is being talked to, or was.
+    is_opened: bool,
     /// The agent has ended: only another session can be opened.
     is_lost: bool,
     /// A key that does something only when it comes twice, and until when.
@@ -140,11 +142,13 @@ impl App {
             questions: Questions::default(),
             queue: VecDeque::new(),
             began: None,
+            areas: Areas::default(),
             completion: None,
             known: Known::default(),
             recall: Recall::default(),
             turn: Turn::Idle,
             reading: Reading::default(),
+            is_opened: false,
             is_lost: false,
             twice: None,
             hint: None,
@@ -199,37 +203,52 @@ impl App {
             Input::Look(look) => {
                 // Who wants no colours gets none.
                 if self.theme.look != Look::Plain {
-                    self.theme = Theme::new(look);
+                    let colours = self.theme.colours;
+                    self.theme = Theme {
+                        colours,
+                        ..Theme::new(look)
+                    };
                 }
                 Vec::new()
             }
             Input::Shown => self.questions.shown(now).map(ask).into_iter().collect(),
-            Input::Time => self.questions.release(now).map(ask).into_iter().collect(),
+            Input::Time => {
+                self.go_on_looking();
+                self.questions.release(now).map(ask).into_iter().collect()
+            }
         }
     }
 
     /// When something changes on the screen though nothing happens.
     pub(crate) fn wakes_at(&self) -> Option<Duration> {
-        let step = STEP.as_millis().max(1);
-        let steps = u32::try_from(self.now.as_millis() / step).unwrap_or(u32::MAX);
+        // Nothing but the seconds changes while a question waits.
+        let step = match self.questions.is_empty() {
+            true => FRAME,
+            false => Duration::from_secs(1),
+        };
+        let steps = u32::try_from(self.now.as_millis() / step.as_millis()).unwrap_or(u32::MAX);
         let moments = [
             self.hint.as_ref().map(|(_, until)| *until),
             self.twice.map(|(_, until)| until),
             self.questions.wakes_at(self.now),
-            self.is_busy().then(|| STEP * steps.saturating_add(1)),
+            self.known.is_looking().then_some(self.now),
+            self.is_busy().then(|| step * steps.saturating_add(1)),
         ];
         moments.into_iter().flatten().min()
     }
 
     /// Lays everything out for the size. Called before every drawing.
     pub(crate) fn arrange(&mut self) {
-        let areas = areas(self);
-        self.editor.arrange(areas.text.width, areas.text.height);
+        self.areas = areas(self);
+        let Areas {
+            page, text, front, ..
+        } = self.areas;
+        self.editor.arrange(text.width, text.height);
         self.transcript
-            .arrange(page_width(areas.page), areas.page.height, &self.theme);
-        self.questions.fits(areas.fit);
+            .arrange(page_width(page), page.height, &self.theme);
+        self.questions.fits(self.areas.fit);
         if let Some(overlay) = &mut self.overlay {
-            overlay.arrange(areas.front, &self.theme);
+            overlay.arrange(front, &self.theme);
         }
     }
 
@@ -255,16 +274,15 @@ impl App {
             effects.extend(overlay.paste(text));
             return effects;
         }
-        match &self.focus {
-            Focus::Search { .. } | Focus::Recall { .. } => {
-                for letter in text.lines().next().unwrap_or_default().chars() {
-                    self.look_for(letter);
-                }
-                return effects;
-            }
-            Focus::Browse => self.to_editor(),
-            Focus::Editor => {}
+        let is_looking = matches!(self.focus, Focus::Search { .. } | Focus::Recall { .. });
+        if is_looking && !text.trim_end().contains(['\n', '\r']) {
+            let letters = text.trim_end().chars();
+            letters
+                .filter(|letter| !letter.is_control())
+                .for_each(|letter| self.look_for(letter));
+            return effects;
         }
+        self.back_to_editor();
         if let Pasted::Pictures(pictures) = self.editor.paste(text) {
             let read = pictures
                 .into_iter()

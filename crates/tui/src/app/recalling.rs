@@ -33,7 +33,7 @@ impl App {
         match action {
             // What is shown is being written from now on.
             Action::Done => self.focus = Focus::Editor,
-            Action::Back | Action::Leave => self.to_editor(),
+            Action::Back | Action::Leave => self.back_to_editor(),
             Action::Match(step) => self.recall_further(step),
             Action::EraseLetter | Action::EraseAll => {
                 if let Focus::Recall { words } = &mut self.focus {

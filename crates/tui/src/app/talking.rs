@@ -79,7 +79,7 @@ impl App {
     fn prompt(&mut self, draft: Draft) -> Effect {
         let content = draft.content();
         self.turn = Turn::Sent(draft);
-        self.transcript.to_end();
+        self.transcript.go_to_end();
         ask(Command::Prompt { content })
     }
 
@@ -116,7 +116,7 @@ impl App {
             return;
         }
         // The history of what was said, and looking for it, would only be in the way.
-        self.to_editor();
+        self.back_to_editor();
         for draft in drafts.into_iter().rev() {
             self.editor.put_before(draft);
         }
@@ -167,9 +167,11 @@ impl App {
 
     pub(super) fn attached(&mut self, attachment: Attachment) -> Vec<Effect> {
         let waiting = &mut self.reading.waiting;
-        let place = waiting
-            .iter()
-            .position(|(_, path)| *path == attachment.path);
+        // Whoever read it may have found it by a longer path.
+        let is_same = |path: &PathBuf| *path == attachment.path;
+        let is_like = |path: &PathBuf| path.file_name() == attachment.path.file_name();
+        let place = waiting.iter().position(|(_, path)| is_same(path));
+        let place = place.or_else(|| waiting.iter().position(|(_, path)| is_like(path)));
         let words = waiting.remove(place.unwrap_or(0)).map(|(words, _)| words);
         self.editor.attach(attachment, &words.unwrap_or_default());
         match self.reading.waiting.is_empty() && std::mem::take(&mut self.reading.sends) {

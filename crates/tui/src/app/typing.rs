@@ -1,6 +1,6 @@
 //! What keys do while something is being written.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{KeyEvent, KeyEventKind};
 use protocol::Command;
 
 use super::keys::{Action, Place, find, typed};
@@ -74,7 +74,7 @@ impl App {
 
     fn type_letter(&mut self, letter: char) -> Vec<Effect> {
         if self.focus == Focus::Browse {
-            self.to_editor();
+            self.back_to_editor();
         }
         self.editor.type_letter(letter);
         self.complete()
@@ -116,8 +116,8 @@ impl App {
             Action::ToggleCalls => self.transcript.toggle_all_calls(),
             Action::Search => self.start_search(),
             Action::Page(pages) => self.transcript.page(pages),
-            Action::ToTop => self.transcript.to_top(),
-            Action::ToEnd => self.transcript.to_end(),
+            Action::ToTop => self.transcript.go_to_top(),
+            Action::ToEnd => self.transcript.go_to_end(),
             Action::Refresh => return vec![Effect::Refresh],
             Action::Suspend => return vec![Effect::Suspend],
             // These have a meaning only where `browse`, `search` and `recall` give it to them.
@@ -164,10 +164,4 @@ impl App {
         self.clear_at_second();
         Vec::new()
     }
-}
-
-/// Whether a key is a letter with nothing held down.
-#[cfg(test)]
-pub(super) fn is_letter(key: KeyEvent) -> bool {
-    matches!(key.code, KeyCode::Char(_)) && (key.modifiers - KeyModifiers::SHIFT).is_empty()
 }

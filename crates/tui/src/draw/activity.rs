@@ -12,24 +12,36 @@ use crate::app::{App, Focus};
 use crate::status::FRAME;
 use crate::text::fit;
 
+/// Before a message that waits.
+const MARK: &str = "next  ";
 /// Calm, and of letters that every font has.
 const SPINNER: [&str; 6] = ["·  ", "·· ", "···", " ··", "  ·", "   "];
 
 pub(super) fn draw_queue(app: &App, area: Rect, buffer: &mut Buffer) {
     let theme = &app.theme;
     let rows = usize::from(area.height);
-    for (place, draft) in app.queue.iter().take(rows).enumerate() {
-        let more = app.queue.len() - rows.min(app.queue.len());
-        let mark = match place + 1 == rows && more > 0 {
-            true => format!("next +{more} "),
-            false => "next ".to_owned(),
-        };
-        let room = usize::from(area.width).saturating_sub(mark.width());
-        let line = Line::from(vec![
-            Span::styled(mark, theme.accent.patch(theme.dim)),
-            Span::styled(fit(&draft.line(), room), theme.dim),
-        ]);
-        put(&line, area, u16::try_from(place).unwrap_or(u16::MAX), buffer);
+    let shown = match app.queue.len() > rows {
+        true => rows.saturating_sub(1),
+        false => app.queue.len(),
+    };
+    let room = usize::from(area.width).saturating_sub(MARK.width());
+    let line = |words: &str| {
+        Line::from(vec![
+            Span::styled(MARK, theme.accent.patch(theme.dim)),
+            Span::styled(fit(words, room), theme.dim),
+        ])
+    };
+    let mut lines: Vec<Line<'_>> = app
+        .queue
+        .iter()
+        .take(shown)
+        .map(|one| line(&one.line()))
+        .collect();
+    if shown < app.queue.len() {
+        lines.push(line(&format!("… {} more", app.queue.len() - shown)));
+    }
+    for (row, line) in (0..area.height).zip(&lines) {
+        put(line, area, row, buffer);
     }
 }
 
@@ -91,7 +103,9 @@ fn asking(
     put(&line, area, 0, buffer);
     let column = u16::try_from(used).unwrap_or(u16::MAX);
     Position::new(
-        area.x.saturating_add(column).min(area.right().saturating_sub(1)),
+        area.x
+            .saturating_add(column)
+            .min(area.right().saturating_sub(1)),
         area.y,
     )
 }
@@ -118,7 +132,11 @@ fn working(app: &App, width: u16) -> Line<'static> {
     let mut facts = vec![elapsed];
     if usage.total() > 0 {
         let (input, output) = (usage.input(), usage.output_tokens);
-        facts.push(format!("↑{} ↓{}", amount::tokens(input), amount::tokens(output)));
+        facts.push(format!(
+            "↑{} ↓{}",
+            amount::tokens(input),
+            amount::tokens(output)
+        ));
     }
     facts.push("esc interrupts".to_owned());
     let room = usize::from(width);

@@ -62,8 +62,12 @@ pub(super) fn draw(app: &App, areas: &Areas, buffer: &mut Buffer) -> Option<Posi
     }
     let (column, row) = view.cursor;
     let cursor = Position::new(
-        text.x.saturating_add(column).min(text.right().saturating_sub(1)),
-        text.y.saturating_add(row).min(text.bottom().saturating_sub(1)),
+        text.x
+            .saturating_add(column)
+            .min(text.right().saturating_sub(1)),
+        text.y
+            .saturating_add(row)
+            .min(text.bottom().saturating_sub(1)),
     );
     is_here.then_some(cursor)
 }
@@ -120,16 +124,18 @@ fn completion_line(
     let shown = fit(&label, column);
     for (place, letter) in shown.chars().enumerate() {
         let is_matched = u32::try_from(place).is_ok_and(|place| row.matched.contains(&place));
-        let style = if is_matched { theme.accent } else { theme.text };
+        let style = match (is_matched, is_chosen) {
+            (true, _) => theme.accent,
+            (false, true) => theme.strong,
+            (false, false) => theme.text,
+        };
         spans.push(Span::styled(letter.to_string(), style));
     }
-    spans.push(Span::raw(" ".repeat(column.saturating_sub(shown.width()) + 2)));
+    spans.push(Span::raw(
+        " ".repeat(column.saturating_sub(shown.width()) + 2),
+    ));
     let about = clean(&row.description).replace(['\n', '\t'], " ");
     let room = width.saturating_sub(column + 4);
     spans.push(Span::styled(fit(&about, room), theme.dim));
-    let line = Line::from(spans);
-    match is_chosen {
-        true => line.style(theme.strong),
-        false => line,
-    }
+    Line::from(spans)
 }

@@ -5,6 +5,7 @@
 mod activity;
 mod areas;
 mod editor;
+mod lists;
 mod page;
 mod picker;
 mod question;
@@ -27,16 +28,16 @@ use crate::overlay::Overlay;
 
 pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
     // The terminal may have another size by now: nothing is drawn outside of it.
-    let areas = areas(app);
+    let areas = &app.areas;
     let buffer = frame.buffer_mut();
     let cursor = match &app.overlay {
         None => {
-            page::draw(app, &areas, buffer);
+            page::draw(app, areas, buffer);
             activity::draw_queue(app, areas.queue, buffer);
             let searching = activity::draw(app, areas.line, buffer);
             question::draw(app, areas.question, buffer);
-            let writing = editor::draw(app, &areas, buffer);
-            editor::draw_completion(app, &areas, buffer);
+            let writing = editor::draw(app, areas, buffer);
+            editor::draw_completion(app, areas, buffer);
             searching.or(writing)
         }
         Some(overlay) => draw_overlay(overlay, app, areas.front, buffer),
@@ -47,17 +48,12 @@ pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
     }
 }
 
-fn draw_overlay(
-    overlay: &Overlay,
-    app: &App,
-    area: Rect,
-    buffer: &mut Buffer,
-) -> Option<Position> {
+fn draw_overlay(overlay: &Overlay, app: &App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     match overlay {
         Overlay::Viewer(viewer) => viewer::draw(viewer, app, area, buffer),
-        Overlay::Sessions(sessions) => picker::draw_sessions(sessions, app, area, buffer),
-        Overlay::Jobs(jobs) => picker::draw_jobs(jobs, app, area, buffer),
-        Overlay::Models(models) => picker::draw_models(models, app, area, buffer),
+        Overlay::Sessions(sessions) => lists::draw_sessions(sessions, app, area, buffer),
+        Overlay::Jobs(jobs) => lists::draw_jobs(jobs, app, area, buffer),
+        Overlay::Models(models) => lists::draw_models(models, app, area, buffer),
     }
 }
 

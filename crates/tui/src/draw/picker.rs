@@ -1,34 +1,33 @@
-//! Lists to choose from, in front of the page.
+//! A list to choose from, in front of the page, with the words that are looked for above it. Knows
+//! nothing of what is listed: [`super::lists`] does.
 
-use jiff::Timestamp;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
-use ratatui::style::Style;
+use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 use super::activity::tail;
 use super::put;
-use super::viewer::{frame, hints, margins};
+use super::viewer::margins;
 use crate::amount;
 use crate::app::App;
-use crate::overlay::{Jobs, Models, Picker, Sessions, State};
-use crate::port::{JobRow, SessionRow};
-use crate::text::{fit, wrap_plain};
+use crate::overlay::{Picker, State};
+use crate::text::wrap_prose;
 
 /// From this width on, what is chosen is shown beside the list.
 const BESIDE: u16 = 100;
+/// Before the words that are looked for.
+const MARK: &str = "look for ";
 /// From this height on it is shown below the list.
 const BELOW: u16 = 14;
-/// Lines of a preview that are laid out at most.
-const PREVIEW: usize = 400;
 
 /// Where the parts of a picker stand.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Panes {
-    words: Rect,
+    pub(super) words: Rect,
     pub(crate) list: Rect,
-    preview: Rect,
+    pub(super) preview: Rect,
 }
 
 pub(crate) fn panes(area: Rect, has_preview: bool) -> Panes {
@@ -49,7 +48,7 @@ pub(crate) fn panes(area: Rect, has_preview: bool) -> Panes {
     };
     let mut preview = Rect::default();
     if has_preview && area.width >= BESIDE {
-        let width = area.width / 2;
+        let width = area.width / 5 * 2;
         preview = Rect {
             x: area.right() - width,
             width,
@@ -72,67 +71,8 @@ pub(crate) fn panes(area: Rect, has_preview: bool) -> Panes {
     }
 }
 
-pub(super) fn draw_sessions(
-    sessions: &Sessions,
-    app: &App,
-    area: Rect,
-    buffer: &mut Buffer,
-) -> Option<Position> {
-    let panes = panes(area, true);
-    let picker = &sessions.picker;
-    frame(app, "sessions", &counted(picker, "session"), "", area, buffer);
-    let row = |row: &SessionRow, style| session_line(row, app, panes.list.width, style);
-    let nothing = "no session has these words";
-    list(picker, app, panes, nothing, row, buffer);
-    if let Some(chosen) = picker.chosen() {
-        preview(chosen, sessions.preview(), app, panes.preview, buffer);
-    }
-    let keys = "type to look for words · ↑↓ choose · enter opens · esc close";
-    hints(app, keys, area, buffer);
-    Some(words_line(picker.words(), app, panes.words, buffer))
-}
-
-pub(super) fn draw_jobs(
-    jobs: &Jobs,
-    app: &App,
-    area: Rect,
-    buffer: &mut Buffer,
-) -> Option<Position> {
-    let panes = panes(area, false);
-    frame(app, "jobs", &counted(&jobs.picker, "job"), "", area, buffer);
-    let row = |row: &JobRow, style| job_line(row, app, panes.list.width, style);
-    list(&jobs.picker, app, panes, "no job has these words", row, buffer);
-    let keys = "type to look for words · ↑↓ choose · enter follows · esc close";
-    hints(app, keys, area, buffer);
-    Some(words_line(jobs.picker.words(), app, panes.words, buffer))
-}
-
-pub(super) fn draw_models(
-    models: &Models,
-    app: &App,
-    area: Rect,
-    buffer: &mut Buffer,
-) -> Option<Position> {
-    let panes = panes(area, false);
-    frame(app, "models", &counted(&models.picker, "model"), "", area, buffer);
-    let row = |name: &String, style: Style| {
-        let is_current = *name == models.current;
-        Line::from(vec![
-            Span::styled(name.clone(), style),
-            Span::styled(if is_current { "  in use" } else { "" }, app.theme.dim),
-        ])
-    };
-    let nothing = match models.name() {
-        Some(name) => format!("enter takes `{name}` as it is"),
-        None => "no models".to_owned(),
-    };
-    list(&models.picker, app, panes, &nothing, row, buffer);
-    let keys = "type to look for words, or a name · ↑↓ choose · enter takes it · esc close";
-    hints(app, keys, area, buffer);
-    Some(words_line(models.picker.words(), app, panes.words, buffer))
-}
-
-fn counted<Row>(picker: &Picker<Row>, one: &str) -> String {
+/// How many there are, and how many are left.
+pub(super) fn counted<Row>(picker: &Picker<Row>, one: &str) -> String {
     let (kept, all) = picker.counts();
     let many = format!("{one}s");
     match picker.state() {
@@ -143,11 +83,14 @@ fn counted<Row>(picker: &Picker<Row>, one: &str) -> String {
 }
 
 /// The words that are looked for. Says where the cursor is.
-fn words_line(words: &str, app: &App, area: Rect, buffer: &mut Buffer) -> Position {
-    let shown = tail(words, usize::from(area.width).saturating_sub(3));
-    let column = u16::try_from(shown.width() + 2).unwrap_or(u16::MAX);
+pub(super) fn words_line(words: &str, app: &App, area: Rect, buffer: &mut Buffer) -> Position {
+    let shown = tail(
+        words,
+        usize::from(area.width).saturating_sub(MARK.width() + 1),
+    );
+    let column = u16::try_from(shown.width() + MARK.width()).unwrap_or(u16::MAX);
     let line = Line::from(vec![
-        Span::styled("/ ", app.theme.accent),
+        Span::styled(MARK, app.theme.accent),
         Span::styled(shown, app.theme.text),
     ]);
     put(&line, area, 0, buffer);
@@ -155,7 +98,8 @@ fn words_line(words: &str, app: &App, area: Rect, buffer: &mut Buffer) -> Positi
     Position::new(area.x.saturating_add(column).min(last), area.y)
 }
 
-fn list<Row>(
+/// The rows in view, or why there are none.
+pub(super) fn list<Row>(
     picker: &Picker<Row>,
     app: &App,
     panes: Panes,
@@ -172,7 +116,7 @@ fn list<Row>(
         State::Here => None,
     };
     if let Some((words, style)) = words {
-        let lines = wrap_plain(&words, panes.list.width, style);
+        let lines = wrap_prose(&words, panes.list.width, style);
         for (row, line) in (0..panes.list.height).zip(&lines) {
             put(line, panes.list, row, buffer);
         }
@@ -192,88 +136,12 @@ fn list<Row>(
                 height: 1,
                 ..panes.list
             };
-            buffer.set_style(area.intersection(*buffer.area()), theme.selected);
+            // One bar, whatever the parts of the row look like.
+            let bar = theme
+                .selected
+                .fg(Color::Reset)
+                .remove_modifier(Modifier::DIM);
+            buffer.set_style(area, bar);
         }
-    }
-}
-
-/// Age, turns, cost, outcome, title: what there is room for.
-fn session_line(row: &SessionRow, app: &App, width: u16, style: Style) -> Line<'static> {
-    let theme = &app.theme;
-    let width = usize::from(width);
-    let mut spans = vec![Span::styled(format!("{:>10}", age(app, row.changed)), theme.dim)];
-    if width >= 50 {
-        let turns = amount::some(row.turns.into(), "turn", "turns");
-        spans.push(Span::styled(format!("{turns:>10}"), theme.dim));
-        let cost = row.cost.map(amount::money).unwrap_or_default();
-        spans.push(Span::styled(format!("{cost:>9}"), theme.dim));
-    }
-    if width >= 70 {
-        let outcome = fit(row.outcome.as_deref().unwrap_or_default(), 11);
-        spans.push(Span::styled(format!("  {outcome:<11}"), theme.dim));
-    }
-    let title = match row.title.is_empty() {
-        true => row.session.to_string(),
-        false => row.title.clone(),
-    };
-    let used: usize = spans.iter().map(Span::width).sum::<usize>() + 4;
-    spans.push(Span::raw("  "));
-    spans.push(Span::styled(fit(&title, width.saturating_sub(used)), style));
-    Line::from(spans)
-}
-
-fn job_line(row: &JobRow, app: &App, width: u16, style: Style) -> Line<'static> {
-    let theme = &app.theme;
-    let width = usize::from(width);
-    let job: String = row.job.to_string().chars().take(8).collect();
-    let mut spans = vec![Span::styled(format!("{:>10}", age(app, row.changed)), theme.dim)];
-    if width >= 50 {
-        spans.push(Span::styled(format!("  {job}"), theme.dim));
-    }
-    let state = fit(&row.state, 10);
-    let colour = match row.state.as_str() {
-        "running" => theme.accent,
-        "complete" => theme.good,
-        "error" => theme.bad,
-        _ => theme.dim,
-    };
-    spans.push(Span::styled(format!("  {state:<10}"), colour));
-    let used: usize = spans.iter().map(Span::width).sum::<usize>() + 4;
-    spans.push(Span::raw("  "));
-    spans.push(Span::styled(fit(&row.title, width.saturating_sub(used)), style));
-    Line::from(spans)
-}
-
-fn age(app: &App, then: Timestamp) -> String {
-    let now = app.clock().unwrap_or(Timestamp::MIN);
-    amount::age(now, then)
-}
-
-/// Where it was, and how it ended.
-fn preview(row: &SessionRow, text: Option<&str>, app: &App, area: Rect, buffer: &mut Buffer) {
-    let theme = &app.theme;
-    if area.is_empty() {
-        return;
-    }
-    let mut lines = wrap_plain(&format!("session {}", row.session), area.width, theme.heading);
-    let place = format!("{} · {}", row.workspace, row.model);
-    lines.push(Line::styled(fit(&place, usize::from(area.width)), theme.dim));
-    if let Some(excerpt) = &row.excerpt {
-        lines.extend(wrap_plain(excerpt, area.width, theme.emphasis).into_iter().take(3));
-    }
-    lines.push(Line::default());
-    let room = usize::from(area.height).saturating_sub(lines.len());
-    let mut end: Vec<Line<'static>> = match text {
-        None => vec![Line::styled("…", theme.dim)],
-        Some(text) => {
-            let all: Vec<&str> = text.lines().collect();
-            let last = &all[all.len().saturating_sub(PREVIEW)..];
-            let laid = last.iter().flat_map(|line| wrap_plain(line, area.width, theme.text));
-            laid.collect()
-        }
-    };
-    lines.append(&mut end.split_off(end.len().saturating_sub(room)));
-    for (row, line) in (0..area.height).zip(&lines) {
-        put(line, area, row, buffer);
     }
 }

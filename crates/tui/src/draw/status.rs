@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 
 use super::put;
-use crate::app::App;
+use crate::app::{App, Focus};
 use crate::status::{Part, bar};
 use crate::text::fit;
 
@@ -36,13 +36,17 @@ fn bar_of(app: &App) -> Vec<Line<'static>> {
 /// What the rest of the UI has to say here.
 fn more(app: &App) -> Vec<Part> {
     let mut parts = Vec::new();
-    let waiting = app.questions.len();
-    if app.overlay.is_some() && waiting > 0 {
-        let words = match waiting {
-            1 => "a question waits: esc".to_owned(),
-            more => format!("{more} questions wait: esc"),
+    if app.questions.is_hidden() {
+        let waits = match app.questions.len() {
+            1 => "a question waits".to_owned(),
+            more => format!("{more} questions wait"),
         };
-        parts.push(Part::new(0, app.theme.warn.patch(app.theme.strong), words));
+        let how = match app.overlay.is_some() {
+            true => "esc",
+            false => "make the window larger",
+        };
+        let style = app.theme.warn.patch(app.theme.strong);
+        parts.push(Part::new(0, style, format!("{waits}: {how}")).or(waits));
     }
     if !app.transcript.is_following() && app.overlay.is_none() {
         let words = match app.transcript.new_below() {
@@ -51,7 +55,11 @@ fn more(app: &App) -> Vec<Part> {
         };
         parts.push(Part::new(1, app.theme.accent, words));
     }
-    if let Some((at, all)) = app.transcript.match_position().filter(|(_, all)| *all > 0) {
+    let is_said_above = matches!(app.focus, Focus::Search { .. });
+    if let Some((at, all)) = app.transcript.match_position()
+        && all > 0
+        && !is_said_above
+    {
         let words = format!("place {at} of {all}");
         parts.push(Part::new(3, app.theme.accent, words));
     }

@@ -41,11 +41,18 @@ pub(super) fn draw(
     let theme = &app.theme;
     let body = body(area);
     let (top, shown, all) = viewer.position();
-    let place = match (all > shown, viewer.part()) {
-        (true, _) => format!("{} %", (top + shown).min(all) * 100 / all.max(1)),
-        (false, _) => String::new(),
+    let place = match all > shown {
+        true => format!("{} %", (top + shown).min(all) * 100 / all.max(1)),
+        false => String::new(),
     };
-    frame(app, viewer.content.title(), &viewer.content.summary(), &place, area, buffer);
+    frame(
+        app,
+        viewer.content.title(),
+        &viewer.content.summary(),
+        &place,
+        area,
+        buffer,
+    );
     for (row, (is_found, line)) in (0..body.height).zip(viewer.visible()) {
         put(line, body, row, buffer);
         if is_found {
@@ -77,11 +84,13 @@ pub(super) fn draw(
         let rest = format!("{found}  enter looks at the places · esc ends");
         return asked("look for ", &search.words, &rest, app, area, buffer);
     }
-    let tab = viewer.part().filter(|(_, all)| *all > 1);
-    let keys = match (search.words.is_empty(), tab) {
-        (false, _) => format!("{found}  n N other places · esc ends"),
-        (true, Some(_)) => "↑↓ scroll · tab next part · / look for words · y copy · esc close".into(),
-        (true, None) => "↑↓ scroll · / look for words · y copy · esc close".into(),
+    let tab = match viewer.part_name() {
+        Some(name) => format!("tab next {name} · "),
+        None => String::new(),
+    };
+    let keys = match search.words.is_empty() {
+        false => format!("{found}  n N other places · esc ends"),
+        true => format!("↑↓ scroll · {tab}/ look for words · y copy · esc close"),
     };
     hints(app, &keys, area, buffer);
     None
@@ -124,7 +133,12 @@ pub(super) fn frame(
 pub(super) fn hints(app: &App, keys: &str, area: Rect, buffer: &mut Buffer) {
     if margins(area).1 > 0 {
         let keys = fit(keys, usize::from(area.width));
-        put(&Line::styled(keys, app.theme.dim), area, area.height - 1, buffer);
+        put(
+            &Line::styled(keys, app.theme.dim),
+            area,
+            area.height - 1,
+            buffer,
+        );
     }
 }
 
@@ -177,7 +191,10 @@ fn mark_words(words: &str, row: Rect, app: &App, buffer: &mut Buffer) {
     let words = fold(words);
     for (start, found) in text.match_indices(&words) {
         let first = columns.get(start).copied().unwrap_or(row.x);
-        let last = columns.get(start + found.len() - 1).copied().unwrap_or(first);
+        let last = columns
+            .get(start + found.len() - 1)
+            .copied()
+            .unwrap_or(first);
         let place = Rect {
             x: first,
             width: last - first + 1,

@@ -4,7 +4,7 @@ use ratatui::text::{Line, Span};
 
 use crate::app::App;
 use crate::status::Walls;
-use crate::text::{fit, wrap_line};
+use crate::text::{fit, wrap_words};
 
 const COLUMN: &str = "          ";
 const WAYS: [(&str, &str); 4] = [
@@ -23,11 +23,8 @@ pub(super) fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
     ])];
     lines.push(Line::default());
     let mut fact = |name: &str, value: Span<'static>| {
-        let line = Line::from(vec![
-            Span::styled(format!("  {name:<8}"), theme.dim),
-            value,
-        ]);
-        lines.extend(wrap_line(&line, width, COLUMN));
+        let line = Line::from(vec![Span::styled(format!("  {name:<8}"), theme.dim), value]);
+        lines.extend(wrap_words(&line, width, COLUMN));
     };
     let room = usize::from(width).saturating_sub(COLUMN.len());
     if !status.workspace.is_empty() {
@@ -38,7 +35,10 @@ pub(super) fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
         fact("model", Span::styled(status.model.clone(), theme.text));
     }
     if let Some((job, server)) = &status.job {
-        fact("job", Span::styled(format!("{job} on {server}"), theme.text));
+        fact(
+            "job",
+            Span::styled(format!("{job} on {server}"), theme.text),
+        );
     }
     fact(
         "walls",
@@ -57,7 +57,7 @@ pub(super) fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
             Span::styled(format!("  {key:<8}"), theme.accent),
             Span::styled(words, theme.text),
         ]);
-        lines.extend(wrap_line(&line, width, COLUMN));
+        lines.extend(wrap_words(&line, width, COLUMN));
     }
     lines
 }
@@ -69,7 +69,10 @@ fn protection(walls: &Walls) -> String {
         ([], false) => "no network".to_owned(),
         ([], true) => "no network without a question".to_owned(),
         (hosts, false) => format!("network only to {}", hosts.join(", ")),
-        (hosts, true) => format!("network to {}, to others after a question", hosts.join(", ")),
+        (hosts, true) => format!(
+            "network to {}, to others after a question",
+            hosts.join(", ")
+        ),
     });
     format!("{}: {}", walls.backend, parts.join("; "))
 }

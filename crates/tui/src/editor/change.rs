@@ -1,10 +1,11 @@
 //! What a key does to the text and the cursor.
 
-use ratatui_textarea::TextArea;
+use ratatui_textarea::{CursorMove, TextArea};
 
 use super::layout::{step_back, step_forward};
-use super::unit::{Unit, is_mark};
-use super::{Editor, LINES, text_width};
+use super::undo::by_words;
+use super::unit::is_mark;
+use super::{Draft, Editor, text_width};
 
 /// A change of the text, or of the cursor's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl Editor {
             letter if is_mark(letter) => '\u{fffd}',
             letter => letter,
         };
-        if super::paste::normal(letter.encode_utf8(&mut [0; 4])).is_empty() {
+        if letter.is_control() && letter != '\t' {
             return;
         }
         self.history.leave();
@@ -58,8 +59,8 @@ impl Editor {
             Change::NewLine => self.area.insert_newline(),
             Change::Back => self.step(-1),
             Change::Forward => self.step(1),
-            Change::WordBack => self.move_by_word(ratatui_textarea::CursorMove::WordBack),
-            Change::WordForward => self.move_by_word(ratatui_textarea::CursorMove::WordForward),
+            Change::WordBack => self.area.move_cursor(CursorMove::WordBack),
+            Change::WordForward => self.area.move_cursor(CursorMove::WordForward),
             Change::LineStart => drop(self.go(row, 0)),
             Change::LineEnd => {
                 if !self.toggle_block() {
@@ -115,10 +116,7 @@ impl Editor {
 
     /// What was said before this, in the place of what is written.
     pub(crate) fn older(&mut self) -> bool {
-        let written = super::Draft {
-            text: self.area.lines().join("\n"),
-            units: self.units.clone(),
-        };
+        let written = self.draft();
         let Some(draft) = self.history.older(|| written).cloned() else {
             return false;
         };
@@ -136,7 +134,7 @@ impl Editor {
     }
 
     /// Puts it there without leaving the place in the history.
-    fn show(&mut self, draft: super::Draft) {
+    fn show(&mut self, draft: Draft) {
         let history = std::mem::take(&mut self.history);
         self.set(draft);
         self.history = history;
@@ -161,10 +159,6 @@ impl Editor {
         }
     }
 
-    fn move_by_word(&mut self, by: ratatui_textarea::CursorMove) {
-        self.area.move_cursor(by);
-    }
-
     fn delete_back(&mut self) {
         let (row, column) = self.cursor();
         let letters = step_back(self.line(row), &self.units, column);
@@ -179,124 +173,9 @@ impl Editor {
     }
 
     /// Letters after the cursor; what was yanked stays.
-    fn delete(&mut self, letters: usize) {
+    pub(super) fn delete(&mut self, letters: usize) {
         let yanked = self.area.yank_text();
         self.area.delete_str(letters);
         self.area.set_yank_text(yanked);
     }
-
-    /// Opens the pasted block at the cursor, or closes the one that was opened and ends there.
-    fn toggle_block(&mut self) -> bool {
-        let (row, column) = self.cursor();
-        let (before, after) = self.around();
-        let unit_of = |letter: Option<char>| match self.units.get(letter?)? {
-            Unit::Pasted { text, lines, .. } => Some((text.clone(), *lines)),
-            Unit::Image(_) => None,
-        };
-        let left = unit_of(before.chars().next_back());
-        let right = unit_of(after.chars().next());
-        if let Some((text, lines)) = left.clone().or(right) {
-            if lines > LINES || self.is_full(text.len()) {
-                return true;
-            }
-            let at = column - usize::from(left.is_some());
-            if self.go(row, at) {
-                self.delete(1);
-                self.area.insert_str(&text);
-            }
-            return true;
-        }
-        let Some(mark) = self.opened() else {
-            return false;
-        };
-        let Some(Unit::Pasted { text, .. }) = self.units.get(mark).cloned() else {
-            return false;
-        };
-        let rows = text.matches('\n').count();
-        let start_row = row - rows;
-        let tail = text.rsplit('\n').next().unwrap_or_default().chars().count();
-        let start = match rows {
-            0 => column - tail,
-            _ => {
-                let head = text.split('\n').next().unwrap_or_default().chars().count();
-                self.line(start_row).chars().count() - head
-            }
-        };
-        if self.go(start_row, start) {
-            self.delete(text.chars().count());
-            self.area.insert_char(mark);
-        }
-        true
-    }
-
-    /// The block whose text, in full, ends at the cursor.
-    fn opened(&self) -> Option<char> {
-        let (row, _) = self.cursor();
-        let (before, _) = self.around();
-        self.units.marks().find(|mark| {
-            let Some(Unit::Pasted { text, .. }) = self.units.get(*mark) else {
-                return false;
-            };
-            let mut lines = text.rsplit('\n').enumerate().peekable();
-            while let Some((up, line)) = lines.next() {
-                let is_first = lines.peek().is_none();
-                let Some(at) = row.checked_sub(up) else {
-                    return false;
-                };
-                let written = if up == 0 { before } else { self.line(at) };
-                let fits = match is_first {
-                    true => written.ends_with(line),
-                    false => written == line,
-                };
-                if !fits {
-                    return false;
-                }
-            }
-            true
-        })
-    }
-}
-
-/// Takes back, or does again, one word of typed letters, or one other change.
-fn by_words(
-    area: &mut TextArea<'static>,
-    step: fn(&mut TextArea<'static>) -> bool,
-    back: fn(&mut TextArea<'static>) -> bool,
-) {
-    let letters = |area: &TextArea<'_>| -> usize {
-        let lines = area.lines();
-        lines.iter().map(|line| line.chars().count()).sum::<usize>() + lines.len()
-    };
-    let mut before = letters(area);
-    let mut way = None;
-    loop {
-        let is_at_space = at_space(area);
-        if !step(area) {
-            return;
-        }
-        let after = letters(area);
-        let change = after.abs_diff(before);
-        let grows = after > before;
-        if change != 1 {
-            // Another kind of change: it stays for the next time, unless it came first.
-            if way.is_some() {
-                back(area);
-            }
-            return;
-        }
-        if way.is_some_and(|way| way != grows) || way.is_some() && is_at_space {
-            back(area);
-            return;
-        }
-        way = Some(grows);
-        before = after;
-    }
-}
-
-/// Between words.
-fn at_space(area: &TextArea<'_>) -> bool {
-    let cursor = area.cursor();
-    let line = area.lines().get(cursor.0);
-    let letter = line.and_then(|line| line.chars().nth(cursor.1.checked_sub(1)?));
-    letter.is_none_or(char::is_whitespace)
 }

@@ -1,6 +1,6 @@
 //! What can be put in the place of the word at the cursor. Pure.
 
-use super::finder::{Finder, Found};
+use super::finder::Finder;
 use crate::command::{COMMANDS, Slash};
 use crate::text::clean;
 
@@ -106,9 +106,12 @@ pub(crate) fn commands(word: &str) -> Vec<Row> {
         .iter()
         .filter(|slash| !slash.name.starts_with(word));
     let mut finder = Finder::new(others.map(|slash| slash.name.to_owned()).collect());
-    for found in finder.find(word, ROWS) {
-        let slash = COMMANDS.iter().find(|slash| slash.name == found.path);
-        rows.extend(slash.map(|slash| row(slash, found.matched)));
+    finder.look_for(word);
+    for (place, matched) in finder.best() {
+        let slash = COMMANDS
+            .iter()
+            .find(|slash| slash.name == finder.path(place));
+        rows.extend(slash.map(|slash| row(slash, matched)));
     }
     rows
 }
@@ -131,7 +134,8 @@ pub(crate) fn arguments(known: &[(String, String)], word: &str) -> Vec<Row> {
     let others: Vec<_> = known.iter().filter(|known| !begun(known)).collect();
     let both = others.iter().map(|(name, about)| format!("{name} {about}"));
     let mut finder = Finder::new(both.collect());
-    for (place, matched) in finder.places(word, ROWS) {
+    finder.look_for(word);
+    for (place, matched) in finder.best() {
         let known = others[place];
         let end = u32::try_from(known.0.chars().count()).unwrap_or(0);
         let matched = matched.into_iter().filter(|place| *place < end).collect();
@@ -141,11 +145,14 @@ pub(crate) fn arguments(known: &[(String, String)], word: &str) -> Vec<Row> {
     rows
 }
 
-/// Files whose paths have the letters.
+/// The files that fit best, of those that have been looked at.
 pub(crate) fn files(finder: &mut Finder, letters: &str) -> Vec<Row> {
-    let row = |Found { path, matched }: Found| {
-        let label = one_line(&path);
-        Row {
+    finder.look_for(letters);
+    let mut rows = Vec::new();
+    for (place, matched) in finder.best() {
+        let path = finder.path(place);
+        let label = one_line(path);
+        rows.push(Row {
             words: match label.contains(' ') {
                 true => format!("@\"{label}\" "),
                 false => format!("@{label} "),
@@ -154,9 +161,10 @@ pub(crate) fn files(finder: &mut Finder, letters: &str) -> Vec<Row> {
             matched: if label == path { matched } else { Vec::new() },
             description: String::new(),
             label,
-        }
-    };
-    finder.find(letters, ROWS).into_iter().map(row).collect()
+        });
+    }
+    rows.truncate(ROWS);
+    rows
 }
 
 fn one_line(text: &str) -> String {

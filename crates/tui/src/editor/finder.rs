@@ -1,27 +1,29 @@
 //! Looks for a path by some of its letters. Pure.
 //!
-//! Quick enough to be asked at every key: what does not fit the letters so far does not fit more
-//! of them, so that each letter looks only at what the one before has left.
+//! Quick enough to be asked at every key, however many paths there are: what does not fit the
+//! letters so far does not fit more of them, so that each letter looks only at what the one before
+//! has left; and it looks at [`STEP`] paths at a time, with the best so far at any moment.
 
 use nucleo_matcher::pattern::{Atom, AtomKind, CaseMatching, Normalization};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-/// All paths, and what fitted last.
+/// Paths that are looked at in one go: a few milliseconds.
+const STEP: usize = 4_096;
+/// Of those that fit, so many are kept in the order of how well they do.
+const BEST: usize = 64;
+
+/// All paths, and how far the looking is.
 #[derive(Debug)]
 pub(crate) struct Finder {
     paths: Vec<String>,
     matcher: Matcher,
     letters: String,
-    /// Places of the paths that fit the letters.
-    left: Vec<u32>,
-}
-
-/// A path that fits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) path: String,
-    /// Letters of it that were asked for, by their place.
-    pub(crate) matched: Vec<u32>,
+    /// Places of paths that are still to be looked at, the next one last.
+    ahead: Vec<u32>,
+    /// Places of those that fit the letters.
+    fitting: Vec<u32>,
+    /// The best of them, with how well they fit.
+    best: Vec<(u16, u32)>,
 }
 
 impl Default for Finder {
@@ -30,7 +32,9 @@ impl Default for Finder {
             paths: Vec::new(),
             matcher: Matcher::new(Config::DEFAULT.match_paths()),
             letters: String::new(),
-            left: Vec::new(),
+            ahead: Vec::new(),
+            fitting: Vec::new(),
+            best: Vec::new(),
         }
     }
 }
@@ -41,7 +45,7 @@ impl Finder {
             paths,
             ..Self::default()
         };
-        finder.forget();
+        finder.fitting = finder.all();
         finder
     }
 
@@ -49,69 +53,105 @@ impl Finder {
         self.paths.iter().any(|other| other == path)
     }
 
-    /// The best ones first. With no letters, the first ones.
-    pub(crate) fn find(&mut self, letters: &str, most: usize) -> Vec<Found> {
-        let places = self.places(letters, most);
-        let found = places.into_iter().map(|(place, matched)| Found {
-            path: self.paths[place].clone(),
-            matched,
-        });
-        found.collect()
+    pub(crate) fn path(&self, place: usize) -> &str {
+        self.paths.get(place).map_or("", String::as_str)
     }
 
-    /// The same by their places among all.
-    pub(super) fn places(&mut self, letters: &str, most: usize) -> Vec<(usize, Vec<u32>)> {
-        if !letters.starts_with(&self.letters) {
-            self.forget();
+    /// Begins to look for other letters.
+    pub(crate) fn look_for(&mut self, letters: &str) {
+        if letters == self.letters && !self.best.is_empty() {
+            return;
         }
+        let mut ahead = match letters.starts_with(&self.letters) {
+            true => {
+                let mut ahead = std::mem::take(&mut self.ahead);
+                ahead.append(&mut self.fitting);
+                ahead
+            }
+            false => self.all(),
+        };
+        // The first ones first, as the list has them.
+        ahead.sort_unstable_by(|one, other| other.cmp(one));
+        self.ahead = ahead;
+        self.fitting.clear();
+        self.best.clear();
         letters.clone_into(&mut self.letters);
-        let atom = Atom::new(
-            letters,
+        self.go_on();
+    }
+
+    /// All have been looked at.
+    pub(crate) fn is_done(&self) -> bool {
+        self.ahead.is_empty()
+    }
+
+    /// Looks at some more.
+    pub(crate) fn go_on(&mut self) {
+        let atom = self.atom();
+        let mut buffer = Vec::new();
+        for _ in 0..STEP {
+            let Some(place) = self.ahead.pop() else {
+                break;
+            };
+            let path = Utf32Str::new(&self.paths[place as usize], &mut buffer);
+            if let Some(score) = atom.score(path, &mut self.matcher) {
+                self.fitting.push(place);
+                self.best.push((score, place));
+            }
+            if self.best.len() >= 16 * BEST {
+                self.keep_best();
+            }
+        }
+        self.keep_best();
+    }
+
+    /// The best ones so far by their places, each with the letters that were asked for by theirs.
+    pub(crate) fn best(&mut self) -> Vec<(usize, Vec<u32>)> {
+        let atom = self.atom();
+        let mut buffer = Vec::new();
+        let mut best = Vec::with_capacity(self.best.len());
+        for (_, place) in &self.best {
+            let place = *place as usize;
+            let path = Utf32Str::new(&self.paths[place], &mut buffer);
+            let mut matched = Vec::new();
+            atom.indices(path, &mut self.matcher, &mut matched);
+            matched.sort_unstable();
+            matched.dedup();
+            best.push((place, matched));
+        }
+        best
+    }
+
+    fn keep_best(&mut self) {
+        let paths = &self.paths;
+        // Without letters, all fit alike, and the order of the list holds.
+        let has_letters = !self.letters.is_empty();
+        let order = |(score, place): &(u16, u32)| {
+            let length = paths[*place as usize].len();
+            (
+                std::cmp::Reverse(*score),
+                if has_letters { length } else { 0 },
+                *place,
+            )
+        };
+        if self.best.len() > BEST {
+            self.best.select_nth_unstable_by_key(BEST, order);
+            self.best.truncate(BEST);
+        }
+        self.best.sort_unstable_by_key(order);
+    }
+
+    fn atom(&self) -> Atom {
+        Atom::new(
+            &self.letters,
             CaseMatching::Smart,
             Normalization::Smart,
             AtomKind::Fuzzy,
             false,
-        );
-        let mut buffer = Vec::new();
-        let mut scored: Vec<(u16, u32)> = Vec::new();
-        let (paths, matcher) = (&self.paths, &mut self.matcher);
-        self.left.retain(|place| {
-            let path = Utf32Str::new(&paths[*place as usize], &mut buffer);
-            let Some(score) = atom.score(path, matcher) else {
-                return false;
-            };
-            scored.push((score, *place));
-            true
-        });
-        let order = |(score, place): &(u16, u32)| {
-            let length = paths[*place as usize].len();
-            (std::cmp::Reverse(*score), length, *place)
-        };
-        if letters.is_empty() {
-            scored.truncate(most);
-        } else if scored.len() > most {
-            scored.select_nth_unstable_by_key(most, order);
-            scored.truncate(most);
-        }
-        if !letters.is_empty() {
-            scored.sort_unstable_by_key(order);
-        }
-        let mut found = Vec::with_capacity(scored.len());
-        for (_, place) in scored {
-            let place = place as usize;
-            let path = &paths[place];
-            let mut matched = Vec::new();
-            atom.indices(Utf32Str::new(path, &mut buffer), matcher, &mut matched);
-            matched.sort_unstable();
-            matched.dedup();
-            found.push((place, matched));
-        }
-        found
+        )
     }
 
-    fn forget(&mut self) {
-        self.letters.clear();
-        self.left = (0..u32::try_from(self.paths.len()).unwrap_or(u32::MAX)).collect();
+    fn all(&self) -> Vec<u32> {
+        (0..u32::try_from(self.paths.len()).unwrap_or(u32::MAX)).collect()
     }
 }
 
@@ -119,33 +159,34 @@ impl Finder {
 mod tests {
     use super::*;
 
+    const ALL: [&str; 4] = [
+        "src/main.rs",
+        "src/app/mod.rs",
+        "README.md",
+        "src/app/keys.rs",
+    ];
+
     #[test]
     fn paths_are_found_by_some_of_their_letters() {
         fn check(letters: &[&str], expect: &[&str]) {
-            let paths = [
-                "src/main.rs",
-                "src/app/mod.rs",
-                "README.md",
-                "src/app/keys.rs",
-            ];
-            let mut finder = Finder::new(paths.map(str::to_owned).to_vec());
-            let mut found = Vec::new();
+            let mut finder = Finder::new(ALL.map(str::to_owned).to_vec());
             for letters in letters {
-                found = finder.find(letters, 3);
+                finder.look_for(letters);
             }
-            let found: Vec<_> = found.iter().map(|found| found.path.as_str()).collect();
+            let places = finder.best();
+            let found: Vec<_> = places
+                .iter()
+                .map(|(place, _)| finder.path(*place))
+                .collect();
             assert_eq!(found, expect, "{letters:?}");
         }
-        check(&[""], &["src/main.rs", "src/app/mod.rs", "README.md"]);
+        check(&[""], &ALL);
         check(&["main"], &["src/main.rs"]);
         check(&["k", "ke", "key"], &["src/app/keys.rs"]);
         check(&["key", "ma"], &["src/main.rs"]);
-        check(
-            &["key", ""],
-            &["src/main.rs", "src/app/mod.rs", "README.md"],
-        );
+        check(&["key", ""], &ALL);
         check(&["r", "rE"], &[]);
-        check(&["RE", "re"], &["README.md"]);
+        check(&["RE", "re"], &["README.md", "src/app/keys.rs"]);
         check(&["apmod"], &["src/app/mod.rs"]);
         check(&["zzz", "main"], &["src/main.rs"]);
     }
@@ -153,6 +194,31 @@ mod tests {
     #[test]
     fn the_letters_that_fit_are_told() {
         let mut finder = Finder::new(vec!["src/äpp.rs".to_owned()]);
-        assert_eq!(finder.find("app", 1)[0].matched, [4, 5, 6]);
+        finder.look_for("app");
+        assert_eq!(finder.best(), [(0, vec![4, 5, 6])]);
+    }
+
+    #[test]
+    fn many_paths_are_looked_at_in_steps_and_none_is_left_out() {
+        let paths = |needle: usize| -> Vec<String> {
+            let name = |number: usize| match number == needle {
+                true => "needle.rs".to_owned(),
+                false => format!("folder/{number}/file.rs"),
+            };
+            (0..3 * STEP).map(name).collect()
+        };
+        for needle in [0, STEP, 3 * STEP - 1] {
+            let mut finder = Finder::new(paths(needle));
+            // More letters come before all have been looked at.
+            finder.look_for("e");
+            finder.look_for("ed");
+            let mut steps = 1;
+            while !finder.is_done() {
+                finder.go_on();
+                steps += 1;
+            }
+            assert!(steps > 1, "in steps");
+            assert_eq!(finder.best().first().map(|(place, _)| *place), Some(needle));
+        }
     }
 }

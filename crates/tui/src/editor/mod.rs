@@ -3,6 +3,7 @@
 //!
 //! Never decides what a key means ([`crate::app`] does). Entry type: [`Editor`].
 
+mod block;
 mod change;
 mod completion;
 mod draft;
@@ -10,12 +11,11 @@ mod finder;
 mod history;
 mod layout;
 mod paste;
-#[cfg(test)]
-mod tests;
+mod undo;
 mod unit;
+mod writing;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use ratatui_textarea::{CursorMove, TextArea};
 
@@ -26,9 +26,7 @@ pub(crate) use self::finder::Finder;
 pub(crate) use self::history::History;
 pub(crate) use self::layout::{Kind, Piece};
 pub(crate) use self::paste::is_picture;
-pub(crate) use self::unit::grouped;
 use self::unit::{Unit, Units};
-use crate::port::Attachment;
 
 /// Letters that are edited as such; what is longer becomes a unit. Places of the text area below
 /// have to fit 16 bits.
@@ -142,125 +140,6 @@ impl Editor {
     pub(crate) fn clear(&mut self) {
         self.history.leave();
         self.area.clear();
-    }
-
-    /// What the person wrote in an editor of their own. Blocks and pictures that are still there
-    /// as they were stay units.
-    pub(crate) fn replace(&mut self, text: &str) {
-        let text = paste::normal(text.strip_suffix('\n').unwrap_or(text));
-        let before = self.draft();
-        let mut pieces = vec![(text, None)];
-        for letter in before.text.chars() {
-            let Some(unit) = before.units.get(letter) else {
-                continue;
-            };
-            let (last, _) = pieces.last().expect("there is a piece at any time");
-            if let Some((left, right)) = last.split_once(&unit.words()) {
-                let (left, right) = (left.to_owned(), right.to_owned());
-                pieces.pop();
-                pieces.push((left, Some(unit.clone())));
-                pieces.push((right, None));
-            }
-        }
-        self.set(Draft::default());
-        for (words, unit) in pieces {
-            self.insert(Draft::plain(words));
-            if let Some(unit) = unit {
-                self.insert_unit(unit);
-            }
-        }
-    }
-
-    /// A block of text from outside.
-    pub(crate) fn paste(&mut self, text: &str) -> Pasted {
-        let text = paste::normal(text);
-        if let Some(pictures) = paste::pictures(&text) {
-            let words: Vec<&str> = pictures.iter().map(|(words, _)| words.as_str()).collect();
-            self.insert_words(&words.join(" "));
-            return Pasted::Pictures(pictures);
-        }
-        match paste::is_long(&text) || self.is_full(text.len()) {
-            true => self.insert_block(&text),
-            false => self.insert_words(&text),
-        }
-        Pasted::Text
-    }
-
-    /// A picture has been read: it stands where the words for it stand, unless they are gone; or at
-    /// the cursor, if there never were any.
-    pub(crate) fn attach(&mut self, attachment: Attachment, words: &str) {
-        let place = self.find(words).filter(|_| !words.is_empty());
-        let (row, column) = self.cursor();
-        if let Some((line, letter)) = place {
-            let letters = words.chars().count();
-            self.go(line, letter);
-            self.area.delete_str(letters);
-            self.insert_unit(Unit::Image(Arc::new(attachment)));
-            // Back to where the person is writing.
-            if row == line && column >= letter + letters {
-                self.go(row, column + 1 - letters);
-            } else if (row, column) < (line, letter) || row > line {
-                self.go(row, column);
-            }
-        } else if words.is_empty() {
-            self.insert_unit(Unit::Image(Arc::new(attachment)));
-        }
-    }
-
-    fn find(&self, words: &str) -> Option<(usize, usize)> {
-        self.area
-            .lines()
-            .iter()
-            .enumerate()
-            .find_map(|(line, text)| {
-                let place = text.rfind(words)?;
-                Some((line, text[..place].chars().count()))
-            })
-    }
-
-    /// Down from the cursor's own copy: units get letters of this editor.
-    fn insert(&mut self, draft: Draft) {
-        if draft.text.len() > LETTERS || paste::lines(&draft.text) > LINES {
-            let full = draft.full();
-            self.insert_block(&full);
-            return;
-        }
-        let mut text = String::with_capacity(draft.text.len());
-        for letter in draft.text.chars() {
-            match draft.units.get(letter).cloned() {
-                Some(unit) => match self.units.add(unit) {
-                    Some(letter) => text.push(letter),
-                    None => text.push('\u{fffd}'),
-                },
-                None => text.push(letter),
-            }
-        }
-        self.insert_words(&text);
-    }
-
-    fn insert_words(&mut self, words: &str) {
-        if !words.is_empty() {
-            self.history.leave();
-            self.wanted = None;
-            self.area.insert_str(words);
-        }
-    }
-
-    fn insert_block(&mut self, text: &str) {
-        self.insert_unit(Unit::Pasted {
-            text: Arc::from(text),
-            lines: paste::lines(text),
-            number: 0,
-        });
-    }
-
-    /// Too many units for one message: what can be said in words is.
-    fn insert_unit(&mut self, unit: Unit) {
-        let words = match self.units.add(unit.clone()) {
-            Some(letter) => letter.to_string(),
-            None => unit.words(),
-        };
-        self.insert_words(&words);
     }
 
     fn letters(&self) -> usize {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::amount::count;
 use crate::port::Attachment;
 use crate::text::clean;
 
@@ -46,9 +47,9 @@ impl Unit {
                 match lines {
                     0 | 1 => format!(
                         "[pasted {number}{} characters]",
-                        grouped(text.chars().count())
+                        count(text.chars().count() as u64)
                     ),
-                    lines => format!("[pasted {number}{} lines]", grouped(*lines)),
+                    lines => format!("[pasted {number}{} lines]", count(*lines as u64)),
                 }
             }
             Self::Image(attachment) => {
@@ -119,19 +120,6 @@ pub(super) fn is_mark(letter: char) -> bool {
 fn name(attachment: &Attachment) -> String {
     let name = attachment.path.file_name().unwrap_or_default();
     clean(&name.to_string_lossy()).replace(['\n', '\t', '['], " ")
-}
-
-/// `12,345`.
-pub(crate) fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 fn size(bytes: u64) -> String {

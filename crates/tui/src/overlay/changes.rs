@@ -35,7 +35,8 @@ pub(super) fn lay_out(changes: &[Change], left_out: u64, width: u16, theme: &The
     let mut laid = Laid::default();
     let room = usize::from(width);
     if changes.is_empty() && left_out == 0 {
-        laid.lines.push(Line::styled("nothing has changed", theme.dim));
+        laid.lines
+            .push(Line::styled("nothing has changed", theme.dim));
         return laid;
     }
     if changes.len() > 1 || left_out > 0 {
@@ -51,9 +52,10 @@ pub(super) fn lay_out(changes: &[Change], left_out: u64, width: u16, theme: &The
         }
         match &change.diff {
             Some(diff) => laid.lines.extend(diff_lines(diff, width, theme)),
-            None => laid
-                .lines
-                .push(Line::styled("nothing to show: not text, or too long", theme.dim)),
+            None => laid.lines.push(Line::styled(
+                "nothing to show: not text, or too long",
+                theme.dim,
+            )),
         }
     }
     laid
@@ -67,7 +69,7 @@ fn list(
     theme: &Theme,
     lines: &mut Vec<Line<'static>>,
 ) {
-    let names: Vec<String> = changes.iter().map(|change| path(change)).collect();
+    let names: Vec<String> = changes.iter().map(path).collect();
     let longest = names.iter().map(|name| name.width()).max().unwrap_or(0);
     let column = longest.min(room.saturating_sub(16));
     for (change, name) in changes.iter().zip(names) {

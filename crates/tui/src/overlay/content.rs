@@ -34,6 +34,15 @@ impl Content {
         }
     }
 
+    /// One of its parts.
+    pub(crate) fn part_name(&self) -> &'static str {
+        match self {
+            Self::Help | Self::Cost(_) => "section",
+            Self::Files { .. } => "folder",
+            Self::Changes { .. } => "file",
+        }
+    }
+
     /// Said beside the title.
     pub(crate) fn summary(&self) -> String {
         match self {

@@ -12,6 +12,10 @@ use crate::text::fit;
 use crate::theme::Theme;
 
 const HEAD: [&str; 6] = ["model", "requests", "input", "cached", "output", "cost"];
+/// Columns of figures, and those that are left where there is less room.
+const PLACES: [&[usize]; 4] = [&[1, 2, 3, 4, 5], &[1, 2, 4, 5], &[2, 4, 5], &[5]];
+/// Letters that are left of a model's name at least.
+const NAME: usize = 12;
 /// Letters of the bar that shows how much of a budget is gone.
 const BAR: usize = 24;
 
@@ -22,7 +26,11 @@ pub(super) fn lay_out(status: &Status, width: u16, theme: &Theme) -> Laid {
     let mut budgets = Vec::new();
     if let Some(window) = status.window {
         let words = format!("{} of {} tokens", tokens(status.context), tokens(window));
-        budgets.push(("context", words, ratio(status.context as f64, window as f64)));
+        budgets.push((
+            "context",
+            words,
+            ratio(status.context as f64, window as f64),
+        ));
     }
     if let Some((limit, cost)) = spending.max_cost.zip(status.bill().cost) {
         let words = format!("{} of {}", money(cost), money(limit));
@@ -35,7 +43,11 @@ pub(super) fn lay_out(status: &Status, width: u16, theme: &Theme) -> Laid {
     }
     if let Some(limit) = spending.max_requests {
         let words = format!("{} of {limit}", spending.requests);
-        budgets.push(("requests", words, ratio(spending.requests.into(), limit.into())));
+        budgets.push((
+            "requests",
+            words,
+            ratio(spending.requests.into(), limit.into()),
+        ));
     }
     match spending.max_seconds {
         Some(limit) => {
@@ -82,12 +94,23 @@ fn table(status: &Status, width: usize, theme: &Theme) -> Vec<Line<'static>> {
         rows.push(row("all", &status.bill()));
     }
     let column = |place: usize| rows.iter().map(|row| row[place].width()).max().unwrap_or(0);
-    let figures: usize = (1..HEAD.len()).map(|place| column(place) + 2).sum();
-    let name = column(0).min(width.saturating_sub(figures).max(8));
+    let figures =
+        |places: &[usize]| -> usize { places.iter().map(|place| column(*place) + 2).sum() };
+    let places = PLACES
+        .iter()
+        .find(|places| figures(places) + NAME <= width)
+        .unwrap_or(&PLACES[PLACES.len() - 1]);
+    let name = column(0).min(width.saturating_sub(figures(places)).max(NAME));
     let line = |(at, row): (usize, &[String; 6])| {
-        let mut text = format!("{:<name$}", fit(&row[0], name));
-        for (place, figure) in row.iter().enumerate().skip(1) {
-            text.push_str(&format!("{figure:>width$}", width = column(place) + 2));
+        let shown = fit(&row[0], name);
+        let gap = " ".repeat(name.saturating_sub(shown.width()));
+        let mut text = format!("{shown}{gap}");
+        for place in *places {
+            text.push_str(&format!(
+                "{:>width$}",
+                row[*place],
+                width = column(*place) + 2
+            ));
         }
         let style = match at {
             0 => theme.dim,

@@ -9,7 +9,8 @@ use crate::theme::Theme;
 pub(super) fn lay_out(paths: &[String], is_cut: bool, theme: &Theme) -> Laid {
     let mut laid = Laid::default();
     if paths.is_empty() {
-        laid.lines.push(Line::styled("the workspace has no files", theme.dim));
+        laid.lines
+            .push(Line::styled("the workspace has no files", theme.dim));
     }
     let mut paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('/').collect()).collect();
     paths.sort_unstable();
@@ -27,14 +28,16 @@ pub(super) fn lay_out(paths: &[String], is_cut: bool, theme: &Theme) -> Laid {
                 laid.parts.push(laid.lines.len());
             }
             let folder = format!("{}/", line(folder));
-            laid.lines.push(indented(depth, Span::styled(folder, theme.strong)));
+            laid.lines
+                .push(indented(depth, Span::styled(folder, theme.strong)));
         }
         open = folders.to_vec();
         let name = Span::styled(line(name), theme.text);
         laid.lines.push(indented(folders.len(), name));
     }
     if is_cut {
-        laid.lines.push(Line::styled("… and more, not shown", theme.dim));
+        laid.lines
+            .push(Line::styled("… and more, not shown", theme.dim));
     }
     laid
 }

@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 use super::content::Laid;
 use crate::app::{BINDINGS, Place};
 use crate::command::COMMANDS;
-use crate::text::wrap_line;
+use crate::text::wrap_words;
 use crate::theme::Theme;
 
 /// Width from which on keys stand beside commands.
@@ -43,7 +43,8 @@ pub(super) fn lay_out(width: u16, theme: &Theme) -> Laid {
             laid.lines.push(Line::default());
             let keys = keys(width, theme);
             let above = laid.lines.len();
-            laid.parts.extend(keys.parts.iter().map(|part| part + above));
+            laid.parts
+                .extend(keys.parts.iter().map(|part| part + above));
             laid.lines.extend(keys.lines);
             laid
         }
@@ -85,15 +86,25 @@ fn keys(width: u16, theme: &Theme) -> Laid {
             .collect()
     };
     let fixed = |rows: &[(&str, &'static str)]| -> Vec<(String, &'static str)> {
-        rows.iter().map(|(keys, about)| ((*keys).to_owned(), *about)).collect()
+        rows.iter()
+            .map(|(keys, about)| ((*keys).to_owned(), *about))
+            .collect()
     };
     let sections_of_keys = [
         ("writing", "", bound(Place::Editor)),
         ("at any time", "", bound(Place::Anywhere)),
-        ("while something can be completed", "", bound(Place::Completion)),
+        (
+            "while something can be completed",
+            "",
+            bound(Place::Completion),
+        ),
         ("on the page, after tab", "", bound(Place::Browse)),
         ("while looking for words", "", bound(Place::Search)),
-        ("while looking for something said before", "", bound(Place::Recall)),
+        (
+            "while looking for something said before",
+            "",
+            bound(Place::Recall),
+        ),
         (
             "when a question is asked",
             "keys count once you have paused; while a message is being written, with alt",
@@ -117,10 +128,11 @@ fn sections(sections: &[Section<'_>], width: u16, theme: &Theme) -> Laid {
             laid.lines.push(Line::default());
         }
         laid.parts.push(laid.lines.len());
-        laid.lines.push(Line::styled((*title).to_owned(), theme.heading));
+        laid.lines
+            .push(Line::styled((*title).to_owned(), theme.heading));
         if !note.is_empty() {
             let note = Line::styled(format!("  {note}"), theme.dim);
-            laid.lines.extend(wrap_line(&note, width, "  "));
+            laid.lines.extend(wrap_words(&note, width, "  "));
         }
         for (keys, about) in rows {
             let gap = " ".repeat(column.saturating_sub(keys.width()) + 2);
@@ -130,7 +142,8 @@ fn sections(sections: &[Section<'_>], width: u16, theme: &Theme) -> Laid {
                 Span::raw(gap),
                 Span::styled((*about).to_owned(), theme.text),
             ]);
-            laid.lines.extend(wrap_line(&line, width, &" ".repeat(column + 4)));
+            laid.lines
+                .extend(wrap_words(&line, width, &" ".repeat(column + 4)));
         }
     }
     laid

@@ -54,9 +54,8 @@ impl Jobs {
     fn follow(&mut self, step: Step) {
         if step == Step::Typed {
             let words = self.picker.words().to_owned();
-            self.picker.keep(|row| {
-                has_words(&format!("{} {} {}", row.job, row.state, row.title), &words)
-            });
+            self.picker
+                .keep(|row| has_words(&format!("{} {} {}", row.job, row.state, row.title), &words));
         }
     }
 }

@@ -126,7 +126,8 @@ impl<Row> Picker<Row> {
 
     pub(crate) fn paste(&mut self, text: &str) -> Step {
         let line = text.lines().next().unwrap_or_default();
-        self.words.extend(line.chars().filter(|letter| !letter.is_control()));
+        self.words
+            .extend(line.chars().filter(|letter| !letter.is_control()));
         Step::Typed
     }
 
@@ -252,7 +253,10 @@ mod tests {
         assert_eq!(picker.words(), "two paste");
         picker.key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL));
         assert_eq!(picker.words(), "");
-        assert_eq!(picker.key(KeyEvent::from(KeyCode::Backspace)), Step::Nothing);
+        assert_eq!(
+            picker.key(KeyEvent::from(KeyCode::Backspace)),
+            Step::Nothing
+        );
     }
 
     #[test]

@@ -40,7 +40,9 @@ impl Sessions {
         match self.picker.key(key) {
             Step::Closed => After::Close(Vec::new()),
             Step::Taken => match self.picker.chosen() {
-                Some(row) => After::Close(vec![Effect::Ask(Request::Load(row.session.to_string()))]),
+                Some(row) => {
+                    After::Close(vec![Effect::Ask(Request::Load(row.session.to_string()))])
+                }
                 None => After::Stay(Vec::new()),
             },
             step => After::Stay(self.follow(step)),

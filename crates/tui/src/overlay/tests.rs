@@ -57,7 +57,10 @@ fn sessions(words: &str, rows: &[&str]) -> Notice {
 fn sessions_are_looked_for_as_words_are_typed() {
     let (mut overlay, effects) = Overlay::sessions();
     assert_eq!(effects, look(""));
-    assert_eq!(overlay.hear(&sessions("", &[FIRST, SECOND])), preview(FIRST));
+    assert_eq!(
+        overlay.hear(&sessions("", &[FIRST, SECOND])),
+        preview(FIRST)
+    );
     assert_eq!(overlay.key(key(KeyCode::Char('x'))), After::Stay(look("x")));
     // The answer to older words comes late.
     assert_eq!(overlay.hear(&sessions("", &[SECOND])), vec![]);
@@ -74,7 +77,10 @@ fn sessions_are_looked_for_as_words_are_typed() {
 #[test]
 fn one_preview_is_asked_for_at_a_time() {
     let (mut overlay, _) = Overlay::sessions();
-    assert_eq!(overlay.hear(&sessions("", &[FIRST, SECOND])), preview(FIRST));
+    assert_eq!(
+        overlay.hear(&sessions("", &[FIRST, SECOND])),
+        preview(FIRST)
+    );
     assert_eq!(overlay.key(key(KeyCode::Down)), After::Stay(vec![]));
     let came = |session: &str| {
         Notice::Preview(Preview {
@@ -82,9 +88,17 @@ fn one_preview_is_asked_for_at_a_time() {
             text: "the end".into(),
         })
     };
-    assert_eq!(overlay.hear(&came(FIRST)), preview(SECOND), "the chosen one is next");
+    assert_eq!(
+        overlay.hear(&came(FIRST)),
+        preview(SECOND),
+        "the chosen one is next"
+    );
     assert_eq!(overlay.hear(&came(SECOND)), vec![]);
-    assert_eq!(overlay.key(key(KeyCode::Up)), After::Stay(vec![]), "it is here already");
+    assert_eq!(
+        overlay.key(key(KeyCode::Up)),
+        After::Stay(vec![]),
+        "it is here already"
+    );
 }
 
 #[test]
@@ -112,7 +126,10 @@ fn a_model_can_be_chosen_or_typed() {
 }
 
 fn lines(viewer: &Viewer) -> Vec<String> {
-    viewer.visible().map(|(_, line)| Line::to_string(line)).collect()
+    viewer
+        .visible()
+        .map(|(_, line)| Line::to_string(line))
+        .collect()
 }
 
 fn viewer(content: Content, height: usize) -> Viewer {
@@ -123,7 +140,9 @@ fn viewer(content: Content, height: usize) -> Viewer {
 
 fn files(count: usize) -> Content {
     Content::Files {
-        paths: (0..count).map(|number| format!("File{number:03}")).collect(),
+        paths: (0..count)
+            .map(|number| format!("File{number:03}"))
+            .collect(),
         is_cut: false,
     }
 }
@@ -158,7 +177,11 @@ fn words_are_found_in_a_text() {
     assert_eq!(viewer.search().position(), Some((10, 10)), "around the end");
     viewer.key(key(KeyCode::Char('n')));
     assert_eq!(viewer.search().position(), Some((1, 10)));
-    assert_eq!(viewer.key(key(KeyCode::Esc)), After::Stay(vec![]), "ends the search first");
+    assert_eq!(
+        viewer.key(key(KeyCode::Esc)),
+        After::Stay(vec![]),
+        "ends the search first"
+    );
     assert_eq!(viewer.search().position(), None);
     assert_eq!(viewer.key(key(KeyCode::Esc)), After::Close(vec![]));
 }
@@ -221,7 +244,10 @@ fn a_diff_is_counted_and_copied_whole() {
         panic!("one thing is copied: {effects:?}");
     };
     assert!(text.starts_with("--- a\n+++ a\n@@"), "{text}");
-    assert!(text.contains("--- src/parser.rs\n+++ src/parser.rs\n@@"), "{text}");
+    assert!(
+        text.contains("--- src/parser.rs\n+++ src/parser.rs\n@@"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -233,7 +259,10 @@ fn help_has_every_key_and_command() {
         for slash in crate::command::COMMANDS {
             assert!(text.contains(&format!("/{}", slash.name)), "{}", slash.name);
         }
-        for binding in crate::app::BINDINGS.iter().filter(|one| !one.about.is_empty()) {
+        for binding in crate::app::BINDINGS
+            .iter()
+            .filter(|one| !one.about.is_empty())
+        {
             let key = binding.keys();
             let first = key.split(", ").next().unwrap();
             assert!(text.contains(first), "{key} at {width}");

@@ -75,11 +75,9 @@ impl Viewer {
         (self.top, self.height, self.laid.lines.len())
     }
 
-    /// Which part of the text is in view, from 1 on, of how many; where it has parts.
-    pub(crate) fn part(&self) -> Option<(usize, usize)> {
-        let all = self.laid.parts.len();
-        let begun = self.laid.parts.iter().filter(|part| **part <= self.top);
-        (all > 0).then(|| (begun.count(), all))
+    /// What its parts are called, where there are several.
+    pub(crate) fn part_name(&self) -> Option<&'static str> {
+        (self.laid.parts.len() > 1).then(|| self.content.part_name())
     }
 
     pub(crate) fn scroll(&mut self, lines: i64) {
@@ -191,7 +189,10 @@ impl Viewer {
             .filter_map(|(place, line)| has_words(line).then_some(place))
             .filter(|_| !words.is_empty())
             .collect();
-        self.search.at = self.search.at.min(self.search.found.len().saturating_sub(1));
+        self.search.at = self
+            .search
+            .at
+            .min(self.search.found.len().saturating_sub(1));
     }
 
     fn find_from_here(&mut self) {

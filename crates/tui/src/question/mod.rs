@@ -84,7 +84,11 @@ pub(crate) enum Taken {
 
 impl Questions {
     pub(crate) fn ask(&mut self, question: Question) {
-        if self.waiting.iter().any(|other| other.number == question.number) {
+        if self
+            .waiting
+            .iter()
+            .any(|other| other.number == question.number)
+        {
             return;
         }
         if self.is_empty() {
@@ -118,6 +122,11 @@ impl Questions {
 
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// There is one, and it cannot be seen.
+    pub(crate) fn is_hidden(&self) -> bool {
+        !self.is_empty() && self.fit == Fit::Hidden
     }
 
     pub(crate) fn first(&self) -> Option<&Question> {

@@ -7,7 +7,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::{CHOICES, Fit, Questions};
-use crate::text::{clean, wrap_line};
+use crate::text::{clean, wrap_line, wrap_words};
 use crate::theme::Theme;
 
 /// The question as it will be drawn.
@@ -37,24 +37,25 @@ impl Questions {
         };
         let theme = setting.theme;
         let asked = asked(question, setting.width, theme);
-        let mut answers = self.answers(question, setting);
-        let room = usize::from(setting.height);
-        let mut title = vec![self.title(setting)];
-        // The reminder at the end goes first, then the title; the answers never.
-        let hint = answers.pop();
-        if title.len() + asked.len() + answers.len() < room {
-            answers.extend(hint);
-        }
-        if title.len() + asked.len() + answers.len() > room {
-            title.clear();
-        }
-        let left = room.saturating_sub(title.len() + answers.len());
-        let (asked, fit) = match () {
-            () if asked.len() <= left => (asked, Fit::Whole),
-            () if left >= 2 => (cut(asked, left, theme), Fit::Cut),
-            () => return Panel::default(),
+        let answers = self.answers(question, setting);
+        let needed = asked.len() + answers.len();
+        let title = vec![self.title(setting)];
+        let hint = |fit| vec![self.hint(fit, setting)];
+        let (lines, fit) = match usize::from(setting.height) {
+            room if room >= needed + 2 => (
+                [title, asked, answers, hint(Fit::Whole)].concat(),
+                Fit::Whole,
+            ),
+            room if room > needed => ([title, asked, answers].concat(), Fit::Whole),
+            room if room == needed => ([asked, answers].concat(), Fit::Whole),
+            // Both ends of what is asked, all answers, and why some do not count.
+            room if room >= answers.len() + 4 => {
+                let left = room - answers.len() - 1;
+                let asked = cut(asked, left, theme);
+                ([asked, answers, hint(Fit::Cut)].concat(), Fit::Cut)
+            }
+            _ => return Panel::default(),
         };
-        let lines = [title, asked, answers].concat();
         Panel { lines, fit }
     }
 
@@ -72,7 +73,23 @@ impl Questions {
         ])
     }
 
-    /// All answers with their keys, and one line on when the keys count.
+    /// When the keys count.
+    fn hint(&self, fit: Fit, setting: Setting<'_>) -> Line<'static> {
+        let hint = match () {
+            () if self.held.is_some() => "answering …",
+            () if fit == Fit::Cut => "not all of it fits: make the window larger to allow it",
+            () if !self.is_armed(setting.now) => {
+                "what you type goes to your message, until you pause"
+            }
+            () if setting.is_free => {
+                "or write a message: a letter answers only on its own · esc interrupts"
+            }
+            () => "while you write or browse, answers need alt",
+        };
+        Line::from(Span::styled(format!("  {hint}"), setting.theme.dim))
+    }
+
+    /// All answers with their keys: what allows it, then what refuses it.
     fn answers(&self, question: &Question, setting: Setting<'_>) -> Vec<Line<'static>> {
         let theme = setting.theme;
         let is_armed = self.is_armed(setting.now);
@@ -93,17 +110,13 @@ impl Questions {
             };
             choices.push((key, keyed, covers(is_allowed, scope, &subject), worded));
         }
-        let mut lines = flow(&choices, setting.width, theme.dim);
-        let hint = match () {
-            () if held.is_some() => "answering …",
-            () if self.fit == Fit::Cut => "not all of it fits: make the window larger to allow it",
-            () if !is_armed => "what you type goes to your message, until you pause",
-            () if setting.is_free => {
-                "or write a message: a letter answers only on its own · esc interrupts"
-            }
-            () => "while you write or browse, answers need alt",
-        };
-        lines.push(Line::from(Span::styled(format!("  {hint}"), theme.dim)));
+        let all = flow(&choices, setting.width, theme.dim);
+        if all.len() <= 1 {
+            return all;
+        }
+        let (allowing, refusing) = choices.split_at(3);
+        let mut lines = flow(allowing, setting.width, theme.dim);
+        lines.extend(flow(refusing, setting.width, theme.dim));
         lines
     }
 }
@@ -116,11 +129,11 @@ fn asked(question: &Question, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         Span::styled("● ", theme.warn),
         Span::styled(what, theme.strong),
     ]);
-    lines.extend(wrap_line(&what, width, "  "));
+    lines.extend(wrap_words(&what, width, "  "));
     let why = one_line(&question.why);
     if !why.is_empty() {
         let why = Line::from(vec![Span::raw("  "), Span::styled(why, theme.dim)]);
-        lines.extend(wrap_line(&why, width, "  "));
+        lines.extend(wrap_words(&why, width, "  "));
     }
     lines
 }

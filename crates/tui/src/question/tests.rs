@@ -113,15 +113,14 @@ fn check(script: &[(u64, Happens)], answers: &[(u32, char)], typed: &str) {
 #[test]
 fn every_letter_is_an_answer_of_its_own() {
     for (letter, ..) in CHOICES {
-        let script = [
-            (0, Asked(7)),
-            (0, Shown),
-            (500, Key(letter)),
-            (750, Time),
-        ];
+        let script = [(0, Asked(7)), (0, Shown), (500, Key(letter)), (750, Time)];
         check(&script, &[(7, letter)], "");
     }
-    check(&[(0, Asked(7)), (0, Shown), (500, Key('x')), (900, Time)], &[], "x");
+    check(
+        &[(0, Asked(7)), (0, Shown), (500, Key('x')), (900, Time)],
+        &[],
+        "x",
+    );
 }
 
 #[test]
@@ -311,12 +310,30 @@ fn a_question_that_was_decided_elsewhere_takes_its_keys_along() {
 #[test]
 fn what_cannot_be_seen_cannot_be_granted() {
     // Nothing of it fits on the screen.
-    let script = [(0, Hidden), (0, Asked(1)), (0, Shown), (900, Key('y')), (1200, Time)];
+    let script = [
+        (0, Hidden),
+        (0, Asked(1)),
+        (0, Shown),
+        (900, Key('y')),
+        (1200, Time),
+    ];
     check(&script, &[], "y");
     // Only a part of it does: no is still an answer.
-    let script = [(0, Cut), (0, Asked(1)), (0, Shown), (900, Key('y')), (1200, Time)];
+    let script = [
+        (0, Cut),
+        (0, Asked(1)),
+        (0, Shown),
+        (900, Key('y')),
+        (1200, Time),
+    ];
     check(&script, &[], "y");
-    let script = [(0, Cut), (0, Asked(1)), (0, Shown), (900, Key('n')), (1200, Time)];
+    let script = [
+        (0, Cut),
+        (0, Asked(1)),
+        (0, Shown),
+        (900, Key('n')),
+        (1200, Time),
+    ];
     check(&script, &[(1, 'n')], "");
     // Another size is another picture.
     let script = [
@@ -397,7 +414,12 @@ fn a_question_that_is_too_long_shows_both_its_ends() {
     questions.ask(long);
     let (text, fit) = panel(&mut questions, 0, 60, 14);
     assert_eq!(fit, Fit::Cut);
-    for words in ["run first", "are left out", "no rule names", "make the window larger"] {
+    for words in [
+        "run first",
+        "are left out",
+        "no rule names",
+        "make the window larger",
+    ] {
         assert!(text.contains(words), "{words} in {text}");
     }
     assert_eq!(panel(&mut questions, 0, 60, 3).1, Fit::Hidden);

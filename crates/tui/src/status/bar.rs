@@ -36,7 +36,7 @@ impl Part {
         }
     }
 
-    fn or(mut self, short: impl Into<String>) -> Self {
+    pub(crate) fn or(mut self, short: impl Into<String>) -> Self {
         self.short = short.into();
         self
     }
@@ -51,17 +51,17 @@ pub(crate) fn bar(
     theme: &Theme,
 ) -> Vec<Line<'static>> {
     let mut parts = parts(status, theme);
-    parts.extend(more);
     let room = usize::from(width);
-    for lines in 1..=most_lines.max(1) {
-        let chosen = choose(&parts, room, usize::from(lines));
-        let needed = parts.iter().filter(|part| part.rank <= NEEDED).count();
-        let kept = chosen.iter().filter(|part| part.rank <= NEEDED).count();
-        if kept == needed || lines == most_lines.max(1) {
-            return flow(&chosen, room, theme.dim);
-        }
-    }
-    Vec::new()
+    let needed = |parts: &[Part]| parts.iter().filter(|part| part.rank <= NEEDED).count();
+    // What comes and goes does not change how many lines there are.
+    let lines = (1..usize::from(most_lines))
+        .find(|lines| needed(&choose(&parts, room, *lines)) == needed(&parts))
+        .unwrap_or(usize::from(most_lines).max(1));
+    parts.extend(more);
+    let chosen = choose(&parts, room, lines);
+    let mut rows = flow(&chosen, room, theme.dim);
+    rows.resize(lines, Line::default());
+    rows
 }
 
 fn parts(status: &Status, theme: &Theme) -> Vec<Part> {
@@ -90,7 +90,7 @@ fn parts(status: &Status, theme: &Theme) -> Vec<Part> {
     }
     if status.background > 0 {
         let long = format!("{} in background", status.background);
-        parts.push(Part::new(7, theme.accent, long).or(format!("{} behind", status.background)));
+        parts.push(Part::new(7, theme.accent, long).or(format!("{} running", status.background)));
     }
     if let Some(elapsed) = status.elapsed() {
         let long = format!("turn {}", amount::time(elapsed));
@@ -108,8 +108,9 @@ fn parts(status: &Status, theme: &Theme) -> Vec<Part> {
 fn protection(walls: &Walls, theme: &Theme) -> Part {
     match walls.is_none() {
         true => Part::new(0, theme.bad.patch(theme.strong), "NO SANDBOX"),
-        false => Part::new(2, theme.good, format!("{} walls", walls.backend))
-            .or(walls.backend.clone()),
+        false => {
+            Part::new(2, theme.good, format!("{} walls", walls.backend)).or(walls.backend.clone())
+        }
     }
 }
 
@@ -118,7 +119,7 @@ fn network(walls: &Walls, theme: &Theme) -> Part {
     let (long, short) = match hosts.as_slice() {
         // Nothing stands between a command and the network either.
         _ if walls.is_none() => ("open network".to_owned(), "open network".to_owned()),
-        [] if walls.asks => ("network: asks".to_owned(), "asks".to_owned()),
+        [] if walls.asks => ("network: asks".to_owned(), "net: asks".to_owned()),
         [] => ("no network".to_owned(), "no network".to_owned()),
         [first, rest @ ..] => {
             let asks = if walls.asks { ", asks" } else { "" };
@@ -139,7 +140,9 @@ fn context(status: &Status, theme: &Theme) -> Option<Part> {
     Some(match used >= NEARLY {
         true => Part::new(1, theme.warn, format!("{used} % of context: /compact"))
             .or(format!("{used} %: /compact")),
-        false => Part::new(5, theme.dim, format!("{used} % of context")).or(format!("ctx {used} %")),
+        false => {
+            Part::new(5, theme.dim, format!("{used} % of context")).or(format!("ctx {used} %"))
+        }
     })
 }
 
@@ -156,8 +159,12 @@ fn cost(status: &Status, theme: &Theme) -> Option<Part> {
             let is_near = cost * 100.0 >= limit * NEARLY as f64;
             let style = if is_near { theme.warn } else { theme.dim };
             let (cost, limit) = (amount::money(cost), amount::money(limit));
-            Part::new(if is_near { 1 } else { 6 }, style, format!("{cost} of {limit}"))
-                .or(format!("{cost}/{limit}"))
+            Part::new(
+                if is_near { 1 } else { 6 },
+                style,
+                format!("{cost} of {limit}"),
+            )
+            .or(format!("{cost}/{limit}"))
         }
         None => Part::new(6, theme.dim, amount::money(cost)),
     })

@@ -116,7 +116,8 @@ impl Status {
     }
 }
 
-fn line(text: &str) -> String {
+/// Without anything that a terminal obeys.
+pub(super) fn line(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
 }
 

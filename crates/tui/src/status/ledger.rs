@@ -43,7 +43,9 @@ impl Ledger {
     }
 
     pub(crate) fn bills(&self) -> impl Iterator<Item = (&str, &Bill)> {
-        self.bills.iter().map(|(model, bill)| (model.as_str(), bill))
+        self.bills
+            .iter()
+            .map(|(model, bill)| (model.as_str(), bill))
     }
 
     pub(crate) fn all(&self) -> Bill {

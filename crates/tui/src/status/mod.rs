@@ -78,12 +78,12 @@ impl Status {
                 status.activity = Activity::default();
                 status.background = 0;
             }
-            Origin::Job { job, server } => status.job = Some((job.to_string(), server.clone())),
+            Origin::Job { job, server } => status.job = Some((job.to_string(), fold::line(server))),
         }
         if !opened.model.is_empty() {
-            status.model.clone_from(&opened.model);
+            status.model = fold::line(&opened.model);
         }
-        status.workspace.clone_from(&opened.workspace);
+        status.workspace = fold::line(&opened.workspace);
         status
     }
 

@@ -86,7 +86,7 @@ fn money_and_tokens_are_the_agents_own_count_or_the_sum_of_its_replies() {
     );
     check(
         &[turn(1, "hi"), reply(), ended(1, spending(0.9, Some(1.0)))],
-        "starting the sandbox … · $0.25 · 50.0k in, 1.0k out",
+        "starting the sandbox … · $0.25 of $1.00 · 50.0k in, 1.0k out",
     );
     let mut spent = spending(0.9, Some(1.0));
     spent.usage = usage(60_000, 1_000);
@@ -153,7 +153,10 @@ fn what_it_does_is_said_in_words() {
     check(&[bash("1", "cat <<E\nx\u{1b}[2J\nE")], "running $ cat <<E");
     check(&[bash("1", "a"), bash("2", "b")], "running 2 commands");
     check(
-        &[bash("1", "a"), samples::tool_started("2", "read_file", json!({}), "read x")],
+        &[
+            bash("1", "a"),
+            samples::tool_started("2", "read_file", json!({}), "read x"),
+        ],
         "2 things at once",
     );
     check(&[bash("1", "a"), bash("2", "b"), end("1")], "running $ b");
@@ -194,16 +197,7 @@ fn a_turn_is_timed_live_and_from_history() {
 fn a_session_that_is_opened_has_no_walls_yet_and_a_job_does() {
     let history = vec![
         event_at(0, samples::started()),
-        event_at(
-            0,
-            EventKind::SandboxStarted {
-                backend: "native".into(),
-                walls: vec!["seccomp allow-list".into()],
-                network: Vec::new(),
-                limits: std::collections::BTreeMap::new(),
-                replaces: None,
-            },
-        ),
+        event_at(0, samples::sandbox_started("native")),
         event_at(0, turn(1, "hi")),
     ];
     let mut opened = Opened {
@@ -228,7 +222,11 @@ fn a_session_that_is_opened_has_no_walls_yet_and_a_job_does() {
 #[test]
 fn narrow_bars_keep_what_matters_most() {
     let status = fold(&[
-        ready("native", &["pypi.org", "files.pythonhosted.org", "crates.io"], true),
+        ready(
+            "native",
+            &["pypi.org", "files.pythonhosted.org", "crates.io"],
+            true,
+        ),
         samples::started(),
         turn(1, "hi"),
         replied(vec![], usage(60_000, 3_000), Some(0.12)),
@@ -259,15 +257,15 @@ fn narrow_bars_keep_what_matters_most() {
         &status,
         80,
         2,
-        "native walls · pypi.org +2, asks · claude-sonnet-4-5 · 31 % of context\n\
-         $0.12 of $1.00 · 60.0k in, 3.0k out · 1 in background",
+        "native walls · pypi.org, files.pythonhosted.org, crates.io, asks\n\
+         claude-sonnet-4-5 · 31 % of context · $0.12 of $1.00 · ↑60.0k ↓3.0k · 1 running",
     );
     check(
         &status,
         120,
         2,
-        "native · pypi.org +2, asks · claude-sonnet-4-5 · ctx 31 % · $0.12/$1.00 · \
-         ↑60.0k ↓3.0k · 1 behind",
+        "native walls · pypi.org +2, asks · claude-sonnet-4-5 · ctx 31 % · $0.12/$1.00 · \
+         ↑60.0k ↓3.0k · 1 running",
     );
     check(
         &status,

@@ -29,7 +29,12 @@ mod tests {
             assert_eq!(sequence(text, is_in_tmux), (expect.to_owned(), length));
         };
         check("hi", false, "\x1b]52;c;aGk=\x07", 2);
-        check("hi", true, "\x1b]52;c;aGk=\x07\x1bPtmux;\x1b\x1b]52;c;aGk=\x07\x1b\\", 2);
+        check(
+            "hi",
+            true,
+            "\x1b]52;c;aGk=\x07\x1bPtmux;\x1b\x1b]52;c;aGk=\x07\x1b\\",
+            2,
+        );
         check("\x1b]\x07", false, "\x1b]52;c;G10H\x07", 3);
         let long = "é".repeat(MOST);
         let (sent, length) = sequence(&long, false);

@@ -29,7 +29,8 @@ pub(super) fn edit(editor: &str, text: &str) -> Result<String, OutsideError> {
         .suffix(".md")
         .tempfile()
         .map_err(OutsideError::Make)?;
-    file.write_all(text.as_bytes()).map_err(OutsideError::Make)?;
+    file.write_all(text.as_bytes())
+        .map_err(OutsideError::Make)?;
     // As the shell has it: the variable may hold arguments, and quotes.
     let status = Command::new("/bin/sh")
         .args(["-c", &format!("{editor} \"$1\""), "sh"])
@@ -68,7 +69,11 @@ mod tests {
         };
         check("sed -i s/one/two/", "one\nline", Ok("two\nline"));
         check("true", "as it was\n\n", Ok("as it was\n"));
-        check("f() { printf 'new\\n' > \"$1.x\"; mv \"$1.x\" \"$1\"; }; f", "", Ok("new"));
+        check(
+            "f() { printf 'new\\n' > \"$1.x\"; mv \"$1.x\" \"$1\"; }; f",
+            "",
+            Ok("new"),
+        );
         check(
             "exit 3; :",
             "",
@@ -86,6 +91,9 @@ mod tests {
         let seen = std::fs::read_to_string(&copy).unwrap();
         let (mode, name) = seen.trim().split_once(' ').unwrap();
         assert_eq!(mode, "600");
-        assert!(name.ends_with(".md") && !std::path::Path::new(name).exists(), "{name}");
+        assert!(
+            name.ends_with(".md") && !std::path::Path::new(name).exists(),
+            "{name}"
+        );
     }
 }

@@ -60,14 +60,22 @@ mod tests {
             let milliseconds = Duration::from_millis;
             let mut pace = Pace::default();
             pace.change();
-            assert_eq!(pace.due(), Some(Duration::ZERO), "the first one is due at once");
+            assert_eq!(
+                pace.due(),
+                Some(Duration::ZERO),
+                "the first one is due at once"
+            );
             pace.drawn(milliseconds(100), milliseconds(100 + cost));
             assert_eq!(pace.due(), None, "nothing happened since");
             pace.change();
             if is_urgent {
                 pace.hurry();
             }
-            assert_eq!(pace.due(), expect.map(milliseconds), "{cost} ms, {is_urgent}");
+            assert_eq!(
+                pace.due(),
+                expect.map(milliseconds),
+                "{cost} ms, {is_urgent}"
+            );
         };
         check(0, false, Some(116));
         check(4, false, Some(116));

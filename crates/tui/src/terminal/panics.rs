@@ -19,7 +19,11 @@ impl Panics {
     pub(super) fn watch(waker: &Waker) -> Self {
         let has_panicked = Arc::new(AtomicBool::new(false));
         let before: Arc<Report> = Arc::from(panic::take_hook());
-        let (flag, report, waker) = (Arc::clone(&has_panicked), Arc::clone(&before), waker.clone());
+        let (flag, report, waker) = (
+            Arc::clone(&has_panicked),
+            Arc::clone(&before),
+            waker.clone(),
+        );
         panic::set_hook(Box::new(move |info| {
             guard::restore();
             flag.store(true, Ordering::Release);

@@ -23,6 +23,7 @@ use super::signals::{Asked, Signals};
 use super::{background, clipboard, outside, signals, wait};
 use crate::app::{App, Effect, Input};
 use crate::port::{Notice, Port, Request};
+use crate::text::{Colours, colours};
 use crate::theme::Look;
 
 /// Time that notices may take before keys are looked for again.
@@ -72,6 +73,8 @@ pub fn run(settings: &Settings, port: Port) -> Result<Ended, TuiError> {
     let _guard = Guard::enter()?;
     let mut app = App::new(settings.look, size.0, size.1);
     app.began = Some(Timestamp::now());
+    let waker = port.waker.clone();
+    app.theme.colours = Some(Colours::start(move || waker.wake()));
     let mut session = Session {
         settings,
         port,
@@ -85,6 +88,7 @@ pub fn run(settings: &Settings, port: Port) -> Result<Ended, TuiError> {
         begun: Instant::now(),
         has_notices: true,
         time_again: Duration::ZERO,
+        coloured: 0,
     };
     if settings.asks_look && settings.look != Look::Plain {
         session.keyboard.expect_colour();
@@ -118,6 +122,8 @@ struct Session<'a> {
     has_notices: bool,
     /// The state is told the time no earlier than this, whatever it asks for.
     time_again: Duration,
+    /// The colours of code that were there at the last drawing.
+    coloured: u64,
 }
 
 impl Session<'_> {
@@ -195,6 +201,7 @@ impl Session<'_> {
             // Nothing is asked for by another size.
             self.app.update(begun, Input::Resized { width, height });
         }
+        self.coloured = colours(&self.app.theme);
         self.app.arrange();
         let unseen = self.unseen();
         self.screen.draw(&self.app, self.sight.asks(unseen))?;
@@ -287,6 +294,9 @@ impl Session<'_> {
     fn pass_time(&mut self) -> Step {
         let now = self.now();
         self.sight.pass(now);
+        if colours(&self.app.theme) != self.coloured {
+            self.pace.change();
+        }
         if self.wakes_at().is_none_or(|at| now < at) {
             return Ok(Continue(()));
         }
@@ -338,7 +348,8 @@ impl Session<'_> {
         if length < text.len() {
             let said = "too long for the clipboard: the first 1 MiB was copied".to_owned();
             // A note asks for nothing.
-            self.app.update(self.now(), Input::Notice(Notice::Said(said)));
+            self.app
+                .update(self.now(), Input::Notice(Notice::Said(said)));
         }
         Ok(())
     }
@@ -394,5 +405,7 @@ impl Session<'_> {
 /// An error and its sources on one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let sources = std::iter::successors(error.source(), |error| error.source());
-    sources.fold(error.to_string(), |text, source| format!("{text}: {source}"))
+    sources.fold(error.to_string(), |text, source| {
+        format!("{text}: {source}")
+    })
 }

@@ -96,7 +96,11 @@ mod tests {
     #[test]
     fn what_has_to_be_proved_is_asked_for() {
         let check = |unseen, script: &str, asks: bool, is_clear: bool| {
-            assert_eq!(after(unseen, script), (asks, is_clear), "{unseen:?} {script}");
+            assert_eq!(
+                after(unseen, script),
+                (asks, is_clear),
+                "{unseen:?} {script}"
+            );
         };
         check(None, "", false, false);
         check(None, "d", false, true);

@@ -5,14 +5,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, raise, sigaction};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
-use signal_hook::flag;
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
+use signal_hook::{SigId, flag, low_level};
 
 const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
@@ -31,27 +31,29 @@ pub(super) enum Asked {
 #[derive(Debug)]
 pub(super) struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
-    /// From now on the usual thing is done.
-    is_over: Arc<AtomicBool>,
+    /// Makes a second signal end the program.
+    impatience: Vec<SigId>,
 }
 
 impl Signals {
     pub(super) fn listen() -> io::Result<Self> {
-        let is_over = Arc::new(AtomicBool::new(false));
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let mut impatience = Vec::new();
         for signal in ENDING {
-            flag::register_conditional_default(signal, Arc::clone(&is_over))?;
+            let flag = Arc::clone(&is_ending);
+            impatience.push(flag::register_conditional_default(signal, flag)?);
         }
         // After the above: the first signal is heard, and the next one finds the flag set. The
         // others may be meant for an editor that a person writes in.
         for signal in [SIGHUP, SIGTERM] {
-            flag::register(signal, Arc::clone(&is_over))?;
+            impatience.push(flag::register(signal, Arc::clone(&is_ending))?);
         }
         let (read, write) = UnixStream::pair()?;
         let others = [SIGTSTP, SIGCONT, SIGWINCH];
         let all = ENDING.into_iter().chain(others);
         Ok(Self {
             delivery: SignalDelivery::with_pipe(read, write, SignalOnly, all)?,
-            is_over,
+            impatience,
         })
     }
 
@@ -72,7 +74,10 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Release);
+        // From here on, signals are the business of the program around.
+        for id in self.impatience.drain(..) {
+            low_level::unregister(id);
+        }
     }
 }
 

@@ -5,14 +5,19 @@
 
 use std::ops::Range;
 
+use unicode_segmentation::UnicodeSegmentation;
+
 /// Lines with more letters are not compared.
 const LONGEST_LINE: usize = 2_000;
 /// Cells of the table that finds what two lines have in common.
 const MOST_CELLS: usize = 40_000;
 
+/// Parts of an old line, and of a new one.
+pub(super) type Parts = (Vec<Range<usize>>, Vec<Range<usize>>);
+
 /// The parts of both lines that the other does not have. Nothing, if they have less than a third
 /// in common.
-pub(super) fn changed(old: &str, new: &str) -> Option<(Vec<Range<usize>>, Vec<Range<usize>>)> {
+pub(super) fn changed(old: &str, new: &str) -> Option<Parts> {
     if old.len().max(new.len()) > LONGEST_LINE {
         return None;
     }
@@ -61,15 +66,15 @@ fn extend(ranges: &mut Vec<Range<usize>>, range: Range<usize>) {
 
 /// Names and numbers, runs of spaces, and every other letter alone.
 fn words(line: &str) -> Vec<&str> {
-    let kind = |letter: char| match letter {
-        letter if letter.is_alphanumeric() || letter == '_' => 1,
-        letter if letter.is_whitespace() => 2,
+    let kind = |letter: &str| match letter.chars().next() {
+        Some(letter) if letter.is_alphanumeric() || letter == '_' => 1,
+        Some(letter) if letter.is_whitespace() => 2,
         _ => 0,
     };
     let mut words = Vec::new();
     let mut from = 0;
     let mut last = 0;
-    for (at, letter) in line.char_indices() {
+    for (at, letter) in line.grapheme_indices(true) {
         let this = kind(letter);
         if at > from && (this != last || this == 0) {
             words.push(&line[from..at]);

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use unicode_segmentation::UnicodeSegmentation;
+
 use super::escape::{Scanner, Seen};
 use super::sieve::{self, Sieve};
 
@@ -97,7 +99,11 @@ impl Cleaner {
             rest = &rest[letter.len_utf8()..];
             match self.scanner.take(letter) {
                 Seen::Nothing => {}
-                Seen::Style => paper.style(self.scanner.parameters()),
+                Seen::Style => {
+                    // A mark cannot be in another style than its letter.
+                    self.sieve.begin();
+                    paper.style(self.scanner.parameters());
+                }
                 Seen::Letter(letter) => self.letter(letter, paper),
             }
         }
@@ -154,6 +160,11 @@ impl Cleaner {
     }
 }
 
+/// Bytes of what a reader sees as the last letter of a text.
+pub(super) fn last_letter(text: &str) -> usize {
+    text.graphemes(true).next_back().map_or(0, str::len)
+}
+
 fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~')
 }
@@ -177,7 +188,7 @@ impl Paper for String {
 
     fn erase_letter(&mut self) {
         if !self.ends_with('\n') {
-            self.pop();
+            self.truncate(self.len() - last_letter(self));
         }
     }
 }

@@ -7,15 +7,19 @@ use std::ops::Range;
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use super::colours::Highlighter;
-use super::wrap::{spans, wrap_line};
+use super::highlighter::Highlighter;
+use super::painted::Key;
+use super::palette::Part;
 use super::reveal;
+use super::wrap::{spans, wrap_line};
 use crate::theme::{Look, Theme};
 
 /// Columns between tab stops.
 const TAB: usize = 4;
 /// Code with more lines stays plain from there on.
 const MOST_LINES: usize = 2_000;
+/// More lines than these are coloured elsewhere: one takes a tenth of a millisecond.
+const AT_ONCE: usize = 12;
 
 /// The lines of a file, wrapped to a width. The language is named, or known by a path.
 pub(crate) fn code_lines(
@@ -49,6 +53,8 @@ pub(super) struct Code {
     width: u16,
     pub(super) lines: Vec<Line<'static>>,
     colouring: Colouring,
+    /// What is being coloured elsewhere: so much of the text.
+    asked: Option<(Key, usize)>,
 }
 
 #[derive(Debug, Clone)]
@@ -73,19 +79,27 @@ impl Code {
             width,
             lines: Vec::new(),
             colouring: Colouring::Waiting { since: None },
+            asked: None,
         }
     }
 
     /// Adds whole lines, plain.
     pub(super) fn push(&mut self, lines: &str, theme: &Theme) {
         for line in lines.lines() {
-            self.lines.extend(wrapped(&[(line, theme.text)], self.width));
+            self.lines
+                .extend(wrapped(&[(line, theme.text)], self.width));
         }
     }
 
     /// Colours what of `text`, all that was pushed, reaches into the first `end` laid out lines.
     pub(super) fn colour(&mut self, text: &str, end: usize, theme: &Theme) {
         self.begin(text, theme);
+        if self.is_much(text, end) {
+            self.colour_much(text, theme);
+            if self.asked.is_some() {
+                return;
+            }
+        }
         let Colouring::Going {
             highlighter,
             source,
@@ -102,9 +116,7 @@ impl Code {
                 return;
             }
             let content = coloured.strip_suffix('\n').unwrap_or(coloured);
-            let laid = counted(parts(highlighter, content, self.width, theme), || {
-                (!content.is_ascii()).then(|| wrapped(&[(content, theme.text)], self.width))
-            });
+            let laid = parts(highlighter, content, self.width, theme);
             let places: Range<usize> = *line..(*line + laid.len()).min(self.lines.len());
             *line += laid.len();
             *source += coloured.len();
@@ -113,13 +125,66 @@ impl Code {
         }
     }
 
+    /// More than should hold up a drawing is to be coloured.
+    fn is_much(&self, text: &str, end: usize) -> bool {
+        let Colouring::Going { source, line, .. } = &self.colouring else {
+            return false;
+        };
+        // Every line of the text takes at least one that is laid out.
+        let lines = end.min(self.lines.len()).saturating_sub(*line);
+        lines > AT_ONCE && text[*source..].lines().nth(AT_ONCE).is_some()
+    }
+
+    /// Takes over what was coloured elsewhere, or asks for it.
+    fn colour_much(&mut self, text: &str, theme: &Theme) {
+        let Some(colours) = theme.colours else {
+            return;
+        };
+        let (key, length) = *self.asked.get_or_insert_with(|| {
+            let end = text
+                .split_inclusive('\n')
+                .take(MOST_LINES)
+                .map(str::len)
+                .sum();
+            (Key::new(&self.language, &text[..end]), end)
+        });
+        let Some(painted) = colours.painted(key, &self.language, &text[..length]) else {
+            return;
+        };
+        self.asked = None;
+        let mut line = 0;
+        let mut count = 0;
+        for content in text[..length].lines() {
+            let parts = painted.parts(count, content);
+            let laid = wrapped(&in_style(parts, theme), self.width);
+            let places = line..(line + laid.len()).min(self.lines.len());
+            line += laid.len();
+            count += 1;
+            self.lines.splice(places, laid);
+        }
+        self.colouring = Colouring::Going {
+            highlighter: Box::new(painted.end()),
+            source: length,
+            line,
+            count,
+        };
+    }
+
     /// The line that is still being written, as it looks so far. Not kept.
-    pub(super) fn unfinished(&mut self, text: &str, line: &str, theme: &Theme) -> Vec<Line<'static>> {
+    pub(super) fn unfinished(
+        &mut self,
+        text: &str,
+        line: &str,
+        theme: &Theme,
+    ) -> Vec<Line<'static>> {
         self.colour(text, usize::MAX, theme);
         match &self.colouring {
-            Colouring::Going { highlighter, source, count, .. }
-                if *source == text.len() && *count < MOST_LINES =>
-            {
+            Colouring::Going {
+                highlighter,
+                source,
+                count,
+                ..
+            } if *source == text.len() && *count < MOST_LINES => {
                 parts(&mut highlighter.clone(), line, self.width, theme)
             }
             _ => wrapped(&[(line, theme.text)], self.width),
@@ -128,7 +193,7 @@ impl Code {
 
     /// Plain, and no longer so once the language is ready.
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.colouring, Colouring::Waiting { since: Some(_) })
+        self.asked.is_some() || matches!(self.colouring, Colouring::Waiting { since: Some(_) })
     }
 
     /// Takes up colouring if the language may have become ready.
@@ -158,27 +223,18 @@ impl Code {
     }
 }
 
-/// A letter that a change of colour cuts in two may need another number of lines: then plain.
-fn counted(
-    coloured: Vec<Line<'static>>,
-    plain: impl FnOnce() -> Option<Vec<Line<'static>>>,
-) -> Vec<Line<'static>> {
-    match plain() {
-        Some(plain) if plain.len() != coloured.len() => plain,
-        _ => coloured,
-    }
-}
-
 fn parts(
     highlighter: &mut Highlighter,
     line: &str,
     width: u16,
     theme: &Theme,
 ) -> Vec<Line<'static>> {
-    let parts: Vec<_> = highlighter
-        .line(line)
+    wrapped(&in_style(highlighter.line(line), theme), width)
+}
+
+fn in_style<'a>(parts: Vec<(&'a str, Part)>, theme: &Theme) -> Vec<(&'a str, Style)> {
+    parts
         .into_iter()
         .map(|(text, part)| (text, part.style(theme)))
-        .collect();
-    wrapped(&parts, width)
+        .collect()
 }

@@ -1,40 +1,34 @@
-//! Knows languages, and colours code line by line.
+//! Knows which languages can be coloured, and has long code coloured behind the UI's back.
 //!
-//! Reading the definitions costs tens of milliseconds and the first lines of a language some
-//! more, so both happen on a thread of their own, begun by [`Colours::start`]. Until a language is
-//! ready its code is plain; whenever one is, [`Colours::generation`] grows and the UI is woken.
-//! Entry types: [`Colours`], [`Highlighter`].
+//! Reading the definitions and the first lines of a language costs tens of milliseconds, and every
+//! line a part of one, so all that is long happens on a thread of its own, begun by
+//! [`Colours::start`]. Until it is done code is plain; then [`Colours::generation`] grows and the
+//! UI is woken. Entry type: [`Colours`].
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-use syntect::parsing::{ParseState, ScopeStack, SyntaxReference, SyntaxSet};
-
-use super::palette::{Palette, Part};
+use super::highlighter::{Highlighter, Languages};
+use super::painted::{Key, Painted, Shelf};
 use crate::theme::Theme;
 
 /// Names of languages that are remembered. Whoever makes up more gets plain code.
 const MOST_LANGUAGES: usize = 256;
 /// Lines that a language is tried out with.
 const SAMPLE_LINES: usize = 64;
-/// Lines with more bytes stay plain, and so does what follows them.
-const LONGEST_LINE: usize = 2_000;
 
 /// The languages. There is one for the whole program, and none in most tests.
 pub(crate) struct Colours {
-    loaded: OnceLock<Loaded>,
+    loaded: OnceLock<Languages>,
     languages: Mutex<HashMap<String, Language>>,
+    painted: Mutex<Shelf>,
     generation: AtomicU64,
     wanted: Mutex<Option<Sender<Wanted>>>,
-}
-
-struct Loaded {
-    set: SyntaxSet,
-    palette: Palette,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,11 +38,17 @@ enum Language {
     Ready,
 }
 
-/// A language that is to be made ready.
+/// What the thread is to do.
 #[derive(Debug)]
-struct Wanted {
-    name: String,
-    sample: String,
+enum Wanted {
+    /// Make a language ready, and try it out.
+    Language { name: String, sample: String },
+    /// Colour all of some code.
+    Code {
+        key: Key,
+        name: String,
+        text: String,
+    },
 }
 
 impl fmt::Debug for Colours {
@@ -56,15 +56,6 @@ impl fmt::Debug for Colours {
         formatter
             .debug_struct("Colours")
             .field("generation", &self.generation())
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Highlighter {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Highlighter")
-            .field("is_lost", &self.is_lost)
             .finish_non_exhaustive()
     }
 }
@@ -86,7 +77,11 @@ impl Colours {
             let (sender, receiver) = channel();
             let work = move || colours.work(&receiver, &wake);
             // Without a thread, code is plain. It holds nothing and ends with the program.
-            if thread::Builder::new().name("colours".into()).spawn(work).is_ok() {
+            if thread::Builder::new()
+                .name("colours".into())
+                .spawn(work)
+                .is_ok()
+            {
                 *lock(&colours.wanted) = Some(sender);
             }
         });
@@ -97,12 +92,13 @@ impl Colours {
         Self {
             loaded: OnceLock::new(),
             languages: Mutex::default(),
+            painted: Mutex::default(),
             generation: AtomicU64::new(0),
             wanted: Mutex::new(None),
         }
     }
 
-    /// Grows whenever a language became ready: what was drawn plain can have colours now.
+    /// Grows whenever what was drawn plain can have colours now.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -125,53 +121,86 @@ impl Colours {
             None if languages.len() >= MOST_LANGUAGES => (None, false),
             None => {
                 let sample = code.split_inclusive('\n').take(SAMPLE_LINES).collect();
-                let wanted = Wanted {
+                let is_asked = self.ask(Wanted::Language {
                     name: name.clone(),
                     sample,
+                });
+                let state = if is_asked {
+                    Language::Asked
+                } else {
+                    Language::Unknown
                 };
-                let is_asked = lock(&self.wanted)
-                    .as_ref()
-                    .is_some_and(|sender| sender.send(wanted).is_ok());
-                let state = if is_asked { Language::Asked } else { Language::Unknown };
                 languages.insert(name, state);
                 (None, is_asked)
             }
         }
     }
 
+    /// All of some code in its colours, whose language is ready. `None` for now: then it is
+    /// asked for.
+    pub(super) fn painted(
+        &'static self,
+        key: Key,
+        language: &str,
+        text: &str,
+    ) -> Option<Arc<Painted>> {
+        let name = language_name(language)?;
+        let mut shelf = lock(&self.painted);
+        if let Some(painted) = shelf.take_or_ask(key)? {
+            return Some(painted);
+        }
+        let is_asked = self.ask(Wanted::Code {
+            key,
+            name: name.clone(),
+            text: text.to_owned(),
+        });
+        if is_asked {
+            return None;
+        }
+        // There is nobody else to do it.
+        let painted = Arc::new(Painted::new(self.begin(&name)?, text));
+        shelf.put(key, Arc::clone(&painted));
+        Some(painted)
+    }
+
+    fn ask(&self, wanted: Wanted) -> bool {
+        lock(&self.wanted)
+            .as_ref()
+            .is_some_and(|sender| sender.send(wanted).is_ok())
+    }
+
     fn work(&'static self, wanted: &Receiver<Wanted>, wake: &impl Fn()) {
-        while let Ok(Wanted { name, sample }) = wanted.recv() {
-            self.prepare(&name, &sample);
+        while let Ok(wanted) = wanted.recv() {
+            match wanted {
+                Wanted::Language { name, sample } => self.prepare(&name, &sample),
+                Wanted::Code { key, name, text } => self.paint(key, &name, &text),
+            }
+            self.generation.fetch_add(1, Ordering::AcqRel);
             wake();
         }
     }
 
     fn prepare(&'static self, name: &str, sample: &str) {
-        let loaded = self.loaded.get_or_init(|| Loaded {
-            set: two_face::syntax::extra_newlines(),
-            palette: Palette::new(),
-        });
-        let state = match find(&loaded.set, name) {
-            Some(_) => Language::Ready,
+        let languages = self.loaded.get_or_init(Languages::load);
+        let state = match languages.highlighter(name) {
+            Some(highlighter) => {
+                Painted::new(highlighter, sample);
+                Language::Ready
+            }
             None => Language::Unknown,
         };
-        if let Some(mut highlighter) = self.begin(name) {
-            for line in sample.lines() {
-                highlighter.line(line);
-            }
-        }
         lock(&self.languages).insert(name.to_owned(), state);
-        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn paint(&'static self, key: Key, name: &str, text: &str) {
+        if let Some(highlighter) = self.begin(name) {
+            let painted = Painted::new(highlighter, text);
+            lock(&self.painted).put(key, Arc::new(painted));
+        }
     }
 
     fn begin(&'static self, name: &str) -> Option<Highlighter> {
-        let loaded = self.loaded.get()?;
-        Some(Highlighter {
-            loaded,
-            state: ParseState::new(find(&loaded.set, name)?),
-            stack: ScopeStack::new(),
-            is_lost: false,
-        })
+        self.loaded.get()?.highlighter(name)
     }
 
     /// With these languages ready from the beginning, and no others ever.
@@ -203,66 +232,4 @@ fn language_name(tag: &str) -> Option<String> {
     let file = tag.rsplit(['/', ':']).next().unwrap_or(tag);
     let is_named = !file.is_empty() && file.len() <= 64;
     is_named.then(|| file.to_ascii_lowercase())
-}
-
-fn find<'a>(set: &'a SyntaxSet, name: &str) -> Option<&'a SyntaxReference> {
-    let token = match name {
-        "console" | "shell" | "shellsession" | "sh-session" | "zsh" | "ksh" => "bash",
-        "golang" => "go",
-        "js" | "mjs" | "cjs" | "node" => "javascript",
-        "jsx" => "tsx",
-        "mts" | "cts" => "ts",
-        "python3" | "py3" | "pycon" => "python",
-        "jsonc" | "json5" | "jsonl" | "ndjson" => "json",
-        "docker" | "containerfile" => "dockerfile",
-        "patch" => "diff",
-        "plaintext" | "plain" | "text" | "txt" => return None,
-        name => name,
-    };
-    let extension = || token.rsplit_once('.').map(|(_, extension)| extension);
-    set.find_syntax_by_token(token)
-        .or_else(|| set.find_syntax_by_token(extension()?))
-}
-
-/// Colours the lines of one code, from the first on. Cheap to clone: a clone looks ahead.
-#[derive(Clone)]
-pub(super) struct Highlighter {
-    loaded: &'static Loaded,
-    state: ParseState,
-    stack: ScopeStack,
-    /// Something could not be read: the rest is plain.
-    is_lost: bool,
-}
-
-impl Highlighter {
-    /// The parts of the next line, which has no line end.
-    pub(super) fn line<'a>(&mut self, line: &'a str) -> Vec<(&'a str, Part)> {
-        if self.is_lost || line.len() > LONGEST_LINE {
-            self.is_lost = true;
-            return vec![(line, Part::Plain)];
-        }
-        let Ok(changes) = self.state.parse_line(&format!("{line}\n"), &self.loaded.set) else {
-            self.is_lost = true;
-            return vec![(line, Part::Plain)];
-        };
-        let mut parts: Vec<(&str, Part)> = Vec::new();
-        let mut from = 0;
-        for (at, change) in changes {
-            let at = at.min(line.len());
-            if at > from {
-                let part = self.loaded.palette.part(self.stack.as_slice());
-                parts.push((&line[from..at], part));
-                from = at;
-            }
-            if self.stack.apply(&change).is_err() {
-                self.is_lost = true;
-                break;
-            }
-        }
-        if from < line.len() {
-            let part = self.loaded.palette.part(self.stack.as_slice());
-            parts.push((&line[from..], part));
-        }
-        parts
-    }
 }

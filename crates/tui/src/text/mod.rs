@@ -9,9 +9,12 @@ mod code;
 mod colours;
 mod diff;
 mod escape;
+mod filler;
+mod highlighter;
 mod markdown;
 mod output;
 mod paint;
+mod painted;
 mod palette;
 mod sieve;
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use super::clean::{Cleaner, Paper};
+use super::clean::{Cleaner, Paper, last_letter};
 use super::paint::Paint;
 use super::wrap::{spans, wrap_line};
 use crate::theme::{Look, Theme};
@@ -53,7 +53,11 @@ impl Sheet {
         if is_new {
             self.runs.push((self.paint, String::new()));
         }
-        &mut self.runs.last_mut().expect("one was pushed if there was none").1
+        &mut self
+            .runs
+            .last_mut()
+            .expect("one was pushed if there was none")
+            .1
     }
 }
 
@@ -81,8 +85,8 @@ impl Paper for Sheet {
 
     fn erase_letter(&mut self) {
         while let Some((_, text)) = self.runs.last_mut() {
-            if text.pop().is_some() {
-                return;
+            if !text.is_empty() {
+                return text.truncate(text.len() - last_letter(text));
             }
             self.runs.pop();
         }

@@ -120,7 +120,7 @@ impl Part {
         };
         match self {
             Self::Plain => theme.text,
-            Self::Comment => colour(Color::DarkGray, Color::DarkGray),
+            Self::Comment => theme.dim,
             Self::Text => colour(Color::Green, Color::Green),
             Self::Key => colour(Color::LightBlue, Color::Blue),
             Self::Value => colour(Color::Cyan, Color::Red),

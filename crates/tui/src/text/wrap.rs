@@ -8,8 +8,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Shown for a letter that is wider than the whole line.
-const TOO_WIDE: &str = "·";
+use super::filler::{Filler, Letter};
 
 /// Wraps text of a single style at any letter.
 pub(crate) fn wrap_plain(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
@@ -151,31 +150,6 @@ fn split_letter(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Letter<'a> {
-    text: &'a str,
-    columns: usize,
-    style: Style,
-}
-
-impl Letter<'_> {
-    fn is_space(&self) -> bool {
-        self.text == " "
-    }
-
-    /// Scripts without spaces may be broken at any letter that does not close a phrase.
-    fn is_breakable(&self) -> bool {
-        self.columns == 2
-    }
-
-    fn closes(&self) -> bool {
-        matches!(
-            self.text,
-            "。" | "，" | "、" | "．" | "！" | "？" | "：" | "；" | "）" | "」" | "』" | "】" | "》" | "〉"
-        )
-    }
-}
-
 /// Letters up to where a line may end.
 fn word_end(letters: &[Letter<'_>]) -> usize {
     letters
@@ -188,109 +162,4 @@ fn word_end(letters: &[Letter<'_>]) -> usize {
                     && (letter.is_breakable() || letters[index - 1].is_breakable()))
         })
         .map_or(letters.len(), |(index, _)| index)
-}
-
-/// Fills lines up to a width.
-struct Filler {
-    width: usize,
-    style: Style,
-    indent: String,
-    indent_columns: usize,
-    lines: Vec<Line<'static>>,
-    spans: Vec<Span<'static>>,
-    used: usize,
-    /// Something besides the indent is in the line.
-    is_begun: bool,
-}
-
-impl Filler {
-    fn new(style: Style, width: u16, indent: &str) -> Self {
-        let width = usize::from(width);
-        let mut kept = String::new();
-        let mut indent_columns = 0;
-        for (letter, columns) in letters(indent) {
-            if indent_columns + columns > width / 2 {
-                break;
-            }
-            kept.push_str(letter);
-            indent_columns += columns;
-        }
-        Self {
-            width,
-            style,
-            indent: kept,
-            indent_columns,
-            lines: Vec::new(),
-            spans: Vec::new(),
-            used: 0,
-            is_begun: false,
-        }
-    }
-
-    fn put_word(&mut self, space: &[Letter<'_>], word: &[Letter<'_>]) {
-        let columns: usize = word.iter().map(|letter| letter.columns).sum();
-        let begins_at = self.used + space.len();
-        let fits_here = begins_at + columns <= self.width;
-        let fits_a_line = self.indent_columns + columns <= self.width;
-        if !fits_here && self.is_begun && (fits_a_line || begins_at >= self.width) {
-            self.break_line();
-        } else {
-            for letter in space {
-                self.put_anywhere(letter.text, letter.columns, letter.style);
-            }
-        }
-        for letter in word {
-            self.put_anywhere(letter.text, letter.columns, letter.style);
-        }
-    }
-
-    fn put_anywhere(&mut self, text: &str, columns: usize, style: Style) {
-        if columns > self.width.saturating_sub(self.indent_columns) {
-            return self.put_too_wide(text, style);
-        }
-        if self.used + columns > self.width {
-            self.break_line();
-        }
-        self.put(text, columns, style);
-    }
-
-    /// Several letters that were taken for one go one by one.
-    fn put_too_wide(&mut self, text: &str, style: Style) {
-        let mut single = [0; 4];
-        let mut letters = text.chars();
-        if let (Some(first), Some(_)) = (letters.next(), letters.next()) {
-            let rest = &text[first.len_utf8()..];
-            for letter in std::iter::once(first).chain(rest.chars()) {
-                let letter = letter.encode_utf8(&mut single);
-                let columns = usize::from((*letter).cell_width());
-                self.put_anywhere(letter, columns, style);
-            }
-        } else if self.width > self.indent_columns {
-            self.put_anywhere(TOO_WIDE, 1, style);
-        }
-    }
-
-    fn put(&mut self, text: &str, columns: usize, style: Style) {
-        match self.spans.last_mut() {
-            Some(last) if last.style == style => last.content.to_mut().push_str(text),
-            _ => self.spans.push(Span::styled(text.to_owned(), style)),
-        }
-        self.used += columns;
-        self.is_begun = true;
-    }
-
-    fn break_line(&mut self) {
-        let spans = std::mem::take(&mut self.spans);
-        self.lines.push(Line::from(spans).style(self.style));
-        if !self.indent.is_empty() {
-            self.spans.push(Span::raw(self.indent.clone()));
-        }
-        self.used = self.indent_columns;
-        self.is_begun = false;
-    }
-
-    fn finish(mut self) -> Vec<Line<'static>> {
-        self.lines.push(Line::from(self.spans).style(self.style));
-        self.lines
-    }
 }

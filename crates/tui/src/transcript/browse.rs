@@ -1,11 +1,11 @@
 //! Choosing, opening, searching and copying: what a person does with the page beside scrolling.
 
+use super::Transcript;
+use super::desk::Place;
 use super::entry::Entry;
 use super::finding::Needle;
 use super::search::Search;
 use super::view::Reveal;
-use super::desk::Place;
-use super::Transcript;
 use crate::text::clean;
 
 impl Transcript {
@@ -25,7 +25,7 @@ impl Transcript {
                 let steps = step.unsigned_abs() as usize;
                 let steps = steps.saturating_sub(1);
                 let next = match step {
-                    0 => None,
+                    0 => self.selected(),
                     1.. => (selected + 1..log.len()).filter(is_shown).nth(steps),
                     _ => (0..selected).rev().filter(is_shown).nth(steps),
                 };
@@ -131,10 +131,8 @@ impl Transcript {
         let Some(found) = search.current() else {
             return;
         };
-        let entry = found.entry();
-        let is_head = found.section() == 0 && !matches!(self.log.entry(entry), Some(Entry::Prompt { .. }));
-        if !is_head && self.log.opens(entry) {
-            self.log.set_open(entry, true);
+        if !search.is_in_sight(&self.log) {
+            self.log.set_open(found.entry(), true);
         }
     }
 

@@ -3,6 +3,7 @@
 use protocol::{BackgroundJob, CallId, Change, Kept};
 use serde_json::Value;
 
+use super::input::Input;
 use super::summary;
 use crate::text::clean;
 
@@ -11,6 +12,14 @@ const LIVE: usize = 64 * 1024;
 
 /// Of an input that is being written, its beginning is kept, in bytes.
 const WRITTEN: usize = 2048;
+
+/// How the last line of a command's result begins: that of the harness.
+const ENDINGS: [&str; 4] = [
+    "exit code: ",
+    "killed by signal ",
+    "running in the background as job ",
+    "interrupted: ",
+];
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Call {
@@ -45,39 +54,6 @@ pub(crate) enum CallState {
     },
     /// Its turn was over before it was.
     CutOff,
-}
-
-/// What a call was asked to do, as it is shown.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Input {
-    /// As far as it is written.
-    Part {
-        start: String,
-        bytes: usize,
-    },
-    Command(String),
-    File {
-        path: String,
-        content: String,
-    },
-    Plan(Vec<Step>),
-    /// Anything else, indented.
-    Json(String),
-    /// The summary says it all.
-    Nothing,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Step {
-    pub(crate) title: String,
-    pub(crate) progress: Progress,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
-    Pending,
-    Active,
-    Done,
 }
 
 impl Call {
@@ -159,19 +135,21 @@ impl Call {
         matches!(self.state, CallState::Ended { is_error: true, .. })
     }
 
-    /// Its result ends with a line that says how the command ended.
-    fn has_ending(&self) -> bool {
-        matches!(self.name.as_str(), "bash" | "bash_job")
-            && matches!(self.state, CallState::Ended { .. })
+    /// The last line of a command's result, if it says how that ended.
+    fn last_words(&self) -> Option<&str> {
+        let is_command = matches!(self.name.as_str(), "bash" | "bash_job");
+        let line = self.output.trim_end().rsplit('\n').next()?;
+        let is_ending = ENDINGS.iter().any(|ending| line.starts_with(ending));
+        (is_command && is_ending && self.is_over()).then_some(line)
     }
 
     /// What it printed, without what the harness says of its end.
     pub(super) fn printed(&self) -> &str {
-        if !self.has_ending() {
-            return &self.output;
+        let whole = self.output.trim_end();
+        match self.last_words() {
+            Some(line) => &whole[..whole.len() - line.len()],
+            None => &self.output,
         }
-        let text = self.output.trim_end_matches('\n');
-        text.rfind('\n').map_or("", |end| &self.output[..=end])
     }
 
     /// How it ended, if that is worth a word beside the summary.
@@ -179,20 +157,25 @@ impl Call {
         if self.state == CallState::CutOff {
             return Some("cut off".to_owned());
         }
-        if !self.has_ending() {
-            return None;
-        }
-        let line = self.output.trim_end().rsplit('\n').next()?;
-        let line = clean(line);
+        let line = clean(self.last_words()?);
         if let Some(code) = line.strip_prefix("exit code: ") {
             return (code != "0").then(|| format!("exit code {code}"));
         }
         if let Some(rest) = line.strip_prefix("running in the background as job ") {
             let job: String = rest.chars().take_while(char::is_ascii_digit).collect();
-            return Some(format!("goes on as job {job}"));
+            return match &self.background {
+                Some(background) if background.ending.is_some() => None,
+                _ => Some(format!("goes on as job {job}")),
+            };
         }
-        let (start, _) = line.split_once(':').unwrap_or((&line, ""));
-        (line.starts_with("killed by") || start == "interrupted").then(|| start.to_owned())
+        let (what, _) = line.split_once(':').unwrap_or((&line, ""));
+        Some(what.to_owned())
+    }
+
+    /// It went into the background as a whole.
+    pub(super) fn goes_on(&self) -> bool {
+        let line = self.last_words();
+        line.is_some_and(|line| line.starts_with("running in the background"))
     }
 
     /// All that it holds.
@@ -203,7 +186,10 @@ impl Call {
             Input::File { content, .. } => content.len(),
             Input::Plan(steps) => steps.len() * 40,
         };
-        let changes = self.changes.iter().filter_map(|change| change.diff.as_ref());
+        let changes = self
+            .changes
+            .iter()
+            .filter_map(|change| change.diff.as_ref());
         input + self.output.len() + changes.map(String::len).sum::<usize>()
     }
 
@@ -239,59 +225,5 @@ impl Call {
             }
         }
         (!all.is_empty()).then(|| clean(&all).into_owned())
-    }
-}
-
-impl Input {
-    fn of(name: &str, input: &Value) -> Self {
-        let text = |key: &str| input.get(key).and_then(Value::as_str);
-        let cleaned = |text: &str| clean(text).into_owned();
-        match name {
-            "bash" => match text("command") {
-                Some(command) if summary::is_whole(command) => Self::Nothing,
-                Some(command) => Self::Command(cleaned(command)),
-                None => Self::json(input),
-            },
-            "write_file" => match (text("path"), text("content")) {
-                (Some(path), Some(content)) => Self::File {
-                    path: cleaned(path),
-                    content: cleaned(content),
-                },
-                _ => Self::json(input),
-            },
-            "plan" => match input.get("steps").and_then(Value::as_array) {
-                Some(steps) => Self::Plan(steps.iter().map(Step::of).collect()),
-                None => Self::json(input),
-            },
-            "read_file" | "list_files" | "bash_job" => Self::Nothing,
-            _ => Self::json(input),
-        }
-    }
-
-    fn json(input: &Value) -> Self {
-        match input {
-            Value::Null => Self::Nothing,
-            Value::Object(fields) if fields.is_empty() => Self::Nothing,
-            // Newlines inside of texts are easier to read as such.
-            _ => Self::Json(
-                clean(&format!("{input:#}"))
-                    .replace("\\n", "\n")
-                    .replace("\\\"", "\""),
-            ),
-        }
-    }
-}
-
-impl Step {
-    fn of(step: &Value) -> Self {
-        let text = |key: &str| step.get(key).and_then(Value::as_str).unwrap_or_default();
-        Self {
-            title: summary::one_line(text("title")),
-            progress: match text("status") {
-                "done" => Progress::Done,
-                "active" => Progress::Active,
-                _ => Progress::Pending,
-            },
-        }
     }
 }

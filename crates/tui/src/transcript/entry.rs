@@ -7,17 +7,32 @@ use super::call::Call;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Entry {
     /// A person's words.
-    Prompt { text: String, images: usize },
+    Prompt {
+        text: String,
+        images: usize,
+    },
     /// The model's words, as markdown.
-    Words { text: String, is_whole: bool },
+    Words {
+        text: String,
+        is_whole: bool,
+    },
     Thinking(Thinking),
     Call(Box<Call>),
     /// Words of the harness or of the UI.
-    Note { text: String, tone: Tone },
+    Note {
+        text: String,
+        tone: Tone,
+    },
     /// One line that opens.
-    Folded { title: String, text: String },
+    Folded {
+        title: String,
+        text: String,
+    },
     /// Turns that no longer count: what came before this entry and is hidden by it.
-    Undone { title: String, left: Vec<String> },
+    Undone {
+        title: String,
+        left: Vec<String>,
+    },
     /// What was here is void. Its place stays, so that all others keep theirs.
     Gone,
 }

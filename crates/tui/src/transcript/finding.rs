@@ -75,9 +75,11 @@ fn find_letters(text: &str, words: &[char], from: usize) -> Option<(usize, usize
             continue;
         }
         let mut letters = rest[place..].char_indices();
-        let is_same = words
-            .iter()
-            .all(|word| letters.next().is_some_and(|(_, letter)| lower(letter) == *word));
+        let is_same = words.iter().all(|word| {
+            letters
+                .next()
+                .is_some_and(|(_, letter)| lower(letter) == *word)
+        });
         if is_same {
             return Some((from + place, from + place + letters.offset()));
         }
@@ -112,7 +114,11 @@ mod tests {
 
     #[test]
     fn words_are_found_in_any_case_unless_they_have_one() {
-        check("error", "Error: an ERROR, errors", &["Error", "ERROR", "error"]);
+        check(
+            "error",
+            "Error: an ERROR, errors",
+            &["Error", "ERROR", "error"],
+        );
         check("Error", "Error: an ERROR", &["Error"]);
         check("über", "ÜBER und über, uber", &["ÜBER", "über"]);
         check("aa", "aaaa", &["aa", "aa"]);

@@ -4,12 +4,14 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::amount;
-use super::call::{Call, CallState, Input, Progress};
+use super::call::{Call, CallState};
 use super::entry::{Entry, Thinking, Tone};
-use super::section::{Content, Extent, Form, first_lines, last_lines, piece, rest_of};
+use super::input::{Input, Progress};
+use super::piece::{first_lines, last_lines, piece};
+use super::section::{Content, Extent, Form, rest_of};
 use super::summary::one_line;
-use crate::amount::count;
-use crate::text::{code_lines, diff_lines, fit, output_lines, wrap_prose};
+use crate::amount::{count, some};
+use crate::text::{code_lines, columns, diff_lines, fit, output_lines, wrap_prose};
 use crate::theme::Theme;
 
 /// A call that took less, in milliseconds, took no time.
@@ -135,7 +137,7 @@ fn thinking_title(thinking: &Thinking) -> String {
     }
     match thinking.text.split_whitespace().count() {
         0 => title.push_str(" · sealed by the provider"),
-        words => title.push_str(&format!(" · {} words", count(words as u64))),
+        words => title.push_str(&format!(" · {}", some(words as u64, "word", "words"))),
     }
     title
 }
@@ -144,8 +146,10 @@ fn thinking_title(thinking: &Thinking) -> String {
 fn call_head(call: &Call, width: u16, theme: &Theme) -> Line<'static> {
     let mut facts: Vec<(String, Style)> = Vec::new();
     let (added, removed) = call.tally;
-    if added + removed > 0 {
+    if added > 0 {
         facts.push((format!("+{}", count(added as u64)), theme.added));
+    }
+    if removed > 0 {
         facts.push((format!("−{}", count(removed as u64)), theme.removed));
     }
     match (&call.input, call.state) {
@@ -163,19 +167,22 @@ fn call_head(call: &Call, width: u16, theme: &Theme) -> Line<'static> {
         facts.push((ending, if is_bad { theme.bad } else { theme.dim }));
     }
     let width = usize::from(width);
+    // The last of them says how it ended, and goes last.
+    let needed = call.summary.chars().count().min(width / 3);
+    let wide = |facts: &[(String, Style)]| -> usize {
+        facts.iter().map(|(fact, _)| columns(fact) + 3).sum()
+    };
+    while !facts.is_empty() && needed + wide(&facts) > width {
+        facts.remove(0);
+    }
     let mut spans: Vec<Span<'static>> = Vec::new();
-    for (place, (fact, style)) in facts.into_iter().enumerate() {
-        let is_sum = fact.starts_with('−') && place > 0;
-        let link = if is_sum { " " } else { " · " };
+    for (fact, style) in facts {
+        let is_close = fact == "…" || fact.starts_with('−') && !spans.is_empty();
+        let link = if is_close { " " } else { " · " };
         spans.push(Span::styled(link, theme.dim));
         spans.push(Span::styled(fact, style));
     }
-    let facts_width: usize = spans.iter().map(Span::width).sum();
-    // A summary needs room more than the facts do.
-    if facts_width > width / 2 {
-        spans.clear();
-    }
-    let used: usize = spans.iter().map(Span::width).sum();
+    let used: usize = spans.iter().map(|span| columns(&span.content)).sum();
     let summary = fit(&call.summary, width.saturating_sub(used));
     let (verb, rest) = match summary.split_once(' ') {
         Some((verb, rest)) => (verb.to_owned(), format!(" {rest}")),

@@ -71,10 +71,6 @@ impl Log {
         self.items.get(index).map(|item| &item.entry)
     }
 
-    pub(super) fn items(&self) -> &[Item] {
-        &self.items
-    }
-
     /// At the end of the page, in the present turn.
     pub(super) fn push(&mut self, entry: Entry) -> usize {
         let index = self.items.len();
@@ -150,9 +146,14 @@ impl Log {
             return;
         };
         item.open = Some(is_open);
-        match item.entry {
-            Entry::Undone { .. } => self.weigh_all(),
-            _ => self.weigh(index),
+        self.weigh(index);
+        if matches!(self.items[index].entry, Entry::Undone { .. }) {
+            // What it hides comes to be seen, or is no more.
+            for hidden in 0..index {
+                if self.is_void(hidden) {
+                    self.touch(hidden);
+                }
+            }
         }
     }
 

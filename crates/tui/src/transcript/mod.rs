@@ -11,8 +11,11 @@ mod desk;
 mod entry;
 mod finding;
 mod fold;
+mod input;
 mod lay;
+mod locate;
 mod log;
+mod piece;
 mod search;
 mod section;
 mod shelf;
@@ -24,10 +27,10 @@ mod view;
 use protocol::Event;
 use ratatui::text::Line;
 
-pub(crate) use self::entry::Tone;
 use self::compose::{Emphasis, compose};
 use self::desk::Desk;
 use self::entry::Entry;
+pub(crate) use self::entry::Tone;
 use self::log::Log;
 use self::search::{Search, Seen};
 use self::shelf::Shelf;
@@ -78,8 +81,9 @@ impl Transcript {
         self.view.notice();
     }
 
+    /// There is nothing to see.
     pub(crate) fn is_empty(&self) -> bool {
-        self.log.len() == 0
+        !(0..self.log.len()).any(|index| self.log.is_shown(index))
     }
 
     /// Lays out what is in view. Called before every drawing.
@@ -132,12 +136,12 @@ impl Transcript {
         self.view.scroll(i64::from(pages) * lines);
     }
 
-    pub(crate) fn to_top(&mut self) {
-        self.view.to_top();
+    pub(crate) fn go_to_top(&mut self) {
+        self.view.go_to_top();
     }
 
-    pub(crate) fn to_end(&mut self) {
-        self.view.to_end();
+    pub(crate) fn go_to_end(&mut self) {
+        self.view.go_to_end();
     }
 
     /// The end is in view, and stays in view when something comes.
@@ -180,7 +184,10 @@ fn current_line(search: &mut Search, desk: &mut Desk<'_>) -> Option<desk::Place>
     {
         return Some(place);
     }
-    let place = desk.place_of(entry, found.section(), found.offset(), &search.needle);
+    let place = match search.is_in_sight(desk.log) {
+        true => desk.place_of(entry, found.section(), found.offset(), &search.needle),
+        false => desk::Place::head(entry),
+    };
     search.line = Some((seen, place));
     Some(place)
 }

@@ -88,6 +88,17 @@ impl Search {
         self.found.get(self.current?).copied()
     }
 
+    /// The current place can be seen without opening anything.
+    pub(super) fn is_in_sight(&self, log: &Log) -> bool {
+        let Some(found) = self.current() else {
+            return false;
+        };
+        let entry = found.entry();
+        let is_head =
+            found.section() == 0 && !matches!(log.entry(entry), Some(Entry::Prompt { .. }));
+        is_head || log.is_open(entry) || !log.opens(entry)
+    }
+
     /// From 1 on.
     pub(super) fn position(&self) -> Option<(usize, usize)> {
         Some((self.current? + 1, self.found.len()))
@@ -111,9 +122,7 @@ impl Search {
             return;
         };
         let current = self.current();
-        let start = self
-            .found
-            .partition_point(|found| found.entry() < first);
+        let start = self.found.partition_point(|found| found.entry() < first);
         let later = self.found.split_off(start);
         let mut later = later.into_iter().peekable();
         for entry in changed {
@@ -162,7 +171,14 @@ impl Search {
 /// What can be found in a section.
 fn text_of<'a>(entry: &'a Entry, content: &'a Content<'_>) -> Option<&'a str> {
     match (content, entry) {
-        (Content::Text { text, extent: Extent::All, .. }, _) => Some(text),
+        (
+            Content::Text {
+                text,
+                extent: Extent::All,
+                ..
+            },
+            _,
+        ) => Some(text),
         (Content::Words(said), _) => Some(said.text),
         (Content::Head, Entry::Call(call)) => Some(&call.summary),
         (Content::Head, Entry::Folded { title, .. } | Entry::Undone { title, .. }) => Some(title),

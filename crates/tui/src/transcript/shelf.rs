@@ -12,10 +12,10 @@ use crate::text::{Markdown, colours};
 use crate::theme::{Look, Theme};
 
 /// Lines that are kept beyond those of the last picture.
-const MOST_LINES: usize = 20_000;
+const MOST_LINES: usize = 10_000;
 
 /// Bytes of markdown that are kept beyond those of the last picture.
-const MOST_WORDS: usize = 1024 * 1024;
+const MOST_WORDS: usize = 256 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Shelf {

@@ -135,13 +135,33 @@ mod tests {
     fn calls_in_one_line() {
         for (name, input, expect) in [
             ("bash", json!({"command": "ls\n-l\u{1b}[2J"}), "$ ls -l"),
-            ("bash_job", json!({"job": 3, "action": "kill"}), "kill job 3"),
-            ("read_file", json!({"path": "a", "offset": 7}), "read a from line 7"),
-            ("write_file", json!({"path": "a.py", "content": "x"}), "write a.py"),
+            (
+                "bash_job",
+                json!({"job": 3, "action": "kill"}),
+                "kill job 3",
+            ),
+            (
+                "read_file",
+                json!({"path": "a", "offset": 7}),
+                "read a from line 7",
+            ),
+            (
+                "write_file",
+                json!({"path": "a.py", "content": "x"}),
+                "write a.py",
+            ),
             ("edit_file", json!({"path": "a.py"}), "edit a.py"),
             ("list_files", json!({}), "list ."),
-            ("search_files", json!({"glob": ["*.rs", "!x"]}), "search *.rs !x"),
-            ("search_files", json!({"pattern": "fn", "path": "src"}), "search fn in src"),
+            (
+                "search_files",
+                json!({"glob": ["*.rs", "!x"]}),
+                "search *.rs !x",
+            ),
+            (
+                "search_files",
+                json!({"pattern": "fn", "path": "src"}),
+                "search fn in src",
+            ),
             (
                 "plan",
                 json!({"steps": [{"title": "a", "status": "done"}, {"title": "b"}]}),
@@ -161,7 +181,11 @@ mod tests {
             ("write_file", "", "write_file"),
             ("write_file", r#"{"pa"#, "write_file"),
             ("write_file", r#"{"path": "hel"#, "write hel"),
-            ("write_file", r#"{"path":"a\"b","content":"\"path\": "#, "write a\"b"),
+            (
+                "write_file",
+                r#"{"path":"a\"b","content":"\"path\": "#,
+                "write a\"b",
+            ),
             ("bash", r#"{"command":"ls\n"#, "$ ls"),
             ("bash", r#"{"command":"ls\"#, "$ ls"),
             ("plan", r#"{"steps":[{"title":"x"#, "plan"),

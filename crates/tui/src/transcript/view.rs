@@ -38,12 +38,12 @@ impl View {
         self.wanted = self.wanted.saturating_add(lines);
     }
 
-    pub(super) fn to_top(&mut self) {
+    pub(super) fn go_to_top(&mut self) {
         self.top = Some(Place::default());
         self.forget_moves();
     }
 
-    pub(super) fn to_end(&mut self) {
+    pub(super) fn go_to_end(&mut self) {
         self.top = None;
         self.forget_moves();
     }

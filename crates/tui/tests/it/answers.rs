@@ -24,7 +24,9 @@ fn a_key_from_before_the_question_was_seen_is_no_answer() {
     pty.wait_for("yy");
     // Now it has, and again whenever it is asked.
     pty.send("\x1b[0n\x7f\x7f");
-    pty.wait_until("the editor is empty", |screen| !screen.contents().contains("yy"));
+    pty.wait_until("the editor is empty", |screen| {
+        !screen.contents().contains("yy")
+    });
     pty.wait_until("it takes keys", |screen| screen.contents().contains("once"));
     // Whoever writes is not reading: some quiet has to be before the answer.
     std::thread::sleep(std::time::Duration::from_millis(600));

@@ -1,15 +1,17 @@
 //! A pseudo terminal with a program in it: what is typed goes in, what is drawn is read as a screen.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::pty::openpty;
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{Termios, tcgetattr};
 use nix::unistd::Pid;
@@ -38,23 +40,23 @@ impl Pty {
 
     /// A program that has the terminal to itself, in 80 columns and 24 lines.
     pub(crate) fn start(command: &[&str]) -> Self {
-        let pty = openpty(None, None).unwrap();
-        let before = tcgetattr(&pty.slave).unwrap();
-        resize(&pty.slave, 80, 24);
-        let slave = || Stdio::from(pty.slave.try_clone().unwrap());
+        let (master, slave) = open();
+        let before = tcgetattr(&slave).unwrap();
+        resize(&slave, 80, 24);
+        let end = || Stdio::from(slave.try_clone().unwrap());
         let child = Command::new("setsid")
             .arg("--ctty")
             .args(command)
             .env("PS1", "$ ")
             .env_remove("PROMPT_COMMAND")
-            .stdin(slave())
-            .stdout(slave())
-            .stderr(slave())
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
             .spawn()
             .unwrap();
         Self {
-            master: pty.master.into(),
-            slave: pty.slave,
+            master,
+            slave,
             parser: vt100::Parser::new(size(24), size(80), 0),
             child,
             written: Vec::new(),
@@ -66,8 +68,8 @@ impl Pty {
         self.child.id() as i32
     }
 
-    pub(crate) fn send(&mut self, bytes: &str) {
-        let mut rest = bytes.as_bytes();
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        let mut rest = bytes.as_ref();
         while !rest.is_empty() {
             // Whoever writes without reading may wait for one who does the same.
             self.read(Duration::ZERO);
@@ -122,7 +124,11 @@ impl Pty {
     pub(crate) fn wait_for_bytes(&mut self, bytes: &str) {
         let give_up = Instant::now() + PATIENCE;
         while !find(&self.written, bytes.as_bytes()) {
-            assert!(Instant::now() < give_up, "never: {bytes:?}\n{}", self.text());
+            assert!(
+                Instant::now() < give_up,
+                "never: {bytes:?}\n{}",
+                self.text()
+            );
             self.read(Duration::from_millis(100));
         }
     }
@@ -146,7 +152,11 @@ impl Pty {
         assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
         let text = String::from_utf8_lossy(&self.written);
         for (on, off) in [("\x1b[>1u", "\x1b[<u"), ("\x1b[>4;1m", "\x1b[>4;0m")] {
-            assert_eq!(text.matches(on).count(), text.matches(off).count(), "{on:?}");
+            assert_eq!(
+                text.matches(on).count(),
+                text.matches(off).count(),
+                "{on:?}"
+            );
         }
     }
 
@@ -181,6 +191,21 @@ pub(crate) fn echo() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap().parent().unwrap();
     folder.join("examples/echo")
+}
+
+/// Both ends. No child of another test gets one of them by accident.
+fn open() -> (File, OwnedFd) {
+    let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let master = posix_openpt(flags).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let slave = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOCTTY)
+        .open(ptsname_r(&master).unwrap())
+        .unwrap();
+    (OwnedFd::from(master).into(), slave.into())
 }
 
 fn size(value: u16) -> NonZeroU16 {

@@ -9,7 +9,7 @@ use agent::{Approvals, Setup};
 use jiff::Timestamp;
 use protocol::{Event, SessionId};
 use sandbox::SandboxSpec;
-use store::{Journal, Store};
+use store::{Journal, Store, StoreError};
 
 use super::super::run::{Found, find_in, new_session, setup};
 use super::overrides;
@@ -124,16 +124,29 @@ impl<'a> Desk<'a> {
         Ok(Start::new(self.store.clone(), journal, Vec::new(), plan))
     }
 
+    /// The session of that name, or whose name begins so.
+    pub(super) async fn named(&self, name: &str) -> Result<SessionId, Complaint> {
+        self.store.find(name).await.map_err(|error| {
+            let is_unknown = matches!(error, StoreError::Unknown(_));
+            let complaint = Complaint::from(error);
+            match is_unknown {
+                true => complaint.hint("`/sessions` shows those there are".to_owned()),
+                false => complaint,
+            }
+        })
+    }
+
     /// The session of that name, or the last one in the workspace.
     pub(super) async fn load(&self, name: Option<&str>) -> Result<Start, Complaint> {
         let found = self.find(name).await?;
         let plan = self.plan_for(&found)?;
         let claimed = self.store.claim(&found.session).await;
         let (journal, history) = claimed.map_err(|error| {
-            let is_in_use = matches!(error, store::StoreError::InUse(_));
+            let is_in_use = matches!(error, StoreError::InUse(_));
             let complaint = Complaint::from(error);
             match is_in_use {
-                true => complaint.hint("end the other one, or make a copy there".to_owned()),
+                true => complaint
+                    .hint("end the other one, or let it go on in a copy with `/fork`".to_owned()),
                 false => complaint,
             }
         })?;

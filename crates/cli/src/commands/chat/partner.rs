@@ -118,7 +118,7 @@ impl Partner {
     /// end.
     pub(super) async fn hear(&mut self) -> Heard {
         loop {
-            tokio::select! {
+            let is_over = tokio::select! {
                 biased;
                 // First, so that no flood of events keeps an interrupt waiting.
                 permit = reserve(self.commands.as_ref()), if !self.unsent.is_empty() => {
@@ -126,18 +126,29 @@ impl Partner {
                         (Some(permit), Some(command)) => permit.send(command),
                         _ => self.unsent.clear(),
                     }
+                    false
                 }
-                Some(remark) = self.remarks.recv() => return Heard::Remark(remark),
                 event = self.events.recv() => match event {
                     Some(event) => return Heard::Event(event),
-                    None => {
-                        let ended = (&mut self.task).await;
-                        let lost = |error| Complaint::from_error(1, &error);
-                        return Heard::Ended(ended.map_err(lost).flatten());
-                    }
+                    None => true,
                 },
+                // After the events, so that what a remark is about was heard before it.
+                Some(remark) = self.remarks.recv() => return Heard::Remark(remark),
+            };
+            if is_over {
+                return self.rest().await;
             }
         }
+    }
+
+    /// What is left when all events were heard.
+    async fn rest(&mut self) -> Heard {
+        if let Ok(remark) = self.remarks.try_recv() {
+            return Heard::Remark(remark);
+        }
+        let ended = (&mut self.task).await;
+        let lost = |error| Complaint::from_error(1, &error);
+        Heard::Ended(ended.map_err(lost).flatten())
     }
 
     /// Ends it: an agent of ours is interrupted first, and its sandbox ended. What is told meanwhile

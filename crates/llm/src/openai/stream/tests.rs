@@ -428,7 +428,7 @@ proptest! {
         let mut begun = 0;
         for place in places {
             decoder.push(&bytes[begun..place]);
-            while let Some(event) = decoder.next().unwrap() {
+            while let Some(event) = decoder.next_event().unwrap() {
                 events.push(event.data);
             }
             begun = place;

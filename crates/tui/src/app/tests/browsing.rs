@@ -40,6 +40,8 @@ fn letters_that_mean_nothing_on_the_page_are_typed() {
     check("⇥q", Focus::Editor, "");
     check("⇥i", Focus::Editor, "");
     check("⇥⎋", Focus::Editor, "");
+    check("kept⇥<ctrl-c>", Focus::Editor, "kept");
+    check("kept<ctrl-f>a<ctrl-c>", Focus::Editor, "kept");
     check("⇥?", Focus::Editor, "?");
 }
 
@@ -47,6 +49,9 @@ fn letters_that_mean_nothing_on_the_page_are_typed() {
 fn a_paste_on_the_page_goes_to_the_editor() {
     let mut stage = talked();
     stage.keys("⇥").paste("y n q").expect(&[], "y n q");
+    assert_eq!(stage.app.focus, Focus::Editor);
+    stage.keys("⏎<ctrl-r>").paste("one\ntwo");
+    stage.expect(&["say y n q"], "one\ntwo");
     assert_eq!(stage.app.focus, Focus::Editor);
 }
 

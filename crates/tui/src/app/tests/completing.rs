@@ -26,10 +26,11 @@ fn commands_are_completed() {
     check("/und⇥", &[], "/undo ");
     check("/und⏎", &["Undo"], "");
     check("/unf⎋⏎", &[], "/unf");
-    check("/re↓⇥", &[], "/fork ");
-    check("/re↑⇥", &[], "/search ");
+    check("/co↓⇥", &[], "/cost ");
+    check("/co↑⇥", &[], "/copy ");
     check("/loa⏎", &["Sessions { words: \"\" }"], "/load ");
-    check("/mod⏎", &["Models"], "/model ");
+    check("/mod⏎", &["Models"], "");
+    check("/mod⇥", &["Models"], "/model ");
     check("/quit⏎", &["Quit", "Quit"], "");
     check("/undo⇥⏎", &["Undo"], "");
 }
@@ -117,7 +118,7 @@ fn arguments_are_completed() {
 
     let job: protocol::job::JobId = "0193a1b2-0000-7000-8000-000000000001".parse().unwrap();
     stage.keys("/attach ").hear(Notice::Jobs(vec![JobRow {
-        job: job.clone(),
+        job,
         title: "build".to_owned(),
         state: "running".to_owned(),
         changed: Timestamp::UNIX_EPOCH,
@@ -134,4 +135,34 @@ fn keys_of_the_popup_move_in_a_circle() {
     assert_eq!(open.selected, open.rows.len() - 1);
     stage.keys("↓");
     assert_eq!(stage.app.completion().unwrap().selected, 0);
+}
+
+#[test]
+fn many_files_are_looked_at_between_the_keys() {
+    let mut paths: Vec<String> = (0..20_000).map(|file| format!("e/{file}")).collect();
+    paths.push("needle".to_owned());
+    let mut stage = Stage::new();
+    stage.keys("@").event(EventKind::Files {
+        paths,
+        is_cut: false,
+    });
+    stage.keys("e↓");
+    let chosen = |stage: &Stage| {
+        let open = stage.app.completion().unwrap();
+        open.rows[open.selected].label.clone()
+    };
+    let before = chosen(&stage);
+    let mut steps = 0;
+    while stage.app.wakes_at().is_some() {
+        stage.wait(0);
+        steps += 1;
+    }
+    assert!(steps > 1);
+    assert_eq!(chosen(&stage), before, "what is chosen stays so");
+    stage.keys("edle");
+    assert!(stage.offered().is_empty() || stage.app.wakes_at().is_some());
+    while stage.app.wakes_at().is_some() {
+        stage.wait(0);
+    }
+    assert_eq!(stage.offered(), ["@needle "]);
 }

@@ -165,7 +165,7 @@ fn a_message_waits_for_its_pictures() {
     stage.paste("'/tmp/a b.png' /tmp/c.png").keys(" ?⏎");
     let asked = ["Attach(\"/tmp/a b.png\")", "Attach(\"/tmp/c.png\")"];
     stage.expect(&asked, "'/tmp/a b.png' /tmp/c.png ?");
-    stage.hear(picture("/tmp/c.png"));
+    stage.hear(picture("/private/tmp/c.png"));
     stage.expect(&[], "'/tmp/a b.png' [image: c.png] ?");
     stage.hear(picture("/tmp/a b.png"));
     stage.expect(&["say [image: a b.png] [image: c.png] ? with 2"], "");

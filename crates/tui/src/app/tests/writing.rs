@@ -24,7 +24,7 @@ fn text_is_edited() {
     check("a<ctrl-j>b↑<end><delete>", "ab");
     check("a<ctrl-j>b↑<end><ctrl-k>", "ab");
     check("a<ctrl-j>b←←x", "ax\nb");
-    check("a<ctrl-j>b<alt-<>x", "a\nb");
+    check("a<ctrl-j>b<alt-<>x", "xa\nb");
     check("<alt-ä>", "ä");
     check("\u{1f469}\u{200d}\u{1f680}x←⌫", "x");
     check("e\u{301}⌫", "");
@@ -78,7 +78,7 @@ fn up_and_down_go_by_rows_of_the_screen() {
     }
     // Eight columns are for text.
     check("one two three↑x", "one txwo three");
-    check("one two three↑↓x", "one two threxe");
+    check("one two three←↑↓x", "one two threxe");
     check("a<ctrl-j>bcd<ctrl-j>e↑x", "a\nbxcd\ne");
     check("abc<ctrl-j>d<ctrl-j>efg↑↑x", "abcx\nd\nefg");
 }
@@ -155,7 +155,7 @@ fn a_small_block_opens_and_closes() {
     let block: String = (0..9).map(|line| format!("{line}\n")).collect();
     let mut stage = Stage::new();
     stage.keys("a").paste(&block).keys("b←<ctrl-e>");
-    assert_eq!(stage.shown()[..3], ["a0", "1", "2"]);
+    assert_eq!(stage.shown().last().unwrap(), "b");
     stage.expect(&[], &format!("a{block}b")).keys("<ctrl-e>");
     assert_eq!(stage.shown(), ["a[pasted 9 lines]b"]);
     stage

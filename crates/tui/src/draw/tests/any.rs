@@ -27,7 +27,10 @@ fn words() -> impl Strategy<Value = String> {
         Just("\u{1b}[31mred\u{1b}[0m".to_owned()),
         Just("\u{1b}]0;title\u{7}\u{9b}2J".to_owned()),
         Just("日本語 👩‍👩‍👧 e\u{301}\u{200d}".to_owned()),
-        Just("# head\n\n- a\n- b\n\n```rust\nfn x() {\n```\n| a | b |\n|---|---|\n| 1 | 2 |".to_owned()),
+        Just(
+            "# head\n\n- a\n- b\n\n```rust\nfn x() {\n```\n| a | b |\n|---|---|\n| 1 | 2 |"
+                .to_owned()
+        ),
         Just("x".repeat(300)),
         Just("line\n".repeat(60)),
         Just("\u{202e}\r\t\0\u{2028}".to_owned()),
@@ -46,16 +49,19 @@ fn usage() -> impl Strategy<Value = Usage> {
 }
 
 fn spent() -> impl Strategy<Value = Spending> {
-    (usage(), prop::option::of(0.0..9.0f64), prop::option::of(0.0..9.0f64)).prop_map(
-        |(usage, cost, max_cost)| Spending {
+    (
+        usage(),
+        prop::option::of(0.0..9.0f64),
+        prop::option::of(0.0..9.0f64),
+    )
+        .prop_map(|(usage, cost, max_cost)| Spending {
             usage,
             cost,
             max_cost,
             max_tokens: Some(0),
             max_seconds: Some(9.0),
             ..Spending::default()
-        },
-    )
+        })
 }
 
 fn changes() -> impl Strategy<Value = Vec<Change>> {
@@ -77,11 +83,17 @@ fn event() -> impl Strategy<Value = EventKind> {
     let talk = prop_oneof![
         (words(), any::<bool>()).prop_map(|(host, asks)| samples::ready("native", &[&host], asks)),
         (1..4u32, text()).prop_map(|(turn, prompt)| EventKind::TurnStarted { turn, prompt }),
-        Just(EventKind::RequestStarted { turn: 1, request: 1 }),
+        Just(EventKind::RequestStarted {
+            turn: 1,
+            request: 1
+        }),
         words().prop_map(|text| EventKind::TextDelta { text }),
         words().prop_map(|text| EventKind::ThinkingDelta { text }),
-        (call(), words(), words())
-            .prop_map(|(call, name, json)| EventKind::InputDelta { call, name, json }),
+        (call(), words(), words()).prop_map(|(call, name, json)| EventKind::InputDelta {
+            call,
+            name,
+            json
+        }),
         (0..5_000u64, words()).prop_map(|(wait_ms, reason)| EventKind::Retrying {
             attempt: 1,
             wait_ms,
@@ -113,19 +125,24 @@ fn event() -> impl Strategy<Value = EventKind> {
             input: json!({"command": "x"}),
             summary,
         }),
-        (call(), words(), any::<bool>())
-            .prop_map(|(call, text, is_error)| EventKind::ToolOutput { call, text, is_error }),
-        (call(), text(), any::<bool>(), changes()).prop_map(|(call, content, is_error, changes)| {
-            EventKind::ToolEnded {
-                call,
-                name: "bash".into(),
-                content,
-                is_error,
-                kept: None,
-                changes,
-                millis: 7,
-            }
+        (call(), words(), any::<bool>()).prop_map(|(call, text, is_error)| EventKind::ToolOutput {
+            call,
+            text,
+            is_error
         }),
+        (call(), text(), any::<bool>(), changes()).prop_map(
+            |(call, content, is_error, changes)| {
+                EventKind::ToolEnded {
+                    call,
+                    name: "bash".into(),
+                    content,
+                    is_error,
+                    kept: None,
+                    changes,
+                    millis: 7,
+                }
+            }
+        ),
         (call(), words(), prop::option::of(words())).prop_map(|(call, tail, ending)| {
             let job = BackgroundJob {
                 job: 1,
@@ -257,7 +274,15 @@ fn inputs() -> impl Strategy<Value = Vec<Input>> {
         })
     });
     let command = prop::sample::select(vec![
-        "/help", "/sessions", "/jobs", "/model", "/cost", "/diff", "/files", "/search x", "/undo",
+        "/help",
+        "/sessions",
+        "/jobs",
+        "/model",
+        "/cost",
+        "/diff",
+        "/files",
+        "/search x",
+        "/undo",
     ]);
     let command = command.prop_map(|line| {
         let letters = line.chars().map(KeyCode::Char);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod answering;
 mod any;
 mod scene;
 mod screens;

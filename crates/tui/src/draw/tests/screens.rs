@@ -15,6 +15,7 @@ use crate::theme::Look;
 /// One of each, with the sizes at which it is looked at.
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (40, 10)];
 const LARGE: (u16, u16) = (300, 100);
+const TINY: (u16, u16) = (20, 5);
 
 fn look_at(name: &str, sizes: &[(u16, u16)], live: impl Fn(&mut Scene)) {
     for (width, height) in sizes {
@@ -25,7 +26,7 @@ fn look_at(name: &str, sizes: &[(u16, u16)], live: impl Fn(&mut Scene)) {
 }
 
 fn all_sizes() -> Vec<(u16, u16)> {
-    [&SIZES[..], &[LARGE]].concat()
+    [&SIZES[..], &[LARGE, TINY]].concat()
 }
 
 fn ready_to_talk(scene: &mut Scene) {
@@ -115,7 +116,12 @@ fn writing() {
     });
     look_at("queue", &SIZES, |scene| {
         scene.hear(working_turn());
-        for message in ["then run the linter", "and commit it", "and push", "and tell me"] {
+        for message in [
+            "then run the linter",
+            "and commit it",
+            "and push",
+            "and tell me",
+        ] {
             scene.type_in(message);
             scene.enter();
         }
@@ -134,6 +140,9 @@ fn writing() {
         scene.press(KeyCode::Char('c'), KeyModifiers::CONTROL);
     });
     look_at("recall", &[(80, 24)], |scene| {
+        ready_to_talk(scene);
+        scene.type_in("make the parser refuse a line without a name");
+        scene.enter();
         has_worked(scene);
         scene.press(KeyCode::Char('r'), KeyModifiers::CONTROL);
         scene.type_in("pars");
@@ -156,7 +165,12 @@ fn looking() {
         scene.wait(10);
         scene.press(KeyCode::Home, KeyModifiers::CONTROL);
         scene.wait(10);
-        scene.hear([turn(2, "go on"), EventKind::TextDelta { text: "Well.".into() }]);
+        scene.hear([
+            turn(2, "go on"),
+            EventKind::TextDelta {
+                text: "Well.".into(),
+            },
+        ]);
     });
 }
 
@@ -179,7 +193,10 @@ fn the_status() {
     });
     look_at("attached", &SIZES, |scene| {
         let events = [working_turn(), working_end()].concat();
-        let history = events.into_iter().filter(EventKind::lasts).map(samples::event);
+        let history = events
+            .into_iter()
+            .filter(EventKind::lasts)
+            .map(samples::event);
         scene.notice(Notice::Opened(Box::new(Opened {
             origin: Origin::Job {
                 job: "0198c1de-0000-7000-8000-000000000001".parse().unwrap(),
@@ -228,8 +245,22 @@ fn sessions() -> Vec<SessionRow> {
             Some(3.2),
             "interrupted",
         ),
-        row("20260310-120000-cccc", 432_000, "日本語のタイトル", 3, None, "failed"),
-        row("20260101-120000-dddd", 6_000_000, "", 1, Some(0.0012), "budget"),
+        row(
+            "20260310-120000-cccc",
+            432_000,
+            "日本語のタイトル",
+            3,
+            None,
+            "failed",
+        ),
+        row(
+            "20260101-120000-dddd",
+            6_000_000,
+            "",
+            1,
+            Some(0.0012),
+            "budget",
+        ),
     ]
 }
 
@@ -254,7 +285,9 @@ fn with_sessions(scene: &mut Scene) {
 
 #[test]
 fn pickers() {
-    look_at("sessions_early", &[(80, 24)], |scene| command(scene, "/sessions"));
+    look_at("sessions_early", &[(80, 24)], |scene| {
+        command(scene, "/sessions")
+    });
     look_at("sessions", &all_sizes(), with_sessions);
     look_at("sessions_none", &[(80, 24)], |scene| {
         command(scene, "/sessions");
@@ -267,7 +300,9 @@ fn pickers() {
     look_at("jobs", &SIZES, |scene| {
         command(scene, "/jobs");
         let row = |id: u8, state: &str, title: &str| JobRow {
-            job: format!("0198c1d{id}-0000-7000-8000-000000000001").parse().unwrap(),
+            job: format!("0198c1d{id}-0000-7000-8000-000000000001")
+                .parse()
+                .unwrap(),
             title: title.into(),
             state: state.into(),
             changed: samples::began() - SignedDuration::from_secs(i64::from(id) * 4_000),
@@ -331,7 +366,11 @@ fn viewers() {
     let changes = |scene: &mut Scene| {
         command(scene, "/diff");
         let asked = Command::Diff;
-        assert!(scene.effects.contains(&crate::app::Effect::Ask(Request::Agent(asked))));
+        assert!(
+            scene
+                .effects
+                .contains(&crate::app::Effect::Ask(Request::Agent(asked)))
+        );
         let change = |path: &str, diff: Option<&str>| Change {
             path: path.into(),
             diff: diff.map(str::to_owned),
@@ -356,7 +395,13 @@ fn viewers() {
     });
     look_at("files", &SIZES, |scene| {
         command(scene, "/files");
-        let paths = ["Cargo.toml", "src/main.rs", "src/parser.rs", "src/ui/mod.rs", "tests/it/main.rs"];
+        let paths = [
+            "Cargo.toml",
+            "src/main.rs",
+            "src/parser.rs",
+            "src/ui/mod.rs",
+            "tests/it/main.rs",
+        ];
         scene.hear([EventKind::Files {
             paths: paths.map(str::to_owned).into(),
             is_cut: true,

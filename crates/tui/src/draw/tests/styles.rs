@@ -80,7 +80,9 @@ fn a_missing_sandbox_is_bold_in_every_look() {
         let buffer = terminal.backend().buffer();
         let cells = buffer.content();
         let text: Vec<&str> = cells.iter().map(|cell| cell.symbol()).collect();
-        let place = text.windows(10).position(|cells| cells.concat() == "NO SANDBOX");
+        let place = text
+            .windows(10)
+            .position(|cells| cells.concat() == "NO SANDBOX");
         let place = place.expect("the warning is on the screen");
         for cell in &cells[place..place + 10] {
             assert!(cell.modifier.contains(Modifier::BOLD), "{look:?}");

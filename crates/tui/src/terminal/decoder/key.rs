@@ -52,7 +52,12 @@ pub(super) fn control(parameters: &str, last: u8) -> Option<KeyEvent> {
     }
     let modifiers = modifiers(number(second));
     let code = match last {
-        b'Z' => return Some(KeyEvent::new(KeyCode::BackTab, modifiers | KeyModifiers::SHIFT)),
+        b'Z' => {
+            return Some(KeyEvent::new(
+                KeyCode::BackTab,
+                modifiers | KeyModifiers::SHIFT,
+            ));
+        }
         b'u' => return by_code(first?, modifiers),
         b'~' => match first? {
             27 => return by_code(number(fields.next())?, modifiers),

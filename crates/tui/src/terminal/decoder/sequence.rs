@@ -96,8 +96,8 @@ fn control(bytes: &[u8]) -> Parsed {
             return match body.get(1..4) {
                 None => Parsed::Unfinished,
                 Some(report) => {
-                    let [buttons, column, row] =
-                        [report[0], report[1], report[2]].map(|byte| u16::from(byte) - 32.min(u16::from(byte)));
+                    let [buttons, column, row] = [report[0], report[1], report[2]]
+                        .map(|byte| u16::from(byte) - 32.min(u16::from(byte)));
                     Parsed::Done(6, mouse(buttons, column, row, true))
                 }
             };
@@ -118,7 +118,10 @@ fn control(bytes: &[u8]) -> Parsed {
 
 fn meaning(length: usize, parameters: &str, last: u8) -> Parsed {
     if let Some(report) = parameters.strip_prefix('<') {
-        let numbers: Vec<u16> = report.split(';').filter_map(|text| text.parse().ok()).collect();
+        let numbers: Vec<u16> = report
+            .split(';')
+            .filter_map(|text| text.parse().ok())
+            .collect();
         let heard = match numbers[..] {
             [buttons, column, row] => mouse(buttons, column, row, last == b'M'),
             _ => None,
@@ -193,7 +196,9 @@ fn colour(body: &[u8]) -> Colour {
 fn parts(text: &str) -> Option<[f32; 3]> {
     let (_, parts) = text.split_once(':')?;
     let mut parts = parts.split('/').map(|part| {
-        let most = 16_u32.checked_pow(part.len().try_into().ok()?)?.checked_sub(1)?;
+        let most = 16_u32
+            .checked_pow(part.len().try_into().ok()?)?
+            .checked_sub(1)?;
         let value = u32::from_str_radix(part, 16).ok()?;
         (most > 0).then_some(value as f32 / most as f32)
     });

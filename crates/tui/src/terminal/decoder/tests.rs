@@ -36,7 +36,9 @@ fn name(key: KeyEvent) -> String {
         (KeyModifiers::SHIFT, "Shift-"),
         (KeyModifiers::SUPER, "Super-"),
     ];
-    let modifiers = modifiers.iter().filter(|(one, _)| key.modifiers.contains(*one));
+    let modifiers = modifiers
+        .iter()
+        .filter(|(one, _)| key.modifiers.contains(*one));
     let modifiers: String = modifiers.map(|(_, name)| *name).collect();
     match key.code {
         KeyCode::Char(' ') => modifiers + "Space",
@@ -57,14 +59,20 @@ fn characters() {
     check("aZ é", "a Shift-Z Space é");
     check("日本", "日 本");
     check("\r\t\x7f\n", "Enter Tab Backspace Ctrl-j");
-    check("\x01\x03\x1a\x1c\x1f\0", "Ctrl-a Ctrl-c Ctrl-z Ctrl-4 Ctrl-7 Ctrl-Space");
+    check(
+        "\x01\x03\x1a\x1c\x1f\0",
+        "Ctrl-a Ctrl-c Ctrl-z Ctrl-4 Ctrl-7 Ctrl-Space",
+    );
     // Controls of eight bits are no characters.
     check("a\u{9b}b\u{85}c", "a b c");
 }
 
 #[test]
 fn alt_is_an_escape_before_a_key() {
-    check("\x1bx\x1bX\x1b\r\x1b\x7f", "Alt-x Alt-Shift-X Alt-Enter Alt-Backspace");
+    check(
+        "\x1bx\x1bX\x1b\r\x1b\x7f",
+        "Alt-x Alt-Shift-X Alt-Enter Alt-Backspace",
+    );
     check("\x1bé\x1b\x03", "Alt-é Ctrl-Alt-c");
     check("\x1bO1", "Alt-Shift-O 1");
     check("\x1b]2;title\x07", "Alt-] 2 ; t i t l e Ctrl-g");
@@ -72,12 +80,21 @@ fn alt_is_an_escape_before_a_key() {
 
 #[test]
 fn keys_with_names() {
-    check("\x1b[A\x1b[B\x1b[C\x1b[D\x1b[H\x1b[F", "Up Down Right Left Home End");
+    check(
+        "\x1b[A\x1b[B\x1b[C\x1b[D\x1b[H\x1b[F",
+        "Up Down Right Left Home End",
+    );
     check("\x1bOA\x1bOD\x1bOP\x1bOM\x1bOx", "Up Left F(1) Enter 8");
-    check("\x1b[1~\x1b[3~\x1b[5~\x1b[6~\x1b[8~", "Home Delete PageUp PageDown End");
+    check(
+        "\x1b[1~\x1b[3~\x1b[5~\x1b[6~\x1b[8~",
+        "Home Delete PageUp PageDown End",
+    );
     check("\x1b[15~\x1b[17~\x1b[24~\x1b[[A", "F(5) F(6) F(12) F(1)");
     check("\x1b[Z", "Shift-BackTab");
-    check("\x1b[1;5H\x1b[1;5F\x1b[1;3A\x1b[5;2~", "Ctrl-Home Ctrl-End Alt-Up Shift-PageUp");
+    check(
+        "\x1b[1;5H\x1b[1;5F\x1b[1;3A\x1b[5;2~",
+        "Ctrl-Home Ctrl-End Alt-Up Shift-PageUp",
+    );
     check("\x1b[99;1R\x1b[200;1x\x1b[I\x1b[O", "F(3)");
 }
 
@@ -93,15 +110,24 @@ fn keys_as_kitty_and_xterm_say_them() {
 
 #[test]
 fn the_mouse() {
-    check("\x1b[<0;1;1M\x1b[<0;1;1m\x1b[<64;80;24M\x1b[<65;3;4M", "Left@0,0 ScrollUp@79,23 ScrollDown@2,3");
+    check(
+        "\x1b[<0;1;1M\x1b[<0;1;1m\x1b[<64;80;24M\x1b[<65;3;4M",
+        "Left@0,0 ScrollUp@79,23 ScrollDown@2,3",
+    );
     check("\x1b[<35;5;5M\x1b[<0;0;0M\x1b[<0;1M\x1b[<;;M", "");
     check("\x1b[M !!\x1b[Ma%&", "Left@0,0 ScrollDown@4,5");
 }
 
 #[test]
 fn pastes() {
-    check("\x1b[200~one\rtwo\r\nthree\n\x1b[201~y", r#""one\ntwo\nthree\n" y"#);
-    check("\x1b[200~\x1b[A\x03\x1b\x1b[201~\x1b[B", r#""\u{1b}[A\u{3}\u{1b}" Down"#);
+    check(
+        "\x1b[200~one\rtwo\r\nthree\n\x1b[201~y",
+        r#""one\ntwo\nthree\n" y"#,
+    );
+    check(
+        "\x1b[200~\x1b[A\x03\x1b\x1b[201~\x1b[B",
+        r#""\u{1b}[A\u{3}\u{1b}" Down"#,
+    );
     check("\x1b[200~\x1b[201~", r#""""#);
 }
 
@@ -147,7 +173,10 @@ fn answers_that_were_asked_for() {
     check("\x1b]11;rgb:ff/ff/ff\x1b\\x", "[1.0, 1.0, 1.0] x");
     check("\x1b]11;rgba:0/0/0/0\x07", "[0.0, 0.0, 0.0]");
     check("\x1b]11;rgb:\x07\x1b]11;\x07", "");
-    check("\x1b[?62;4;22c\x1b]11;rgb:0/0/0\x07", "attributes Alt-] 1 1 ; r g b : 0 / 0 / 0 Ctrl-g");
+    check(
+        "\x1b[?62;4;22c\x1b]11;rgb:0/0/0\x07",
+        "attributes Alt-] 1 1 ; r g b : 0 / 0 / 0 Ctrl-g",
+    );
     check("\x1b[0n", "present");
     // What a person types is theirs.
     check("\x1b]hello", "Alt-] h e l l o");

@@ -5,9 +5,10 @@ use ratatui::text::Line;
 use super::super::code::Code;
 use super::super::{colours, wrap_plain};
 use super::fence::Fence;
+use super::label::{code_indent, indented, label};
 use super::memory::Memory;
 use super::structure::Kind;
-use super::writer::{code_indent, indented, label, write};
+use super::writer::write;
 use crate::theme::Theme;
 
 #[derive(Debug, Clone)]
@@ -17,7 +18,7 @@ pub(super) enum Laid {
         /// Some code in it is plain only since its language was not ready in this generation.
         waits_since: Option<u64>,
     },
-    Fence(LaidFence),
+    Fence(Box<LaidFence>),
 }
 
 /// Code between fences: lines get their colours when they are looked at.
@@ -45,7 +46,7 @@ impl Laid {
                 Some(mut fence) => {
                     let end = fence.fence.ends(text);
                     fence.push(text, end, theme);
-                    Self::Fence(fence)
+                    Self::Fence(Box::new(fence))
                 }
                 None => Self::words(text, width, theme, &mut Memory::default()),
             },
@@ -148,7 +149,11 @@ impl LaidFence {
     ) {
         let code = self.fence.code(&text[self.fence.begins..self.end]);
         self.code.colour(&code, to, theme);
-        let lines = self.label.iter().chain(&self.code.lines).chain(&self.unfinished);
+        let lines = self
+            .label
+            .iter()
+            .chain(&self.code.lines)
+            .chain(&self.unfinished);
         let seen = lines.skip(from).take(to.saturating_sub(from));
         into.extend(seen.map(|line| indented(line.clone(), self.indent)));
     }

@@ -28,7 +28,12 @@ pub(super) fn calm(text: &str) -> Cow<'_, str> {
 /// Leaves out an unfinished last line of marks alone: it may yet become anything.
 fn without_marks(text: &str) -> &str {
     let start = text.rfind('\n').map_or(0, |end| end + 1);
-    let is_marks = |letter: char| matches!(letter, '-' | '=' | '*' | '_' | '`' | '~' | '+' | '#' | '|' | ':' | '>' | ' ' | '\t');
+    let is_marks = |letter: char| {
+        matches!(
+            letter,
+            '-' | '=' | '*' | '_' | '`' | '~' | '+' | '#' | '|' | ':' | '>' | ' ' | '\t'
+        )
+    };
     if text[start..].chars().all(is_marks) {
         &text[..start]
     } else {
@@ -57,12 +62,20 @@ fn last_words(text: &str) -> Option<usize> {
 fn begun_table(words: &str) -> Option<String> {
     let mut lines = words.lines();
     let head = lines.next()?.trim_end();
-    let is_below = |line: &str| line.chars().all(|letter| matches!(letter, '|' | '-' | ':' | ' '));
+    let is_below = |line: &str| {
+        line.chars()
+            .all(|letter| matches!(letter, '|' | '-' | ':' | ' '))
+    };
     let is_begun = head.starts_with('|')
         && head.matches('|').count() > 1
         && lines.next().is_none_or(is_below)
         && lines.next().is_none();
-    let columns = head.trim_matches('|').replace("\\|", "").matches('|').count() + 1;
+    let columns = head
+        .trim_matches('|')
+        .replace("\\|", "")
+        .matches('|')
+        .count()
+        + 1;
     is_begun.then(|| format!("{head}\n|{}\n", "---|".repeat(columns)))
 }
 

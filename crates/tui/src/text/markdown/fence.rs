@@ -22,7 +22,10 @@ impl Fence {
         let begins = (line.len() + 1).min(text.len());
         let indent = line.len() - line.trim_start_matches(' ').len();
         let line = &line[indent..];
-        let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+        let mark = line
+            .chars()
+            .next()
+            .filter(|mark| matches!(mark, '`' | '~'))?;
         let length = line.len() - line.trim_start_matches(mark).len();
         let language = line[length..].trim();
         let is_fence = indent < 4 && length > 2 && !(mark == '`' && language.contains('`'));
@@ -41,7 +44,7 @@ impl Fence {
         let after = inner.trim_start_matches(self.mark);
         line.len() - inner.len() < 4
             && inner.len() - after.len() >= self.length
-            && after.trim_matches([' ', '\t', '\n']).is_empty()
+            && after.trim_matches([' ', '\n']).is_empty()
     }
 
     /// Whether an unfinished line may become the one that closes it.

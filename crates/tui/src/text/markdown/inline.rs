@@ -148,7 +148,9 @@ impl<'a> Inline<'a> {
         if self.lines.is_empty() {
             self.lines.push(Vec::new());
         }
-        self.lines.last_mut().expect("one was pushed if there was none")
+        self.lines
+            .last_mut()
+            .expect("one was pushed if there was none")
     }
 
     fn style(&self) -> Style {

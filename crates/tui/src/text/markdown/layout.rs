@@ -65,13 +65,16 @@ impl Layout {
 
     pub(super) fn count(&self) -> usize {
         let closed = self.laid.last().map_or(0, |(_, end)| *end);
-        self.open.iter().fold(closed, |end, laid| after(end, laid))
+        self.open.iter().fold(closed, after)
     }
 
     pub(super) fn take(
         &mut self,
         text: &str,
-        Range { start: from, end: to }: Range<usize>,
+        Range {
+            start: from,
+            end: to,
+        }: Range<usize>,
         theme: &Theme,
     ) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
@@ -227,7 +230,7 @@ impl Layout {
         let is_closed = end < whole;
         (!is_closed).then(|| {
             fence.push(tail, end.min(whole), theme);
-            Laid::Fence(fence)
+            Laid::Fence(Box::new(fence))
         })
     }
 }

@@ -30,7 +30,9 @@ impl Memory {
 
     /// Some of it is plain only until its language is ready.
     pub(super) fn is_waiting(&self) -> bool {
-        self.codes[..self.next].iter().any(|code| code.code.is_waiting())
+        self.codes[..self.next]
+            .iter()
+            .any(|code| code.code.is_waiting())
     }
 
     /// The lines of the next code in the block.

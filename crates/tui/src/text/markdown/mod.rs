@@ -8,9 +8,10 @@ mod block;
 mod calm;
 mod fence;
 mod inline;
+mod label;
 mod layout;
-mod level;
 mod memory;
+mod page;
 mod structure;
 mod table;
 #[cfg(test)]
@@ -47,6 +48,7 @@ impl PartialEq for Markdown {
 
 impl Markdown {
     /// A whole text.
+    #[cfg(test)]
     pub(crate) fn new(source: &str) -> Self {
         let mut markdown = Self::default();
         markdown.push(source);
@@ -81,6 +83,7 @@ impl Markdown {
         &self.source
     }
 
+    #[cfg(test)]
     pub(crate) fn lines(&self, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         self.lines_range(0..usize::MAX, width, theme)
     }
@@ -113,10 +116,5 @@ impl Markdown {
             is_open: self.is_open,
             revision: self.revision,
         }
-    }
-
-    /// Gives back the memory of the layout. The next one is made anew.
-    pub(crate) fn forget(&self) {
-        self.layout.take();
     }
 }

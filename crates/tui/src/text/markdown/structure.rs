@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 pub(super) const OPTIONS: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_STRIKETHROUGH)
@@ -41,8 +41,12 @@ pub(super) fn split(text: &str) -> Vec<Block> {
         };
         match event {
             Event::Start(_) => depth += 1,
-            Event::End(_) => {
+            Event::End(end) => {
                 depth = depth.saturating_sub(1);
+                // The parser may count a definition that follows a list to the list.
+                if let (1, TagEnd::Item, Some(list)) = (depth, end, outermost.last_mut()) {
+                    list.range.end = range.end;
+                }
                 continue;
             }
             _ => {}

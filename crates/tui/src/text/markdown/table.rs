@@ -37,7 +37,10 @@ impl Table {
         let mut needed = vec![1; count];
         for row in std::iter::once(&self.head).chain(&self.rows) {
             for (needed, cell) in needed.iter_mut().zip(row) {
-                *needed = cell.iter().map(|line| span_columns(line)).fold(*needed, usize::max);
+                *needed = cell
+                    .iter()
+                    .map(|line| span_columns(line))
+                    .fold(*needed, usize::max);
             }
         }
         let room = width.checked_sub(BETWEEN_COLUMNS * count.saturating_sub(1))?;
@@ -64,7 +67,11 @@ impl Table {
             .collect::<Vec<_>>()
             .join("─┼─");
         let rule = Line::styled(rule, theme.border);
-        let rows: Vec<_> = self.rows.iter().map(|row| self.row(row, widths, theme)).collect();
+        let rows: Vec<_> = self
+            .rows
+            .iter()
+            .map(|row| self.row(row, widths, theme))
+            .collect();
         // Rows of several lines need something between them to be told apart.
         let is_ruled = rows.iter().any(|row| row.len() > 1);
         let mut lines = self.row(&strong(&self.head), widths, theme);
@@ -139,7 +146,10 @@ impl Table {
                 lines.push(Line::default());
             }
             for (column, cell) in row.iter().enumerate() {
-                let mut spans = head.get(column).map(|name| joined(name)).unwrap_or_default();
+                let mut spans = head
+                    .get(column)
+                    .map(|name| joined(name))
+                    .unwrap_or_default();
                 if !spans.is_empty() {
                     spans.push(Span::raw(": "));
                 }

@@ -1,7 +1,7 @@
 //! Lays out one block, with all that is in it, line by line.
 //!
 //! What is inside of lists and quotes is as deep as its author likes, so depth is a list here and
-//! not a recursion, and indents end where the room does. Entry point: [`write`].
+//! not a recursion. Entry point: [`write`].
 
 use std::collections::HashMap;
 
@@ -11,16 +11,13 @@ use ratatui::text::{Line, Span};
 
 use super::super::wrap::{columns, wrap_line, wrap_words};
 use super::inline::Inline;
-use super::level::{Level, Within};
+use super::label::{code_indent, indented, label};
 use super::memory::Memory;
+use super::page::{Page, Within};
 use super::structure::OPTIONS;
 use super::table::Table;
 use crate::theme::Theme;
 
-/// Columns that code is set in by.
-pub(super) const CODE_INDENT: u16 = 2;
-/// The room that an indent has to leave.
-const LEAST_ROOM: usize = 10;
 const LONGEST_RULE: usize = 80;
 
 /// The lines of a block. `memory` has the code of its last layout.
@@ -33,11 +30,13 @@ pub(super) fn write(
     let events: Vec<Event<'_>> = Parser::new_ext(text, OPTIONS).collect();
     let items = count_items(&events);
     let mut writer = Writer {
-        width: usize::from(width),
+        page: Page {
+            width: usize::from(width),
+            lines: Vec::new(),
+            levels: Vec::new(),
+        },
         theme,
         memory,
-        lines: Vec::new(),
-        levels: Vec::new(),
         inline: Inline::new(theme),
         table: None,
         verbatim: None,
@@ -48,7 +47,7 @@ pub(super) fn write(
         writer.event(event, next, items.get(&index).copied().unwrap_or(0));
     }
     writer.flush();
-    writer.lines
+    writer.page.lines
 }
 
 /// How many items each list has, by the place of its beginning.
@@ -76,11 +75,9 @@ fn count_items(events: &[Event<'_>]) -> HashMap<usize, u64> {
 }
 
 struct Writer<'a> {
-    width: usize,
+    page: Page,
     theme: &'a Theme,
     memory: &'a mut Memory,
-    lines: Vec<Line<'static>>,
-    levels: Vec<Level>,
     inline: Inline<'a>,
     table: Option<Table>,
     /// Code or HTML that is being collected; the language, if it is code.
@@ -99,8 +96,8 @@ impl Writer<'_> {
             }
             Event::Rule => {
                 self.begin_block();
-                let rule = "─".repeat(self.room().min(LONGEST_RULE));
-                self.emit(vec![Line::styled(rule, self.theme.border)]);
+                let rule = "─".repeat(self.page.room().min(LONGEST_RULE));
+                self.page.emit(vec![Line::styled(rule, self.theme.border)]);
             }
             Event::TaskListMarker(is_done) => self.mark_task(*is_done),
             other => self.inline.event(other),
@@ -110,7 +107,7 @@ impl Writer<'_> {
     fn start(&mut self, tag: &Tag<'_>, next: Option<&Event<'_>>, items: u64) {
         match tag {
             Tag::Paragraph => {
-                if let Some(level) = self.levels.last_mut() {
+                if let Some(level) = self.page.levels.last_mut() {
                     level.is_loose = true;
                 }
                 self.begin_block();
@@ -122,7 +119,7 @@ impl Writer<'_> {
             Tag::BlockQuote(_) => {
                 self.begin_block();
                 let bar = vec![Span::styled("│ ", self.theme.border)];
-                self.push_level(Within::Quote, None, bar, 2);
+                self.page.push_level(Within::Quote, None, bar, 2);
             }
             Tag::CodeBlock(kind) => {
                 self.begin_block();
@@ -144,7 +141,7 @@ impl Writer<'_> {
                     number: *first,
                     digits,
                 };
-                self.push_level(within, None, Vec::new(), 0);
+                self.page.push_level(within, None, Vec::new(), 0);
             }
             Tag::Item => self.start_item(matches!(next, Some(Event::Start(Tag::Paragraph)))),
             Tag::Table(alignments) => {
@@ -172,15 +169,20 @@ impl Writer<'_> {
             }
             TagEnd::BlockQuote(_) | TagEnd::List(_) => {
                 self.flush();
-                self.pop_level();
+                self.page.pop_level();
             }
             TagEnd::Item => {
                 self.flush();
                 // One without words still has its mark.
-                if self.levels.last().is_some_and(|level| level.first.is_some()) {
-                    self.emit(vec![Line::default()]);
+                if self
+                    .page
+                    .levels
+                    .last()
+                    .is_some_and(|level| level.first.is_some())
+                {
+                    self.page.emit(vec![Line::default()]);
                 }
-                self.pop_level();
+                self.page.pop_level();
             }
             TagEnd::CodeBlock | TagEnd::HtmlBlock => self.end_verbatim(),
             TagEnd::TableCell => {
@@ -191,8 +193,8 @@ impl Writer<'_> {
             }
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
-                    let lines = table.lines(narrow(self.room()), self.theme);
-                    self.emit(lines);
+                    let lines = table.lines(narrow(self.page.room()), self.theme);
+                    self.page.emit(lines);
                 }
             }
             other => self.inline.event(&Event::End(other)),
@@ -201,14 +203,19 @@ impl Writer<'_> {
 
     fn start_item(&mut self, has_paragraph: bool) {
         self.flush();
-        let Some(list) = self.levels.last_mut() else {
+        let Some(list) = self.page.levels.last_mut() else {
             return;
         };
         if !list.is_fresh && (list.is_loose || has_paragraph) {
-            self.gap();
+            self.page.gap();
         }
-        let depth = self.levels.iter().filter(|level| level.is_list()).count();
-        let marker = match self.levels.last_mut().map(|level| &mut level.within) {
+        let depth = self
+            .page
+            .levels
+            .iter()
+            .filter(|level| level.has_bullets())
+            .count();
+        let marker = match self.page.levels.last_mut().map(|level| &mut level.within) {
             Some(Within::List {
                 number: Some(number),
                 digits,
@@ -223,7 +230,14 @@ impl Writer<'_> {
         let taken = columns(&marker);
         let marker = Span::styled(marker, self.theme.dim);
         let rest = vec![Span::raw(" ".repeat(taken))];
-        self.push_level(Within::Item, Some(marker), rest, taken);
+        let left_out = self
+            .page
+            .push_level(Within::Item, Some(marker), rest, taken);
+        if let Some(marker) = left_out {
+            // It is part of the words then.
+            self.inline
+                .event(&Event::Text(marker.content.to_string().into()));
+        }
     }
 
     fn mark_task(&mut self, is_done: bool) {
@@ -231,7 +245,12 @@ impl Writer<'_> {
             true => ("✓ ", self.theme.good),
             false => ("○ ", self.theme.dim),
         };
-        match self.levels.last_mut().and_then(|level| level.first.as_mut()) {
+        match self
+            .page
+            .levels
+            .last_mut()
+            .and_then(|level| level.first.as_mut())
+        {
             Some(marker) if columns(&marker.content) == 2 => *marker = Span::styled(mark, style),
             _ => self.inline.event(&Event::Text(mark.into())),
         }
@@ -242,32 +261,42 @@ impl Writer<'_> {
             return;
         };
         let Some(language) = language else {
-            let width = narrow(self.room());
+            let width = narrow(self.page.room());
             let lines = text
                 .trim_end()
                 .lines()
-                .flat_map(|line| wrap_line(&Line::styled(line.to_owned(), self.theme.dim), width, ""))
+                .flat_map(|line| {
+                    wrap_line(&Line::styled(line.to_owned(), self.theme.dim), width, "")
+                })
                 .collect();
-            return self.emit(lines);
+            return self.page.emit(lines);
         };
-        let room = narrow(self.room());
+        let room = narrow(self.page.room());
         let indent = code_indent(room);
         let mut lines: Vec<Line<'static>> = label(&language, room - indent, self.theme)
             .into_iter()
             .collect();
-        lines.extend(self.memory.code(&language, &text, room - indent, self.theme));
-        self.emit(lines.into_iter().map(|line| indented(line, indent)).collect());
+        lines.extend(
+            self.memory
+                .code(&language, &text, room - indent, self.theme),
+        );
+        self.page.emit(
+            lines
+                .into_iter()
+                .map(|line| indented(line, indent))
+                .collect(),
+        );
     }
 
     /// Before anything that begins a line of its own.
     fn begin_block(&mut self) {
         self.flush();
-        let is_apart = match self.levels.last() {
-            None => !self.lines.is_empty(),
+        let is_apart = match self.page.levels.last() {
+            None => !self.page.lines.is_empty(),
             Some(level) => !level.is_fresh && level.is_loose,
         };
         if is_apart {
-            self.gap();
+            self.page.gap();
         }
     }
 
@@ -277,90 +306,14 @@ impl Writer<'_> {
             self.inline.take();
             return;
         }
-        let width = narrow(self.room());
+        let width = narrow(self.page.room());
         let lines = self
             .inline
             .take()
             .into_iter()
             .flat_map(|spans| wrap_words(&Line::from(spans), width, ""))
             .collect();
-        self.emit(lines);
-    }
-
-    fn emit(&mut self, lines: Vec<Line<'static>>) {
-        for line in lines {
-            let mut spans = Vec::with_capacity(line.spans.len() + self.levels.len());
-            for level in &mut self.levels {
-                level.is_fresh = false;
-                match level.first.take() {
-                    Some(first) => spans.push(first),
-                    None => spans.extend(level.rest.iter().cloned()),
-                }
-            }
-            spans.extend(line.spans.into_iter().map(|mut span| {
-                span.style = line.style.patch(span.style);
-                span
-            }));
-            self.lines.push(Line::from(spans));
-        }
-    }
-
-    /// An empty line, which still shows that it is in a quote.
-    fn gap(&mut self) {
-        let quoted = self.levels.iter().rposition(|level| level.within == Within::Quote);
-        let shown = quoted.map_or(&[][..], |last| &self.levels[..=last]);
-        let mut spans: Vec<_> = shown.iter().flat_map(|level| level.rest.clone()).collect();
-        if let Some(last) = spans.last_mut() {
-            last.content = last.content.trim_end().to_owned().into();
-        }
-        self.lines.push(Line::from(spans));
-    }
-
-    fn room(&self) -> usize {
-        let taken: usize = self.levels.iter().map(|level| level.columns).sum();
-        self.width.saturating_sub(taken)
-    }
-
-    fn push_level(
-        &mut self,
-        within: Within,
-        first: Option<Span<'static>>,
-        rest: Vec<Span<'static>>,
-        columns: usize,
-    ) {
-        let has_room = self.room() >= columns + LEAST_ROOM;
-        let level = Level {
-            is_loose: !matches!(within, Within::List { .. } | Within::Item),
-            within,
-            is_fresh: true,
-            first: None,
-            rest: Vec::new(),
-            columns: 0,
-        };
-        self.levels.push(if has_room {
-            Level {
-                first,
-                rest,
-                columns,
-                ..level
-            }
-        } else {
-            // No room for an indent: the mark is part of the words.
-            if let Some(first) = first {
-                self.inline.event(&Event::Text(first.content.to_string().into()));
-            }
-            level
-        });
-    }
-
-    fn pop_level(&mut self) {
-        let Some(ended) = self.levels.pop() else {
-            return;
-        };
-        if let Some(level) = self.levels.last_mut() {
-            level.is_fresh &= ended.is_fresh;
-            level.is_loose |= level.is_list() && ended.is_loose;
-        }
+        self.page.emit(lines);
     }
 }
 
@@ -371,28 +324,6 @@ fn heading(level: HeadingLevel, theme: &Theme) -> Style {
         HeadingLevel::H3 => theme.strong,
         _ => theme.strong.patch(theme.emphasis),
     }
-}
-
-/// What language code is in, on a line of its own.
-pub(super) fn label(language: &str, width: u16, theme: &Theme) -> Option<Line<'static>> {
-    let cleaned = super::super::clean(language);
-    let name = cleaned.split([' ', ',', '{', '\n', '\t']).next()?;
-    let shown = super::super::fit(name, usize::from(width));
-    (!shown.is_empty()).then(|| Line::styled(shown, theme.dim))
-}
-
-/// None, where there is hardly room for the code itself.
-pub(super) fn code_indent(width: u16) -> u16 {
-    if usize::from(width) < LEAST_ROOM { 0 } else { CODE_INDENT }
-}
-
-pub(super) fn indented(mut line: Line<'static>, columns: u16) -> Line<'static> {
-    let is_empty = line.spans.iter().all(|span| span.content.is_empty());
-    if columns > 0 && !is_empty {
-        line.spans
-            .insert(0, Span::raw(" ".repeat(usize::from(columns))));
-    }
-    line
 }
 
 fn narrow(width: usize) -> u16 {

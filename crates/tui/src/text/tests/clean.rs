@@ -17,10 +17,16 @@ fn sequences_go_whole() {
     check("a\u{1b}[?25lb\u{1b}[2Jc\u{1b}[10;20Hd", "abcd");
     check("a\u{1b}[>4;2mb\u{1b}[!pc", "abc");
     check("a\u{1b}]0;a title\u{7}b", "ab");
-    check("a\u{1b}]8;;https://x\u{1b}\\link\u{1b}]8;;\u{1b}\\b", "alinkb");
+    check(
+        "a\u{1b}]8;;https://x\u{1b}\\link\u{1b}]8;;\u{1b}\\b",
+        "alinkb",
+    );
     check("a\u{1b}]52;c;aGk=\u{1b}\\b", "ab");
     check("a\u{1b}Pq#0;2;0;0;0\u{1b}\\b", "ab");
-    check("a\u{1b}_Gf=24\u{1b}\\b\u{1b}^x\u{1b}\\c\u{1b}Xx\u{1b}\\d", "abcd");
+    check(
+        "a\u{1b}_Gf=24\u{1b}\\b\u{1b}^x\u{1b}\\c\u{1b}Xx\u{1b}\\d",
+        "abcd",
+    );
     check("a\u{1b}(0lqqk\u{1b}(Bb", "alqqkb");
     check("a\u{1b}7b\u{1b}8c\u{1b}Md\u{1b}ce", "abcde");
     check("a\u{1b}#8b\u{1b}%Gc", "abc");
@@ -50,6 +56,7 @@ fn of_a_line_that_was_written_over_the_last_is_seen() {
     check("N\u{8}NA\u{8}AM\u{8}M", "NAM");
     check("_\u{8}a", "a");
     check("ab\n\u{8}\u{8}c", "ab\nc");
+    check("x👩\u{200d}💻\u{8}a", "xa");
 }
 
 #[test]
@@ -83,6 +90,7 @@ fn towers_of_marks_are_cut() {
     let tower = format!("a{}b", "\u{301}".repeat(500));
     check(&tower, &format!("a{}b", "\u{301}".repeat(8)));
     check("\u{301}a\n\u{301}b", "a\nb");
+    check("1\u{1b}[31m\u{fe0f}\u{20e3}", "1");
     let family = "👩\u{200d}".repeat(100);
     assert!(clean(&family).matches('\u{200d}').count() < 90);
 }
@@ -90,7 +98,10 @@ fn towers_of_marks_are_cut() {
 #[test]
 fn a_review_shows_what_is_hidden() {
     assert_eq!(reveal("a\u{1b}[31mb\r\nc\rd\u{8}\u{7f}"), "a␛[31mb\nc␍d␈␡");
-    assert_eq!(reveal("x\u{202e}y\u{200b}z\u{9b}"), "x\u{fffd}y\u{fffd}z\u{fffd}");
+    assert_eq!(
+        reveal("x\u{202e}y\u{200b}z\u{9b}"),
+        "x\u{fffd}y\u{fffd}z\u{fffd}"
+    );
     assert_eq!(reveal("\tplain"), "\tplain");
 }
 

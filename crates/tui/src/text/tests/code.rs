@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use proptest::prelude::*;
 
 use super::{assert_safe, hostile, plain, styled};
-use crate::text::{Colours, code_lines};
+use crate::text::{Colours, Markdown, code_lines};
 use crate::theme::{Look, Theme};
 
 fn theme(look: Look, languages: &[&str]) -> Theme {
@@ -19,27 +19,68 @@ fn theme(look: Look, languages: &[&str]) -> Theme {
 fn parts_of_code_have_their_colours() {
     let code = "// note\nfn main() { let x: u32 = 1; print(\"hi\\n\"); }\n";
     let dark = theme(Look::Dark, &["rust", "main.rs", "data.json"]);
-    insta::assert_snapshot!(styled(&code_lines(code, "rust", 80, &dark)), @"");
+    insta::assert_snapshot!(styled(&code_lines(code, "rust", 80, &dark)), @r#"
+    {dim|// note}
+    {magenta|fn} {lightblue|main}() { {magenta|let} x: {magenta|u32} = {cyan|1}; {lightblue|print}({green|"hi}{cyan|\n}{green|"}); }
+    "#);
     assert_eq!(
         code_lines(code, "rust", 80, &dark),
         code_lines(code, "src/main.rs", 80, &dark),
     );
     insta::assert_snapshot!(
-        styled(&code_lines("{\"key\": [1, true, \"text\"]}", "data.json", 80, &dark)), @""
+        styled(&code_lines("{\"key\": [1, true, \"text\"]}", "data.json", 80, &dark)), @r#"{{lightblue|"key"}: [{cyan|1}, {cyan|true}, {green|"text"}]}"#
     );
     let light = theme(Look::Light, &["python"]);
     insta::assert_snapshot!(
-        styled(&code_lines("def f(x):\n    return f\"{x} items\"  # done", "python", 80, &light)), @""
+        styled(&code_lines("def f(x):\n    return f\"{x} items\"  # done", "python", 80, &light)), @r#"
+        {magenta|def} {blue|f}(x):
+            {magenta|return} {magenta|f}{green|"}{x}{green| items"}  {dim|# done}
+        "#
     );
 }
 
 #[test]
 fn languages_are_known_by_many_names() {
     let names = [
-        "rs", "Rust", "rust,no_run", "py", "python3", "js", "jsx", "ts", "tsx", "go", "golang",
-        "c", "cpp", "c++", "java", "sh", "bash", "console", "json", "jsonc", "yaml", "yml", "toml",
-        "html", "css", "sql", "diff", "dockerfile", "Dockerfile", "Makefile", "lib/a.rb", "x.kt",
-        "markdown", "xml", "lua", "swift", "zig", "nix", "{.python}",
+        "rs",
+        "Rust",
+        "rust,no_run",
+        "py",
+        "python3",
+        "js",
+        "jsx",
+        "ts",
+        "tsx",
+        "go",
+        "golang",
+        "c",
+        "cpp",
+        "c++",
+        "java",
+        "sh",
+        "bash",
+        "console",
+        "json",
+        "jsonc",
+        "yaml",
+        "yml",
+        "toml",
+        "html",
+        "css",
+        "sql",
+        "diff",
+        "dockerfile",
+        "Dockerfile",
+        "Makefile",
+        "lib/a.rb",
+        "x.kt",
+        "markdown",
+        "xml",
+        "lua",
+        "swift",
+        "zig",
+        "nix",
+        "{.python}",
     ];
     let bare: Vec<String> = names
         .iter()
@@ -83,21 +124,54 @@ fn very_long_code_is_plain() {
 }
 
 #[test]
-fn a_language_becomes_ready_behind_the_back() {
+fn colours_come_from_behind_the_back() {
     let (woken, wakes) = channel();
-    let colours = Colours::start(move || drop(woken.send(())));
-    let theme = Theme {
+    let colours = Colours::start(move || woken.send(()).unwrap());
+    let now = Theme {
         colours: Some(colours),
         ..Theme::new(Look::Dark)
     };
+    let plain_page = Theme::new(Look::Dark);
+    let ready = theme(Look::Dark, &["rust"]);
+    let short = "fn main() {}\n";
+    let long = "let text = \"open\nclosed\"; // 1\n".repeat(30);
+
+    // First the language becomes ready, then what is long is coloured.
     let before = colours.generation();
-    let plain_lines = code_lines("fn main() {}", "rust", 80, &theme);
-    assert_eq!(styled(&plain_lines), "fn main() {}");
+    assert_eq!(
+        code_lines(short, "rust", 80, &now),
+        code_lines(short, "rust", 80, &plain_page)
+    );
     wakes.recv().unwrap();
     assert!(colours.generation() > before);
-    let lines = code_lines("fn main() {}", "rust", 80, &theme);
-    assert_eq!(plain(&lines), "fn main() {}");
-    assert_ne!(styled(&lines), "fn main() {}");
+    assert_eq!(
+        code_lines(short, "rust", 80, &now),
+        code_lines(short, "rust", 80, &ready)
+    );
+
+    let before = colours.generation();
+    assert_eq!(
+        code_lines(&long, "rust", 20, &now),
+        code_lines(&long, "rust", 20, &plain_page)
+    );
+    wakes.recv().unwrap();
+    assert!(colours.generation() > before);
+    let lines = code_lines(&long, "rust", 20, &now);
+    assert_ne!(styled(&lines), plain(&lines));
+    assert_eq!(lines, code_lines(&long, "rust", 20, &ready));
+
+    // In the middle of a text that grows, too.
+    let mut markdown = Markdown::default();
+    markdown.push("- list\n\n```rust\n");
+    markdown.push(&"let y = \"open\n\";\n".repeat(20));
+    let unready = markdown.lines(20, &now);
+    wakes.recv().unwrap();
+    assert_ne!(markdown.lines(20, &now), unready);
+    markdown.push("let z = 1;\n```\n\nend");
+    assert_eq!(
+        styled(&markdown.lines(20, &now)),
+        styled(&Markdown::new(markdown.source()).lines(20, &ready)),
+    );
 }
 
 proptest! {

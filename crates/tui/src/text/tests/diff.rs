@@ -56,7 +56,11 @@ fn long_lines_keep_a_column_for_the_sign() {
 
 #[test]
 fn a_review_hides_nothing() {
-    let lines = diff_lines("@@ -0,0 +1 @@\n+evil\rgood\u{1b}]0;x\n", 40, &Theme::new(Look::Dark));
+    let lines = diff_lines(
+        "@@ -0,0 +1 @@\n+evil\rgood\u{1b}]0;x\n",
+        40,
+        &Theme::new(Look::Dark),
+    );
     assert_eq!(plain(&lines), "@@ -0,0 +1 @@\n+evil␍good␛]0;x");
 }
 

@@ -79,7 +79,11 @@ pub(super) fn assert_harmless(text: &str, may_have_lines: bool) {
                 | 0xad | 0xfe00..=0xfe0d | 0xe0000..=0xe0fff
         );
         assert!(!is_hidden, "{code:x} in {text:?}");
-        marks = if letter.width() == Some(0) { marks + 1 } else { 0 };
+        marks = if letter.width() == Some(0) {
+            marks + 1
+        } else {
+            0
+        };
         assert!(marks <= 11, "{marks} marks in {text:?}");
     }
 }
@@ -116,5 +120,8 @@ pub(super) fn cut<'a>(text: &'a str, cuts: &[prop::sample::Index]) -> Vec<&'a st
         .collect();
     places.extend([0, text.len()]);
     places.sort_unstable();
-    places.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
+    places
+        .windows(2)
+        .map(|pair| &text[pair[0]..pair[1]])
+        .collect()
 }

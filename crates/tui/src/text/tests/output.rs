@@ -16,15 +16,27 @@ fn check(look: Look, input: &str, expect: &str) {
 fn styles_are_kept() {
     let check = |input, expect| check(Look::Dark, input, expect);
     check("\u{1b}[31mred\u{1b}[0m plain", "{red|red} plain");
-    check("\u{1b}[1;3;4mall\u{1b}[22mless\u{1b}[mnone", "{bold italic underlined|all}{italic underlined|less}none");
-    check("\u{1b}[2mdim\u{1b}[7mback\u{1b}[27;22m.", "{dim|dim}{dim reversed|back}.");
+    check(
+        "\u{1b}[1;3;4mall\u{1b}[22mless\u{1b}[mnone",
+        "{bold italic underlined|all}{italic underlined|less}none",
+    );
+    check(
+        "\u{1b}[2mdim\u{1b}[7mback\u{1b}[27;22m.",
+        "{dim|dim}{dim reversed|back}.",
+    );
     check("\u{1b}[92mbright\u{1b}[39m.", "{lightgreen|bright}.");
     check("\u{1b}[38;5;208mindexed", "{indexed(208)|indexed}");
     check("\u{1b}[38;5;1mnamed", "{red|named}");
     check("\u{1b}[38;2;1;200;3mexact", "{rgb(1, 200, 3)|exact}");
-    check("\u{1b}[38:2::1:200:3mexact\u{1b}[38:5:9m.", "{rgb(1, 200, 3)|exact}{lightred|.}");
+    check(
+        "\u{1b}[38:2::1:200:3mexact\u{1b}[38:5:9m.",
+        "{rgb(1, 200, 3)|exact}{lightred|.}",
+    );
     check("\u{1b}[4:3mcurly\u{1b}[4:0m.", "{underlined|curly}.");
-    check("\u{1b}[31mone\ntwo\u{1b}[0m\nthree", "{red|one}\n{red|two}\nthree");
+    check(
+        "\u{1b}[31mone\ntwo\u{1b}[0m\nthree",
+        "{red|one}\n{red|two}\nthree",
+    );
     check("\u{9b}31mred", "{red|red}");
     check("\u{1b}[31;99;38;5;300mred", "{red|red}");
 }

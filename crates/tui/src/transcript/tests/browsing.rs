@@ -1,9 +1,14 @@
 //! Entries are chosen, opened, closed and copied.
 
+use std::collections::BTreeMap;
+
+use protocol::{Block, Checkpoint, EventKind};
+use ratatui::style::Modifier;
 use serde_json::json;
 
-use super::{bash, called, ended, lined, lines, lived, page, seen, thinking, words};
-use crate::samples::{edit, event, tool_ended, turn};
+use super::{bash, called, ended, lined, lines, lived, page, said, seen, words};
+use crate::samples::{call, edit, event, tool_ended, turn};
+use crate::theme::{Look, Theme};
 
 #[test]
 fn choosing_begins_at_the_last_that_opens() {
@@ -39,7 +44,11 @@ fn choosing_begins_at_the_last_that_opens() {
     page.select(1);
     assert_eq!(page.copy_selected().unwrap(), "Made.");
     page.select(1);
-    assert_eq!(page.copy_selected().unwrap(), "Made.", "there is none below");
+    assert_eq!(
+        page.copy_selected().unwrap(),
+        "Made.",
+        "there is none below"
+    );
     page.select(-5);
     assert_eq!(page.copy_selected().unwrap(), "go");
     page.unselect();
@@ -71,10 +80,13 @@ fn what_is_chosen_comes_into_view() {
 #[test]
 fn opening_keeps_the_line_that_was_clicked() {
     let mut events = vec![bash("a", "seq"), ended("a", "bash", &lines(500), false)];
-    events.extend((1..=5).map(|number| turn(number, "hay")));
+    events.extend((1..=4).map(|number| turn(number, "hay")));
     let mut page = lived(&events);
     let before = seen(&mut page, 40, 12);
-    let row = before.iter().position(|line| line.starts_with('✓')).unwrap();
+    let row = before
+        .iter()
+        .position(|line| line.starts_with('✓'))
+        .unwrap();
     assert!(page.click(row as u16));
     let after = seen(&mut page, 40, 12);
     assert_eq!(after[row], before[row]);
@@ -94,8 +106,17 @@ fn opening_keeps_the_line_that_was_clicked() {
 fn calls_show_what_they_were_asked_when_they_are_open() {
     let content = "def f():\n    return 1\n";
     let mut transcript = lived(&[
-        thinking("deep"),
-        called("a", "write_file", json!({"path": "f.py", "content": content})),
+        said(vec![
+            Block::Thinking {
+                thinking: "deep".into(),
+                signature: String::new(),
+            },
+            call(
+                "a",
+                "write_file",
+                json!({"path": "f.py", "content": content}),
+            ),
+        ]),
         ended("a", "write_file", "created `f.py`", false),
         called("b", "fetch", json!({"url": "http://x", "depth": 2})),
         ended("b", "fetch", "ok", false),
@@ -105,7 +126,7 @@ fn calls_show_what_they_were_asked_when_they_are_open() {
     transcript.toggle_all_calls();
     transcript.toggle_thinking();
     let expect = r#"
-        |▾ thought · 1 words
+        |▾ thought · 1 word
         |  │ deep
         |✓ write f.py · 2.3 s
         |  │ def f():
@@ -141,7 +162,74 @@ fn diffs_and_replies_are_handed_out() {
     assert_eq!(page.selected_diff(), None);
     page.select(1);
     let diff = page.selected_diff().unwrap();
-    assert!(diff.starts_with("--- src/parser.rs\n+++ src/parser.rs\n@@ -10,5"), "{diff}");
+    assert!(
+        diff.starts_with("--- src/parser.rs\n+++ src/parser.rs\n@@ -10,5"),
+        "{diff}"
+    );
     page.apply(&event(words("Second.")));
     assert_eq!(page.last_reply(), Some("Second."));
+}
+
+#[test]
+fn turns_that_were_taken_back_can_still_be_read() {
+    let mut transcript = lived(&[
+        turn(1, "one"),
+        turn(2, "two"),
+        words("Second."),
+        EventKind::Undone {
+            turn: 2,
+            checkpoint: Checkpoint {
+                number: 1,
+                files: 0,
+                bytes: 0,
+                skipped: BTreeMap::new(),
+            },
+            restored: 0,
+            removed: 0,
+            left: Vec::new(),
+        },
+    ]);
+    assert_eq!(transcript.search("second"), 0);
+    transcript.select(0);
+    transcript.toggle_selected();
+    let expect = "
+        |> one
+        |
+        |> two
+        |
+        |  Second.
+        |
+        |▾ turn 2 was taken back";
+    assert_eq!(page(&mut transcript), lined(expect));
+    assert_eq!(transcript.match_position(), Some((1, 1)));
+    let dim = Theme::new(Look::Plain).dim;
+    let spans = &transcript.visible()[4].spans;
+    let last = spans.last().unwrap();
+    assert!(
+        last.style
+            .add_modifier
+            .contains(dim.add_modifier | Modifier::DIM)
+    );
+    assert_eq!(transcript.last_reply(), Some("Second."));
+    transcript.select(0);
+    transcript.toggle_selected();
+    assert_eq!(page(&mut transcript), "> one\n\n▸ turn 2 was taken back");
+    assert_eq!(transcript.last_reply(), None);
+}
+
+#[test]
+fn closing_what_was_found_does_not_lose_the_place() {
+    let mut page = lived(&[
+        bash("a", "seq"),
+        ended("a", "bash", &(lines(50) + "needle\nexit code: 0"), false),
+    ]);
+    assert_eq!(page.search("needle"), 1);
+    seen(&mut page, 40, 12);
+    page.toggle_all_calls();
+    page.toggle_all_calls();
+    let view = seen(&mut page, 40, 12);
+    assert_eq!(view[0], "✓ $ seq · 2.3 s");
+    assert_eq!(page.match_position(), Some((1, 1)));
+    page.next_match(1);
+    assert!(seen(&mut page, 40, 12).contains(&"  │ needle".to_owned()));
 }

@@ -1,11 +1,10 @@
 //! A page made from stored events alone is the page that was lived through.
 
-use protocol::{CallId, EventKind, Outcome};
+use protocol::{Block, CallId, EventKind, Outcome};
 use serde_json::json;
 
 use super::{bash, ended, lived, over, page, printed, said, started, text, thinking, words};
 use crate::samples::{call, turn, working_end, working_turn};
-use protocol::Block;
 
 fn check(events: &[EventKind]) {
     let stored: Vec<EventKind> = events.iter().filter(|kind| kind.lasts()).cloned().collect();
@@ -42,7 +41,11 @@ fn a_reply_in_pieces() {
             signature: String::new(),
         },
         Block::text("\n\nFirst the file.\n\n"),
-        call("a", "write_file", json!({"path": "a.py", "content": "print(1)\n"})),
+        call(
+            "a",
+            "write_file",
+            json!({"path": "a.py", "content": "print(1)\n"}),
+        ),
         call("b", "bash", json!({"command": "python3 a.py"})),
     ];
     check(&[

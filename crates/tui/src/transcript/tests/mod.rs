@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod browsing;
-mod folding;
+mod calling;
+mod cleaning;
 mod history;
+mod noting;
 mod property;
 mod scrolling;
 mod searching;
+mod speaking;
 
 use protocol::{Block, CallId, EventKind, Outcome, Spending};
 use serde_json::{Value, json};
@@ -37,7 +40,7 @@ pub(super) fn seen(transcript: &mut Transcript, width: u16, height: u16) -> Vec<
 
 /// The whole page, if it is not long.
 pub(super) fn page(transcript: &mut Transcript) -> String {
-    seen(transcript, 60, 200).join("\n")
+    seen(transcript, 66, 200).join("\n")
 }
 
 pub(super) fn words(text: &str) -> EventKind {
@@ -98,7 +101,9 @@ pub(super) fn over(turn: u32, outcome: Outcome) -> EventKind {
 
 /// So many numbered lines.
 pub(super) fn lines(count: usize) -> String {
-    (1..=count).map(|number| format!("line {number}\n")).collect()
+    (1..=count)
+        .map(|number| format!("line {number}\n"))
+        .collect()
 }
 
 /// A page as it is written in a test: each line after a bar.
@@ -108,4 +113,9 @@ pub(super) fn lined(text: &str) -> String {
         .filter_map(|line| line.trim_start().strip_prefix('|'))
         .collect();
     lines.join("\n")
+}
+
+/// The page that events make.
+pub(super) fn check(events: &[EventKind], expect: &str) {
+    assert_eq!(page(&mut lived(events)), lined(expect), "{events:#?}");
 }

@@ -66,7 +66,8 @@ fn input() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),
         hostile().prop_map(|command| json!({ "command": command })),
-        (hostile(), hostile()).prop_map(|(path, content)| json!({"path": path, "content": content})),
+        (hostile(), hostile())
+            .prop_map(|(path, content)| json!({"path": path, "content": content})),
         hostile().prop_map(|title| json!({"steps": [{"title": title, "status": "active"}, 7]})),
         hostile().prop_map(|text| json!([text, {"a": text}])),
     ]
@@ -235,8 +236,8 @@ fn act(transcript: &mut Transcript, action: &Action) {
         Action::Note(text) => transcript.note(text.as_str(), Tone::Good),
         Action::Scroll(lines) => transcript.scroll(*lines),
         Action::Page(pages) => transcript.page(*pages),
-        Action::Top => transcript.to_top(),
-        Action::End => transcript.to_end(),
+        Action::Top => transcript.go_to_top(),
+        Action::End => transcript.go_to_end(),
         Action::Select(step) => transcript.select(*step),
         Action::Unselect => transcript.unselect(),
         Action::Toggle => transcript.toggle_selected(),
@@ -264,7 +265,7 @@ proptest! {
         // After all that it still works.
         transcript.clear_search();
         transcript.apply(&event(turn(99, "the last prompt")));
-        transcript.to_end();
+        transcript.go_to_end();
         transcript.arrange(80, 24, &Theme::new(Look::Dark));
         let last = transcript.visible().last().map(ToString::to_string);
         prop_assert!(last.is_some_and(|line| line.contains("the last prompt")));

@@ -41,7 +41,7 @@ fn the_end_is_followed_until_one_scrolls_up() {
 fn pages_and_ends() {
     let mut page = numbered(100);
     seen(&mut page, 40, 10);
-    page.to_top();
+    page.go_to_top();
     assert_eq!(seen(&mut page, 40, 3), ["> prompt 1", "", "> prompt 2"]);
     assert_eq!(page.position().above, 0);
     seen(&mut page, 40, 10);
@@ -51,7 +51,7 @@ fn pages_and_ends() {
     assert_eq!(seen(&mut page, 40, 10)[0], "> prompt 1");
     page.page(-3);
     assert_eq!(seen(&mut page, 40, 10)[0], "> prompt 1");
-    page.to_end();
+    page.go_to_end();
     assert_eq!(seen(&mut page, 40, 10)[9], "> prompt 100");
     let position = page.position();
     assert_eq!(position.above + position.height, position.total);
@@ -64,18 +64,24 @@ fn one_long_entry_is_scrolled_through_line_by_line() {
         ended("a", "bash", &(lines(100_000) + "exit code: 0"), false),
     ]);
     page.toggle_all_calls();
-    page.to_top();
+    page.go_to_top();
     assert_eq!(seen(&mut page, 40, 2), ["✓ $ seq · 2.3 s", "  │ line 1"]);
     page.scroll(50_000);
     assert_eq!(seen(&mut page, 40, 2), ["  │ line 50000", "  │ line 50001"]);
     let position = page.position();
-    assert!((40..60).contains(&(position.above * 100 / position.total)), "{position:?}");
+    assert!(
+        (40..60).contains(&(position.above * 100 / position.total)),
+        "{position:?}"
+    );
     page.scroll(-49_999);
     assert_eq!(seen(&mut page, 40, 2), ["  │ line 1", "  │ line 2"]);
-    page.to_end();
-    assert_eq!(seen(&mut page, 40, 2), ["  │ line 100000", "  │ exit code: 0"]);
+    page.go_to_end();
+    assert_eq!(
+        seen(&mut page, 40, 2),
+        ["  │ line 100000", "  │ exit code: 0"]
+    );
     // Every line of it comes by once.
-    page.to_top();
+    page.go_to_top();
     page.scroll(1);
     let mut next = 1;
     loop {
@@ -104,7 +110,7 @@ fn a_line_without_end_is_cut_into_pieces() {
         ended("a", "bash", &"0123456789".repeat(10_000), false),
     ]);
     page.toggle_all_calls();
-    page.to_top();
+    page.go_to_top();
     let mut letters = 0;
     loop {
         letters += seen(&mut page, 44, 10)
@@ -124,7 +130,7 @@ fn a_line_without_end_is_cut_into_pieces() {
 fn a_resize_keeps_the_line() {
     let text: String = (0..2000).map(|number| format!("word{number} ")).collect();
     let mut page = lived(&[turn(1, &text), turn(2, "after")]);
-    page.to_top();
+    page.go_to_top();
     seen(&mut page, 80, 10);
     page.click(0);
     page.scroll(100);
@@ -134,7 +140,10 @@ fn a_resize_keeps_the_line() {
         for other in [31, 200] {
             let view = seen(&mut page, other, 10).join(" ");
             let view = view.split_whitespace().collect::<Vec<_>>();
-            assert!(view.contains(&first.as_str()), "{first} of {width} at {other}: {view:?}");
+            assert!(
+                view.contains(&first.as_str()),
+                "{first} of {width} at {other}: {view:?}"
+            );
             page.scroll(0);
         }
     }
@@ -163,11 +172,19 @@ fn what_happens_above_does_not_move_the_view() {
 
 #[test]
 fn every_size_is_drawn() {
-    let mut page = lived(&[turn(1, "héllo wörld 世界"), words("# Hi\n\n- a\n- b"), bash("a", "x")]);
+    let mut page = lived(&[
+        turn(1, "héllo wörld 世界"),
+        words("# Hi\n\n- a\n- b"),
+        bash("a", "x"),
+    ]);
     page.select(-1);
     for width in [0, 1, 2, 3, 7, 8, 23, 24, 300] {
         for height in [0, 1, 2, 5, 100] {
-            page.arrange(width, height, &crate::theme::Theme::new(crate::theme::Look::Dark));
+            page.arrange(
+                width,
+                height,
+                &crate::theme::Theme::new(crate::theme::Look::Dark),
+            );
             assert!(page.visible().len() <= usize::from(height));
             for line in page.visible() {
                 assert!(line.width() <= usize::from(width), "{width}: {line}");

@@ -18,7 +18,12 @@ fn sample() -> Transcript {
             Block::text("Looking."),
         ]),
         bash("a", "seq"),
-        ended("a", "bash", &format!("{}needle\n{}exit code: 0", lines(5000), lines(5000)), false),
+        ended(
+            "a",
+            "bash",
+            &format!("{}needle\n{}exit code: 0", lines(5000), lines(5000)),
+            false,
+        ),
     ];
     events.extend((2..=40).map(|number| turn(number, "hay")));
     lived(&events)
@@ -78,8 +83,12 @@ fn words_that_are_found_stand_out() {
         .iter()
         .map(|line| {
             let is_marked = |style: ratatui::style::Style| {
-                style.add_modifier.contains(ratatui::style::Modifier::UNDERLINED)
-                    || style.add_modifier.contains(ratatui::style::Modifier::REVERSED)
+                style
+                    .add_modifier
+                    .contains(ratatui::style::Modifier::UNDERLINED)
+                    || style
+                        .add_modifier
+                        .contains(ratatui::style::Modifier::REVERSED)
             };
             line.spans
                 .iter()

@@ -134,6 +134,9 @@ impl<'a> Dialogue<'a> {
             let ended = match self.input.next() {
                 Ok(Said::Words(words)) => self.take(&words),
                 Ok(Said::Wish(Wish::Leave(code))) => Err(End::Signal(code)),
+                Ok(Said::Wish(Wish::Interrupt)) if !self.input.is_person() => {
+                    Err(End::Signal(INTERRUPTED))
+                }
                 Ok(Said::Wish(Wish::Interrupt)) if was_asked => Err(End::Left),
                 Ok(Said::Wish(Wish::Interrupt)) => {
                     let _ = self.view.announce("\nonce more to leave");

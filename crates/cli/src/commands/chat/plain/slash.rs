@@ -103,7 +103,7 @@ impl Dialogue<'_> {
     }
 
     fn load(&mut self, name: &str) -> Result<String, Complaint> {
-        let session = self.runtime.block_on(self.desk.store.find(name))?;
+        let session = self.runtime.block_on(self.desk.named(name))?;
         if self.talk.session.as_ref() == Some(&session) {
             return Err(Complaint::usage(format!(
                 "session {session} is the one that is open"

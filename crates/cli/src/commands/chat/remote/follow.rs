@@ -36,6 +36,7 @@ impl Server {
             last_turn: 0,
             is_resting: false,
         };
+        follower.say(&follower.job.described()).await;
         let mut wait = FIRST_WAIT;
         loop {
             let broken = match follower.connect().await {
@@ -110,7 +111,7 @@ impl Follower {
                 },
             }
             loop {
-                match decoder.next() {
+                match decoder.next_event() {
                     Ok(Some(sent)) if sent.name == "end" => {
                         self.rest().await;
                         return Read::Over;

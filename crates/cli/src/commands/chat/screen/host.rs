@@ -130,7 +130,7 @@ impl<'a> Host<'a> {
     }
 
     async fn load(&mut self, name: &str) -> Result<(), Complaint> {
-        let session = self.desk.store.find(name).await?;
+        let session = self.desk.named(name).await?;
         if self.talk.session.as_ref() == Some(&session) && self.partner.is_some() {
             let text = format!("session {session} is the one that is open");
             self.say(Notice::Said(text)).await;

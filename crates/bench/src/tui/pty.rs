@@ -1,0 +1,210 @@
+//! A program in a pseudo terminal, and what is on its screen.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::{Winsize, grantpt, posix_openpt, ptsname_r, unlockpt};
+
+use crate::samples::Samples;
+
+/// Past this something is wrong.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How a frame ends.
+const FRAME_END: &[u8] = b"\x1b[?2026l";
+/// Between two keys; a fast typist's.
+const BETWEEN: Duration = Duration::from_millis(30);
+const SIZE: Winsize = Winsize {
+    ws_row: 24,
+    ws_col: 80,
+    ws_xpixel: 0,
+    ws_ypixel: 0,
+};
+
+nix::ioctl_write_ptr_bad!(set_size, nix::libc::TIOCSWINSZ, Winsize);
+
+pub(super) struct Pty {
+    master: File,
+    child: Child,
+    parser: vt100::Parser,
+    /// The last bytes that came.
+    tail: Vec<u8>,
+    frames: usize,
+}
+
+impl Pty {
+    pub(super) fn start(command: &mut Command) -> anyhow::Result<Self> {
+        let (master, slave) = open()?;
+        let end = || slave.try_clone().map(Stdio::from);
+        let command = command.stdin(end()?).stdout(end()?).stderr(end()?);
+        let child = command.spawn().context("cannot start a program")?;
+        let [rows, columns] =
+            [SIZE.ws_row, SIZE.ws_col].map(|size| NonZeroU16::new(size).unwrap_or(NonZeroU16::MIN));
+        Ok(Self {
+            master,
+            child,
+            parser: vt100::Parser::new(rows, columns, 0),
+            tail: Vec::new(),
+            frames: 0,
+        })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(super) fn send(&mut self, keys: &str) -> anyhow::Result<()> {
+        Ok(self.master.write_all(keys.as_bytes())?)
+    }
+
+    pub(super) fn wait_for(&mut self, text: &str) -> anyhow::Result<()> {
+        self.wait_until(|screen| screen.contents().contains(text))
+            .with_context(|| format!("`{text}` was never on the screen"))
+    }
+
+    pub(super) fn wait_until(
+        &mut self,
+        is_so: impl Fn(&vt100::Screen) -> bool,
+    ) -> anyhow::Result<()> {
+        let give_up = Instant::now() + PATIENCE;
+        while !is_so(self.parser.screen()) {
+            self.read(give_up)?;
+        }
+        Ok(())
+    }
+
+    /// Types letters and takes them back, one at a time, and says how long each took until the
+    /// cursor was where it belongs, at the end of a frame.
+    pub(super) fn keys(&mut self, count: usize) -> anyhow::Result<Samples> {
+        self.pause(Duration::from_millis(300))?;
+        let mut samples = Samples::default();
+        let (row, column) = self.parser.screen().cursor_position();
+        for number in 0..count {
+            let (key, wanted) = match number % 2 {
+                0 => ("x", column + 1),
+                _ => ("\x7f", column),
+            };
+            let begun = Instant::now();
+            self.send(key)?;
+            loop {
+                self.read(begun + PATIENCE)?;
+                let screen = self.parser.screen();
+                let is_there = screen.cursor_position() == (row, wanted) && !screen.hide_cursor();
+                if is_there && self.tail.ends_with(FRAME_END) {
+                    break;
+                }
+            }
+            samples.add_time(begun.elapsed());
+            self.pause(BETWEEN)?;
+        }
+        Ok(samples)
+    }
+
+    /// The same where no frames are drawn: the terminal or a bare program answers.
+    pub(super) fn echoes(&mut self, count: usize) -> anyhow::Result<Samples> {
+        let mut samples = Samples::default();
+        for _ in 0..count {
+            let (_, column) = self.parser.screen().cursor_position();
+            let begun = Instant::now();
+            self.send("x")?;
+            while self.parser.screen().cursor_position().1 == column {
+                self.read(begun + PATIENCE)?;
+            }
+            samples.add_time(begun.elapsed());
+            if column > 60 {
+                self.send("\n")?;
+            }
+            self.pause(BETWEEN / 10)?;
+        }
+        Ok(samples)
+    }
+
+    /// Presses a key and waits for the frame that it makes.
+    pub(super) fn frame_after(&mut self, key: &str) -> anyhow::Result<Duration> {
+        self.pause(BETWEEN)?;
+        let frames = self.frames;
+        let begun = Instant::now();
+        self.send(key)?;
+        while self.frames == frames || !self.tail.ends_with(FRAME_END) {
+            self.read(begun + PATIENCE)?;
+        }
+        Ok(begun.elapsed())
+    }
+
+    /// Takes in what comes for a while, as a terminal does.
+    fn pause(&mut self, time: Duration) -> anyhow::Result<()> {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            let _ = self.read_before(end)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, give_up: Instant) -> anyhow::Result<()> {
+        if !self.read_before(give_up)? {
+            bail!(
+                "nothing came for too long:\n{}",
+                self.parser.screen().contents()
+            );
+        }
+        Ok(())
+    }
+
+    /// False if nothing came in time.
+    fn read_before(&mut self, end: Instant) -> anyhow::Result<bool> {
+        let left = end.saturating_duration_since(Instant::now());
+        let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        let mut source = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut source, left)? == 0 {
+            return Ok(false);
+        }
+        let mut buffer = [0; 65536];
+        let length = self.master.read(&mut buffer).with_context(|| {
+            format!(
+                "the program has ended:\n{}",
+                self.parser.screen().contents()
+            )
+        })?;
+        self.parser.process(&buffer[..length]);
+        let known = self.tail.len();
+        self.tail.extend_from_slice(&buffer[..length]);
+        let ends = self.tail.windows(FRAME_END.len());
+        // Those that were whole before were counted before.
+        let new = ends.skip((known + 1).saturating_sub(FRAME_END.len()));
+        self.frames += new.filter(|bytes| *bytes == FRAME_END).count();
+        let keep = self.tail.len().saturating_sub(FRAME_END.len());
+        self.tail.drain(..keep);
+        Ok(true)
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Both ends; no other child gets them.
+fn open() -> anyhow::Result<(File, OwnedFd)> {
+    let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let master = posix_openpt(flags).context("cannot open a pseudo terminal")?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let slave = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(nix::libc::O_NOCTTY)
+        .open(ptsname_r(&master)?)?;
+    let master = OwnedFd::from(master);
+    // SAFETY: the structure outlives the call.
+    unsafe { set_size(std::os::fd::AsRawFd::as_raw_fd(&master), &SIZE) }?;
+    Ok((master.into(), slave.into()))
+}

@@ -1,0 +1,15 @@
+//! `hotcell` in a real terminal: tmux is the terminal, the model is a script, the sandbox is real.
+//!
+//! `HOTCELL_BIN` names the program to test; without it, the one that was built with the tests.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+mod endings;
+#[path = "../it/place.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod place;
+#[path = "../it/scene.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod scene;
+mod screen;
+mod talking;

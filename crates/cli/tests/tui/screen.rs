@@ -1,0 +1,227 @@
+//! A tmux server of a test's own, with `hotcell` in its only pane and a shell after that.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::scene::Scene;
+
+/// Past this the UI hangs. Nothing comes near it, on a machine with other work too.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// What the shell asks with once `hotcell` has ended.
+const SHELL: &str = "shell$ ";
+
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+pub(crate) struct Screen {
+    socket: String,
+    folder: PathBuf,
+}
+
+impl Screen {
+    /// `hotcell` with these arguments, in so many columns and lines.
+    #[track_caller]
+    pub(crate) fn start(scene: &Scene, width: u16, height: u16, arguments: &[&str]) -> Self {
+        Self::start_with(scene, width, height, arguments, &[])
+    }
+
+    /// The same, with these variables too.
+    #[track_caller]
+    pub(crate) fn start_with(
+        scene: &Scene,
+        width: u16,
+        height: u16,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let screen = Self {
+            socket: format!("hotcell-test-{}-{count}", std::process::id()),
+            folder: scene.place.home(),
+        };
+        let command = scene.hotcell(arguments.iter().copied());
+        let script = screen.folder.join(format!("start-{count}"));
+        fs::write(&script, screen.script(&command, variables)).unwrap();
+        // Set before the program starts: the size must not change under it.
+        let options = [
+            "set-option -g status off",
+            "set-option -g remain-on-exit on",
+            "set-option -g window-size manual",
+            "set-option -s escape-time 0",
+            "set-option -s set-clipboard on",
+        ];
+        let config = screen.folder.join(format!("tmux-{count}"));
+        fs::write(&config, options.join("\n")).unwrap();
+        let (width, height) = (width.to_string(), height.to_string());
+        let mut start = vec!["-f", config.to_str().unwrap(), "-u", "new-session", "-d"];
+        let shell = format!("sh {}", script.display());
+        start.extend(["-x", &width, "-y", &height, &shell]);
+        screen.tmux(&start);
+        screen
+    }
+
+    /// The environment of the command and nothing else, then a shell.
+    fn script(&self, command: &Command, variables: &[(&str, &str)]) -> String {
+        let quote = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+        let own = command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)));
+        // What tmux says of itself stays.
+        let terminal = ["TERM", "TMUX"].map(|name| format!("{name}=\"${name}\""));
+        let words = own
+            .chain([("LANG", "C.UTF-8"), ("PS1", SHELL), ("ENV", "")])
+            .chain(variables.iter().copied())
+            .map(|(name, value)| format!("{name}={}", quote(value)))
+            .chain(terminal);
+        let environment: Vec<String> = words.collect();
+        let program = [command.get_program()]
+            .into_iter()
+            .chain(command.get_args());
+        let program: Vec<String> = program.map(|word| quote(word.to_str().unwrap())).collect();
+        format!(
+            "cd {here}\nenv -i {environment} sh -c 'echo $$ >\"$0\"; exec \"$@\"' {pid} {program}\n\
+             echo \"left with $?\"\nexec env -i {environment} sh -i\n",
+            here = quote(command.get_current_dir().unwrap().to_str().unwrap()),
+            environment = environment.join(" "),
+            pid = quote(self.pid_file().to_str().unwrap()),
+            program = program.join(" "),
+        )
+    }
+
+    fn pid_file(&self) -> PathBuf {
+        self.folder.join(format!("{}.pid", self.socket))
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = fs::read_to_string(self.pid_file()).unwrap();
+        kill(Pid::from_raw(pid.trim().parse().unwrap()), signal).unwrap();
+    }
+
+    /// Types this, letter by letter.
+    pub(crate) fn write(&self, text: &str) {
+        self.tmux(&["send-keys", "-l", "--", text]);
+    }
+
+    /// Presses keys by the names that tmux has for them: `Enter`, `C-c`, `M-x`, `PageUp`.
+    pub(crate) fn press(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys", "--"], keys].concat());
+    }
+
+    /// Types this and sends it.
+    pub(crate) fn say(&self, text: &str) {
+        self.write(text);
+        self.press(&["Enter"]);
+    }
+
+    /// Pastes this, as a terminal does that tells a paste from typing.
+    pub(crate) fn paste(&self, text: &str) {
+        let mut load = self.command(&["load-buffer", "-"]);
+        let mut child = load.stdin(Stdio::piped()).spawn().unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
+        assert!(child.wait().unwrap().success());
+        self.tmux(&["paste-buffer", "-p", "-d", "-r"]);
+    }
+
+    pub(crate) fn resize(&self, width: u16, height: u16) {
+        let size = [width.to_string(), height.to_string()];
+        self.tmux(&["resize-window", "-x", &size[0], "-y", &size[1]]);
+    }
+
+    /// What is on the screen, without the blanks at the ends of lines.
+    pub(crate) fn text(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// The same with its colours, as a terminal is told them.
+    pub(crate) fn styled(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-e"])
+    }
+
+    /// What was copied last.
+    pub(crate) fn clipboard(&self) -> String {
+        self.tmux(&["show-buffer"])
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_for(&self, text: &str) {
+        self.wait_until(text, |screen| screen.contains(text));
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_gone(&self, text: &str) {
+        self.wait_until(&format!("no {text}"), |screen| !screen.contains(text));
+    }
+
+    #[track_caller]
+    pub(crate) fn wait_until(&self, what: &str, mut is_so: impl FnMut(&str) -> bool) {
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            let text = self.text();
+            if is_so(&text) {
+                return;
+            }
+            assert!(Instant::now() < give_up, "never: {what}\n{text}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits for the end of `hotcell`, and for a terminal that is as before: the usual screen, with
+    /// a cursor, where a shell echoes what is typed and takes lines.
+    #[track_caller]
+    pub(crate) fn assert_left(&self, code: i32) {
+        self.wait_for(&format!("left with {code}\n"));
+        self.wait_for(SHELL.trim_end());
+        self.say("echo echoed $((40 + 2))");
+        self.wait_for("echo echoed $((40 + 2))\nechoed 42\n");
+        let flags = "#{alternate_on} #{cursor_flag} #{mouse_any_flag} #{keypad_flag}";
+        assert_eq!(
+            self.tmux(&["display-message", "-p", flags]).trim(),
+            "0 1 0 0"
+        );
+    }
+
+    #[track_caller]
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
+        assert!(output.status.success(), "tmux {arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut tmux = Command::new("tmux");
+        tmux.env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("LANG", "C.UTF-8")
+            .env("TMUX_TMPDIR", &self.folder)
+            .args(["-L", &self.socket])
+            .args(arguments);
+        tmux
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // The last thing that a failed test shows.
+        if std::thread::panicking() {
+            let shown = self.command(&["capture-pane", "-p"]).output();
+            let text = shown.map(|shown| String::from_utf8_lossy(&shown.stdout).into_owned());
+            let _ = writeln!(
+                std::io::stderr(),
+                "the screen:\n{}",
+                text.unwrap_or_default()
+            );
+        }
+        let _ = self.command(&["kill-server"]).output();
+    }
+}

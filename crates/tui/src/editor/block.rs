@@ -1,0 +1,77 @@
+//! Opens and closes pasted blocks.
+
+use super::unit::Unit;
+use super::{Editor, LINES};
+
+impl Editor {
+    /// Opens the pasted block at the cursor, or closes the one that was opened and ends there.
+    pub(super) fn toggle_block(&mut self) -> bool {
+        let (row, column) = self.cursor();
+        let (before, after) = self.around();
+        let unit_of = |letter: Option<char>| match self.units.get(letter?)? {
+            Unit::Pasted { text, lines, .. } => Some((text.clone(), *lines)),
+            Unit::Image(_) => None,
+        };
+        let left = unit_of(before.chars().next_back());
+        let right = unit_of(after.chars().next());
+        if let Some((text, lines)) = left.clone().or(right) {
+            if lines > LINES || self.is_full(text.len()) {
+                return true;
+            }
+            let at = column - usize::from(left.is_some());
+            if self.go(row, at) {
+                self.delete(1);
+                self.area.insert_str(&text);
+            }
+            return true;
+        }
+        let Some(mark) = self.opened() else {
+            return false;
+        };
+        let Some(Unit::Pasted { text, .. }) = self.units.get(mark).cloned() else {
+            return false;
+        };
+        let rows = text.matches('\n').count();
+        let start_row = row - rows;
+        let tail = text.rsplit('\n').next().unwrap_or_default().chars().count();
+        let start = match rows {
+            0 => column - tail,
+            _ => {
+                let head = text.split('\n').next().unwrap_or_default().chars().count();
+                self.line(start_row).chars().count() - head
+            }
+        };
+        if self.go(start_row, start) {
+            self.delete(text.chars().count());
+            self.area.insert_char(mark);
+        }
+        true
+    }
+
+    /// The block whose text, in full, ends at the cursor.
+    fn opened(&self) -> Option<char> {
+        let (row, _) = self.cursor();
+        let (before, _) = self.around();
+        self.units.marks().find(|mark| {
+            let Some(Unit::Pasted { text, .. }) = self.units.get(*mark) else {
+                return false;
+            };
+            let mut lines = text.rsplit('\n').enumerate().peekable();
+            while let Some((up, line)) = lines.next() {
+                let is_first = lines.peek().is_none();
+                let Some(at) = row.checked_sub(up) else {
+                    return false;
+                };
+                let written = if up == 0 { before } else { self.line(at) };
+                let fits = match is_first {
+                    true => written.ends_with(line),
+                    false => written == line,
+                };
+                if !fits {
+                    return false;
+                }
+            }
+            true
+        })
+    }
+}

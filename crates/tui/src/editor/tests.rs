@@ -1,1 +1,0 @@
-//! What keys, pastes and moves make of the text.

@@ -1,0 +1,47 @@
+//! Takes back what was typed, a word at a time, where the text area knows only single letters.
+
+use ratatui_textarea::TextArea;
+
+/// Takes back, or does again, one word of typed letters, or one other change.
+pub(super) fn by_words(
+    area: &mut TextArea<'static>,
+    step: fn(&mut TextArea<'static>) -> bool,
+    back: fn(&mut TextArea<'static>) -> bool,
+) {
+    let letters = |area: &TextArea<'_>| -> usize {
+        let lines = area.lines();
+        lines.iter().map(|line| line.chars().count()).sum::<usize>() + lines.len()
+    };
+    let mut before = letters(area);
+    let mut way = None;
+    loop {
+        let is_at_space = at_space(area);
+        if !step(area) {
+            return;
+        }
+        let after = letters(area);
+        let change = after.abs_diff(before);
+        let grows = after > before;
+        if change != 1 {
+            // Another kind of change: it stays for the next time, unless it came first.
+            if way.is_some() {
+                back(area);
+            }
+            return;
+        }
+        if way.is_some_and(|way| way != grows) || way.is_some() && is_at_space {
+            back(area);
+            return;
+        }
+        way = Some(grows);
+        before = after;
+    }
+}
+
+/// Between words.
+fn at_space(area: &TextArea<'_>) -> bool {
+    let cursor = area.cursor();
+    let line = area.lines().get(cursor.0);
+    let letter = line.and_then(|line| line.chars().nth(cursor.1.checked_sub(1)?));
+    letter.is_none_or(char::is_whitespace)
+}

@@ -1,0 +1,130 @@
+//! Colours the lines of one code, one after the other.
+//!
+//! What cannot be read is plain, and so is all that follows it. Entry type: [`Highlighter`].
+
+use std::fmt;
+
+use syntect::parsing::{ParseState, ScopeStack, SyntaxReference, SyntaxSet};
+use unicode_segmentation::GraphemeCursor;
+
+use super::palette::{Palette, Part};
+
+/// Lines with more bytes stay plain, and so does what follows them.
+const LONGEST_LINE: usize = 2_000;
+
+/// The definitions of all languages.
+pub(super) struct Languages {
+    set: SyntaxSet,
+    palette: Palette,
+}
+
+impl Languages {
+    /// Costs tens of milliseconds.
+    pub(super) fn load() -> Self {
+        Self {
+            set: two_face::syntax::extra_newlines(),
+            palette: Palette::new(),
+        }
+    }
+
+    /// For code in the language of a name, if it is known.
+    pub(super) fn highlighter(&'static self, name: &str) -> Option<Highlighter> {
+        Some(Highlighter {
+            languages: self,
+            state: ParseState::new(find(&self.set, name)?),
+            stack: ScopeStack::new(),
+            is_lost: false,
+        })
+    }
+}
+
+fn find<'a>(set: &'a SyntaxSet, name: &str) -> Option<&'a SyntaxReference> {
+    let token = match name {
+        "console" | "shell" | "shellsession" | "sh-session" | "zsh" | "ksh" => "bash",
+        "golang" => "go",
+        "js" | "mjs" | "cjs" | "node" => "javascript",
+        "jsx" => "tsx",
+        "mts" | "cts" => "ts",
+        "python3" | "py3" | "pycon" => "python",
+        "jsonc" | "json5" | "jsonl" | "ndjson" => "json",
+        "docker" | "containerfile" => "dockerfile",
+        "patch" => "diff",
+        "plaintext" | "plain" | "text" | "txt" => return None,
+        name => name,
+    };
+    let extension = || token.rsplit_once('.').map(|(_, extension)| extension);
+    set.find_syntax_by_token(token)
+        .or_else(|| set.find_syntax_by_token(extension()?))
+}
+
+/// Colours the lines of one code, from the first on. Cheap to clone: a clone looks ahead.
+#[derive(Clone)]
+pub(super) struct Highlighter {
+    languages: &'static Languages,
+    state: ParseState,
+    stack: ScopeStack,
+    /// Something could not be read: the rest is plain.
+    is_lost: bool,
+}
+
+impl fmt::Debug for Highlighter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Highlighter")
+            .field("is_lost", &self.is_lost)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Highlighter {
+    /// The parts of the next line, which has no line end.
+    pub(super) fn line<'a>(&mut self, line: &'a str) -> Vec<(&'a str, Part)> {
+        if self.is_lost || line.len() > LONGEST_LINE {
+            self.is_lost = true;
+            return vec![(line, Part::Plain)];
+        }
+        let Ok(changes) = self
+            .state
+            .parse_line(&format!("{line}\n"), &self.languages.set)
+        else {
+            self.is_lost = true;
+            return vec![(line, Part::Plain)];
+        };
+        let mut parts: Vec<(&str, Part)> = Vec::new();
+        let mut from = 0;
+        for (at, change) in changes {
+            let at = letter_start(line, at.min(line.len()));
+            if at > from {
+                let part = self.languages.palette.part(self.stack.as_slice());
+                parts.push((&line[from..at], part));
+                from = at;
+            }
+            if self.stack.apply(&change).is_err() {
+                self.is_lost = true;
+                break;
+            }
+        }
+        if from < line.len() {
+            let part = self.languages.palette.part(self.stack.as_slice());
+            parts.push((&line[from..], part));
+        }
+        parts
+    }
+}
+
+/// A part never ends in the middle of what is one letter to a reader: lines would be wrapped
+/// elsewhere than without colours.
+fn letter_start(line: &str, at: usize) -> usize {
+    if line.is_ascii() {
+        return at;
+    }
+    let mut cursor = GraphemeCursor::new(at, line.len(), true);
+    match cursor.is_boundary(line, 0) {
+        Ok(false) => cursor
+            .next_boundary(line, 0)
+            .ok()
+            .flatten()
+            .unwrap_or(line.len()),
+        _ => at,
+    }
+}

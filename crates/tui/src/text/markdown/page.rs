@@ -1,0 +1,136 @@
+//! The lines of a block, and the lists and quotes that they are in.
+//!
+//! Indents end where the room does. Entry type: [`Page`].
+
+use ratatui::text::{Line, Span};
+
+/// The room that an indent has to leave.
+pub(super) const LEAST_ROOM: usize = 10;
+
+/// What kind of level it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Within {
+    Quote,
+    List {
+        /// Of the next item.
+        number: Option<u64>,
+        /// That the largest number of the list has.
+        digits: usize,
+    },
+    Item,
+}
+
+/// A list, an item of one, or a quote that lines are in.
+#[derive(Debug)]
+pub(super) struct Level {
+    pub(super) within: Within,
+    /// Nothing in it has been laid out yet.
+    pub(super) is_fresh: bool,
+    /// Empty lines keep apart what is in it.
+    pub(super) is_loose: bool,
+    /// What its first line begins with, until there is one.
+    pub(super) first: Option<Span<'static>>,
+    /// What its other lines begin with.
+    pub(super) rest: Vec<Span<'static>>,
+    /// Of both.
+    pub(super) columns: usize,
+}
+
+impl Level {
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self.within, Within::List { .. })
+    }
+
+    pub(super) fn has_bullets(&self) -> bool {
+        matches!(self.within, Within::List { number: None, .. })
+    }
+}
+
+/// Lines as they are made.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) width: usize,
+    pub(super) lines: Vec<Line<'static>>,
+    pub(super) levels: Vec<Level>,
+}
+
+impl Page {
+    /// Adds lines, with what all levels begin them with.
+    pub(super) fn emit(&mut self, lines: Vec<Line<'static>>) {
+        for line in lines {
+            let mut spans = Vec::with_capacity(line.spans.len() + self.levels.len());
+            for level in &mut self.levels {
+                level.is_fresh = false;
+                match level.first.take() {
+                    Some(first) => spans.push(first),
+                    None => spans.extend(level.rest.iter().cloned()),
+                }
+            }
+            spans.extend(line.spans.into_iter().map(|mut span| {
+                span.style = line.style.patch(span.style);
+                span
+            }));
+            self.lines.push(Line::from(spans));
+        }
+    }
+
+    /// An empty line, which still shows that it is in a quote.
+    pub(super) fn gap(&mut self) {
+        let quoted = self
+            .levels
+            .iter()
+            .rposition(|level| level.within == Within::Quote);
+        let shown = quoted.map_or(&[][..], |last| &self.levels[..=last]);
+        let mut spans: Vec<_> = shown.iter().flat_map(|level| level.rest.clone()).collect();
+        if let Some(last) = spans.last_mut() {
+            last.content = last.content.trim_end().to_owned().into();
+        }
+        self.lines.push(Line::from(spans));
+    }
+
+    /// Columns that are left.
+    pub(super) fn room(&self) -> usize {
+        let taken: usize = self.levels.iter().map(|level| level.columns).sum();
+        self.width.saturating_sub(taken)
+    }
+
+    /// Begins a level. Gives back what its first line begins with, if there is no room for it.
+    pub(super) fn push_level(
+        &mut self,
+        within: Within,
+        first: Option<Span<'static>>,
+        rest: Vec<Span<'static>>,
+        columns: usize,
+    ) -> Option<Span<'static>> {
+        let has_room = self.room() >= columns + LEAST_ROOM;
+        let level = Level {
+            is_loose: !matches!(within, Within::List { .. } | Within::Item),
+            within,
+            is_fresh: true,
+            first: None,
+            rest: Vec::new(),
+            columns: 0,
+        };
+        if !has_room {
+            self.levels.push(level);
+            return first;
+        }
+        self.levels.push(Level {
+            first,
+            rest,
+            columns,
+            ..level
+        });
+        None
+    }
+
+    pub(super) fn pop_level(&mut self) {
+        let Some(ended) = self.levels.pop() else {
+            return;
+        };
+        if let Some(level) = self.levels.last_mut() {
+            level.is_fresh &= ended.is_fresh;
+            level.is_loose |= level.is_list() && ended.is_loose;
+        }
+    }
+}

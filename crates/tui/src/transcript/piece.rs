@@ -1,0 +1,118 @@
+//! Parts of long texts, found by looking around the places where they begin and end: no list of
+//! all lines is ever made.
+
+use std::ops::Range;
+
+/// Text is laid out in pieces of about this size, in bytes.
+const PIECE: usize = 8 * 1024;
+
+/// How many pieces a text has.
+pub(super) fn count(text: &str) -> usize {
+    text.len().div_ceil(PIECE).max(1)
+}
+
+/// One of the pieces of a text: whole lines, if they are not too long for that.
+pub(super) fn piece(text: &str, piece: usize) -> Range<usize> {
+    start_of(text, piece)..start_of(text, piece + 1)
+}
+
+/// The piece that has a byte.
+pub(super) fn piece_at(text: &str, offset: usize) -> usize {
+    let guess = offset / PIECE;
+    // A piece begins after its nominal place, if anywhere else.
+    match start_of(text, guess) > offset {
+        true => guess.saturating_sub(1),
+        false => guess,
+    }
+}
+
+/// Found by looking at the text around it alone. Never before the start of an earlier piece.
+fn start_of(text: &str, piece: usize) -> usize {
+    let nominal = piece.saturating_mul(PIECE);
+    if nominal == 0 || nominal >= text.len() {
+        return nominal.min(text.len());
+    }
+    let bytes = text.as_bytes();
+    let end = (nominal - 1 + PIECE).min(bytes.len());
+    let window = &bytes[nominal - 1..end];
+    match window.iter().position(|byte| *byte == b'\n') {
+        Some(place) => nominal + place,
+        None if end == bytes.len() => end,
+        None => text.floor_char_boundary(nominal),
+    }
+}
+
+/// The first lines of a text, as far as they are of a reasonable size.
+pub(super) fn first_lines(text: &str, lines: usize) -> &str {
+    let most = text.floor_char_boundary(lines * 240);
+    let start = &text[..most];
+    let mut ends = start.match_indices('\n').map(|(end, _)| end);
+    match ends.nth(lines.saturating_sub(1)) {
+        Some(end) => &start[..end],
+        None => start,
+    }
+}
+
+/// The last lines of a text, as far as they are of a reasonable size.
+pub(super) fn last_lines(text: &str, lines: usize) -> &str {
+    let text = text.trim_end_matches(['\n', '\r']);
+    let most = text.ceil_char_boundary(text.len().saturating_sub(lines * 1024));
+    let end = &text[most..];
+    let mut starts = end.rmatch_indices('\n').map(|(start, _)| start + 1);
+    match starts.nth(lines.saturating_sub(1)) {
+        Some(start) => &end[start..],
+        None => end,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_all_of_a_text() {
+        let line = "é".repeat(33) + "\n";
+        for text in [
+            String::new(),
+            "a\nb".to_owned(),
+            line.repeat(1000),
+            "é".repeat(30_000),
+            format!("{}\n{}", "x".repeat(20_000), line.repeat(300)),
+            format!("{}{}", line.repeat(300), "x".repeat(20_000)),
+        ] {
+            let all: Vec<Range<usize>> = (0..count(&text))
+                .map(|number| piece(&text, number))
+                .collect();
+            let whole: String = all.iter().map(|range| &text[range.clone()]).collect();
+            assert_eq!(whole, text);
+            for (number, range) in all.iter().enumerate() {
+                assert!(range.len() <= 2 * PIECE);
+                if !range.is_empty() {
+                    assert_eq!(piece_at(&text, range.start), number);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_end_where_lines_do() {
+        let text = "some line of words\n".repeat(5000);
+        for number in 0..count(&text) {
+            assert!(text[piece(&text, number)].ends_with('\n'), "{number}");
+        }
+    }
+
+    #[test]
+    fn ends_of_texts() {
+        for (text, first, last) in [
+            ("", "", ""),
+            ("a", "a", "a"),
+            ("a\nb\nc", "a\nb", "b\nc"),
+            ("a\nb\nc\n\n", "a\nb", "b\nc"),
+            ("a\nb", "a\nb", "a\nb"),
+        ] {
+            assert_eq!(first_lines(text, 2), first);
+            assert_eq!(last_lines(text, 2), last);
+        }
+    }
+}

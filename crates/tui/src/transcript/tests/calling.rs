@@ -1,0 +1,243 @@
+//! Calls, from their first letter to what goes on after them.
+
+use protocol::{BackgroundJob, CallId, Change, EventKind, Outcome};
+use serde_json::json;
+
+use super::{bash, called, check, ended, lines, over, printed, started};
+use crate::samples::{self, began};
+
+#[test]
+fn calls_are_seen_from_their_first_letter_on() {
+    let piece = |json: &str| EventKind::InputDelta {
+        call: CallId::from("a"),
+        name: "write_file".into(),
+        json: json.into(),
+    };
+    check(&[piece("")], "|○ write_file …");
+    check(
+        &[
+            piece("{\"path\": \"hel"),
+            piece("lo.py\", \"content\": \"x"),
+        ],
+        "|○ write hello.py …",
+    );
+    check(
+        &[
+            piece("{\"path\": \"a\", \"content\": \""),
+            piece(&"x".repeat(3000)),
+        ],
+        "|○ write a · 3.0 kB …",
+    );
+    check(&[bash("a", "make")], "|○ $ make");
+    check(
+        &[
+            bash("a", "make"),
+            started("a", "make"),
+            printed("a", &lines(9)),
+        ],
+        "
+        |● $ make
+        |  │ line 4
+        |  │ line 5
+        |  │ line 6
+        |  │ line 7
+        |  │ line 8
+        |  │ line 9",
+    );
+}
+
+#[test]
+fn commands_end() {
+    let run = |output: &str, is_error| [bash("a", "make"), ended("a", "bash", output, is_error)];
+    check(
+        &run("a\nb\nc\nd\nexit code: 0", false),
+        "
+        |✓ $ make · 2.3 s
+        |  │ b
+        |  │ c
+        |  │ d",
+    );
+    check(
+        &run("exit code: 2", true),
+        "|✗ $ make · 2.3 s · exit code 2",
+    );
+    check(
+        &run(
+            "x\nkilled by signal 9 (SIGKILL): the sandbox's memory limit was reached",
+            true,
+        ),
+        "
+        |✗ $ make · 2.3 s · killed by signal 9 (SIGKILL)
+        |  │ x",
+    );
+    check(
+        &run("Not run: cut in the middle", true),
+        "
+        |✗ $ make · 2.3 s
+        |  │ Not run: cut in the middle",
+    );
+    check(
+        &run("interrupted: the command was ended", true),
+        "|✗ $ make · 2.3 s · interrupted",
+    );
+    check(
+        &run(
+            "running in the background as job 3 for 0 s: `bash_job` polls it",
+            false,
+        ),
+        "|✓ $ make · 2.3 s · goes on as job 3",
+    );
+    check(
+        &[
+            bash("a", "make"),
+            started("a", "make"),
+            over(1, Outcome::Interrupted),
+        ],
+        "
+        |✗ $ make · cut off
+        |! interrupted",
+    );
+    // A name that is used again is another call.
+    check(
+        &[
+            bash("a", "one"),
+            ended("a", "bash", "exit code: 0", false),
+            bash("a", "two"),
+            ended("a", "bash", "exit code: 0", false),
+        ],
+        "
+        |✓ $ one · 2.3 s
+        |✓ $ two · 2.3 s",
+    );
+}
+
+#[test]
+fn other_calls_end() {
+    check(
+        &[
+            called("a", "read_file", json!({"path": "a"})),
+            ended("a", "read_file", "1 x\n2 y", false),
+        ],
+        "|✓ read a · 2.3 s",
+    );
+    check(
+        &[
+            called("a", "read_file", json!({"path": "a"})),
+            ended("a", "read_file", "there is no `a`", true),
+        ],
+        "
+        |✗ read a · 2.3 s
+        |  │ there is no `a`",
+    );
+    check(
+        &[
+            called(
+                "a",
+                "edit_file",
+                json!({"path": "src/parser.rs", "edits": []}),
+            ),
+            samples::tool_ended("a", "edit_file", "edited", vec![samples::edit()]),
+        ],
+        "
+        |✓ edit src/parser.rs · +3 −1 · 1.2 s
+        |  │ @@ -10,5 +10,6 @@ fn parse(line: &str) {
+        |  │      let line = line.trim();
+        |  │ -    let (name, rest) = line.split_once(' ').unwrap();
+        |  │ +    let Some((name, rest)) = line.split_once(' ') else {
+        |  │ +        return Err(ParseError::NoName);
+        |  │ +    };
+        |  │      read(name, rest)",
+    );
+    let long = Change {
+        path: "a".into(),
+        diff: Some((1..=30).map(|number| format!("+{number}\n")).collect()),
+    };
+    check(
+        &[samples::tool_ended(
+            "a",
+            "write_file",
+            "created",
+            vec![long],
+        )],
+        "
+        |✓ write_file · +30 · 1.2 s
+        |  │ +1
+        |  │ +2
+        |  │ +3
+        |  │ +4
+        |  │ +5
+        |  │ +6
+        |  │ +7
+        |  │ +8
+        |  │ +9
+        |  │ +10
+        |  │ +11
+        |  │ +12
+        |  │ … 18 more lines",
+    );
+}
+
+#[test]
+fn the_latest_plan_is_a_list() {
+    let plan = |id: &str, first: &str, second: &str| {
+        let steps = json!([
+            {"title": "Read", "status": first},
+            {"title": "Write", "status": second},
+        ]);
+        [
+            called(id, "plan", json!({ "steps": steps })),
+            ended(id, "plan", "The person sees the plan.", false),
+        ]
+    };
+    let events = [plan("a", "active", "pending"), plan("b", "done", "active")];
+    check(
+        &events.concat(),
+        "
+        |✓ plan, 0 of 2 done · 2.3 s
+        |✓ plan, 1 of 2 done · 2.3 s
+        |  │ ✓ Read
+        |  │ ● Write",
+    );
+}
+
+#[test]
+fn commands_in_the_background_are_followed() {
+    let job = |tail: &str, ending: Option<&str>| BackgroundJob {
+        job: 1,
+        call: CallId::from("a"),
+        command: "serve".into(),
+        since: began(),
+        tail: tail.into(),
+        ending: ending.map(str::to_owned),
+    };
+    let background = |jobs: Vec<BackgroundJob>| EventKind::Background { jobs };
+    let begun = [
+        bash("a", "serve"),
+        ended(
+            "a",
+            "bash",
+            "running in the background as job 1 for 0 s: x",
+            false,
+        ),
+    ];
+    let with = |more: &[EventKind]| [&begun, more].concat();
+    check(
+        &with(&[background(vec![job("a\nb\nc\nd\n", None)])]),
+        "
+        |✓ $ serve · 2.3 s · goes on as job 1
+        |  │ b
+        |  │ c
+        |  │ d",
+    );
+    let over = "
+        |✓ $ serve · 2.3 s
+        |  │ job 1 is over: exit code 0";
+    check(
+        &with(&[background(vec![job("a", Some("exit code 0"))])]),
+        over,
+    );
+    check(
+        &with(&[background(vec![job("a", None)]), background(Vec::new())]),
+        &over.replace("exit code 0", "ended"),
+    );
+}
