@@ -9,7 +9,7 @@ use crate::screen::Screen;
 fn leaving() {
     let scene = Scene::new([say("Hello.")]);
     let screen = Screen::start(&scene, 80, 24, &[]);
-    screen.wait_for("no network");
+    screen.wait_for("network: asks");
     screen.say("hi");
     screen.wait_for("Hello.");
     screen.say("/quit");
@@ -27,7 +27,7 @@ fn leaving() {
 fn leaving_with_a_key_that_is_pressed_twice() {
     let scene = Scene::new([say("Hello.")]);
     let screen = Screen::start(&scene, 80, 24, &[]);
-    screen.wait_for("no network");
+    screen.wait_for("network: asks");
     screen.press(&["C-c"]);
     screen.wait_for("once more");
     screen.press(&["C-c"]);
@@ -47,7 +47,7 @@ fn signals() {
     ] {
         let scene = Scene::new([bash("sleep 1000"), say("never")]);
         let screen = Screen::start(&scene, 80, 24, &[]);
-        screen.wait_for("no network");
+        screen.wait_for("network: asks");
         screen.say("wait");
         screen.wait_for("sleep 1000");
         screen.signal(signal);
@@ -65,7 +65,7 @@ fn stopped_and_taken_up_again() {
     screen.wait_for("left with");
     let program = crate::place::hotcell();
     screen.say(&program.display().to_string());
-    screen.wait_for("no network");
+    screen.wait_for("network: asks");
     screen.write("before");
     screen.wait_for("before");
     screen.press(&["C-z"]);

@@ -40,23 +40,33 @@ impl Screen {
         arguments: &[&str],
         variables: &[(&str, &str)],
     ) -> Self {
+        let command = scene.hotcell(arguments.iter().copied());
+        Self::open(scene, (width, height), &command, variables)
+    }
+
+    /// Any program, in so many columns and lines.
+    #[track_caller]
+    pub(crate) fn open(
+        scene: &Scene,
+        (width, height): (u16, u16),
+        command: &Command,
+        variables: &[(&str, &str)],
+    ) -> Self {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let screen = Self {
             socket: format!("hotcell-test-{}-{count}", std::process::id()),
             folder: scene.place.home(),
         };
-        let command = scene.hotcell(arguments.iter().copied());
         let script = screen.folder.join(format!("start-{count}"));
-        fs::write(&script, screen.script(&command, variables)).unwrap();
-        // Set before the program starts: the size must not change under it.
+        fs::write(&script, screen.script(command, variables)).unwrap();
+        // No terminal looks on, so the size stays as it is given below.
         let options = [
             "set-option -g status off",
             "set-option -g remain-on-exit on",
-            "set-option -g window-size manual",
             "set-option -s escape-time 0",
             "set-option -s set-clipboard on",
         ];
-        let config = screen.folder.join(format!("tmux-{count}"));
+        let config = screen.folder.join(format!("options-{count}"));
         fs::write(&config, options.join("\n")).unwrap();
         let (width, height) = (width.to_string(), height.to_string());
         let mut start = vec!["-f", config.to_str().unwrap(), "-u", "new-session", "-d"];
@@ -76,9 +86,11 @@ impl Screen {
         let terminal = ["TERM", "TMUX"].map(|name| format!("{name}=\"${name}\""));
         let words = own
             .chain([("LANG", "C.UTF-8"), ("PS1", SHELL), ("ENV", "")])
-            .chain(variables.iter().copied())
             .map(|(name, value)| format!("{name}={}", quote(value)))
             .chain(terminal);
+        // Those of the test count most.
+        let named = variables.iter();
+        let words = words.chain(named.map(|(name, value)| format!("{name}={}", quote(value))));
         let environment: Vec<String> = words.collect();
         let program = [command.get_program()]
             .into_iter()
@@ -99,8 +111,36 @@ impl Screen {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid()), signal).unwrap();
+    }
+
+    /// Of the program that was started, once it shows something.
+    pub(crate) fn pid(&self) -> i32 {
         let pid = fs::read_to_string(self.pid_file()).unwrap();
-        kill(Pid::from_raw(pid.trim().parse().unwrap()), signal).unwrap();
+        pid.trim().parse().unwrap()
+    }
+
+    /// What tmux knows of the pane, such as `#{pane_title}`.
+    pub(crate) fn ask(&self, format: &str) -> String {
+        let answer = self.tmux(&["display-message", "-p", format]);
+        answer.trim_end_matches('\n').to_owned()
+    }
+
+    /// Whether anything was ever copied.
+    pub(crate) fn has_clipboard(&self) -> bool {
+        !self.tmux(&["list-buffers"]).is_empty()
+    }
+
+    /// Keeps what the program writes from now on, byte by byte.
+    pub(crate) fn record(&self) -> PathBuf {
+        let file = self.folder.join(format!("{}.record", self.socket));
+        self.tmux(&["pipe-pane", &format!("exec cat >'{}'", file.display())]);
+        file
+    }
+
+    /// Closes the terminal under the program.
+    pub(crate) fn close(self) {
+        self.tmux(&["kill-server"]);
     }
 
     /// Types this, letter by letter.
@@ -174,6 +214,27 @@ impl Screen {
             assert!(Instant::now() < give_up, "never: {what}\n{text}");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// All that is shown is what a drawing from nothing shows. The agent rests meanwhile, and
+    /// nothing is written in the editor.
+    #[track_caller]
+    pub(crate) fn assert_intact(&self) {
+        self.write("intac");
+        self.wait_for("intac");
+        let mut before = self.text();
+        // A drawing may be under way.
+        self.wait_until("the same twice", |text| {
+            std::mem::replace(&mut before, text.to_owned()) == text
+        });
+        self.press(&["C-l"]);
+        self.write("t");
+        self.wait_for("intact");
+        self.wait_until(&format!("the same again:\n{before}\nbut"), |text| {
+            text.replace("intact", "intac") == before
+        });
+        self.press(&["BSpace"; 6]);
+        self.wait_gone("inta");
     }
 
     /// Waits for the end of `hotcell`, and for a terminal that is as before: the usual screen, with

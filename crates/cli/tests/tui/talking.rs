@@ -10,7 +10,7 @@ fn a_reply_a_command_and_its_output_are_shown() {
         say("It printed **from 42 inside**."),
     ]);
     let screen = Screen::start(&scene, 80, 24, &[]);
-    screen.wait_for("no network");
+    screen.wait_for("network: asks");
     screen.say("run something");
     screen.wait_for("It printed from 42 inside.");
     let text = screen.text();
@@ -22,7 +22,7 @@ fn a_reply_a_command_and_its_output_are_shown() {
 fn a_paste_of_many_lines_is_one_message() {
     let scene = Scene::new([say("Thanks.")]);
     let screen = Screen::start(&scene, 80, 24, &[]);
-    screen.wait_for("no network");
+    screen.wait_for("network: asks");
     let pasted: String = (1..=10_000).map(|line| format!("line {line}\n")).collect();
     screen.paste(&pasted);
     screen.wait_for("pasted");
@@ -39,7 +39,7 @@ fn a_paste_of_many_lines_is_one_message() {
 fn it_follows_every_size() {
     let scene = Scene::new([say("The end of it.")]);
     let screen = Screen::start(&scene, 80, 24, &[]);
-    screen.wait_for("no network");
+    screen.wait_for("network: asks");
     screen.say("go");
     screen.wait_for("The end of it.");
     for step in 0..40_u16 {

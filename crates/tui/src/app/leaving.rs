@@ -20,7 +20,7 @@ impl App {
         let was_writing = self.focus == Focus::Editor;
         self.back_to_editor();
         // From elsewhere, the way back is enough, unless there is a turn to interrupt.
-        if !was_writing && !(self.is_busy() && self.editor.is_empty()) {
+        if !was_writing && (!self.is_busy() || !self.editor.is_empty()) {
             return Vec::new();
         }
         if !self.editor.is_empty() {

@@ -7,6 +7,7 @@ use super::keys::{Action, Place, find, typed};
 use super::{App, Effect, Focus, ask};
 use crate::editor::Change;
 use crate::overlay::After;
+use crate::port::Request;
 
 impl App {
     /// A key that is not for a question.
@@ -67,7 +68,10 @@ impl App {
             After::Stay(effects) => effects,
             After::Close(effects) => {
                 self.overlay = None;
-                effects
+                match self.is_busy() && effects.iter().any(opens_another) {
+                    true => self.refuse("interrupt the turn first"),
+                    false => effects,
+                }
             }
         }
     }
@@ -164,4 +168,12 @@ impl App {
         self.clear_at_second();
         Vec::new()
     }
+}
+
+/// Whether something else would be talked to.
+fn opens_another(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Ask(Request::New | Request::Load(_) | Request::Fork | Request::Follow(_))
+    )
 }

@@ -88,6 +88,16 @@ fn cells<'a>(text: &'a str, units: &'a Units) -> impl Iterator<Item = Cell<'a>> 
 /// The rows of one line. Spaces at the end of a row hang over its edge.
 pub(super) fn wrap(line: usize, text: &str, units: &Units, width: usize) -> Vec<Span> {
     let width = width.max(1);
+    let span = |(start, end): ((usize, usize), (usize, usize))| Span {
+        line,
+        start: start.1,
+        end: end.1,
+        bytes: (start.0, end.0),
+    };
+    // Most lines are short and simple.
+    if text.len() <= width && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return vec![span(((0, 0), (text.len(), text.len())))];
+    }
     let mut rows = Vec::new();
     // Places are (byte, letter).
     let mut start = (0, 0);
@@ -124,12 +134,6 @@ pub(super) fn wrap(line: usize, text: &str, units: &Units, width: usize) -> Vec<
         }
     }
     rows.push((start, here));
-    let span = |(start, end): ((usize, usize), (usize, usize))| Span {
-        line,
-        start: start.1,
-        end: end.1,
-        bytes: (start.0, end.0),
-    };
     rows.into_iter().map(span).collect()
 }
 

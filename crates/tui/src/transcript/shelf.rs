@@ -1,6 +1,6 @@
 //! What is laid out, kept for as long as it is true and there is room.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use ratatui::text::Line;
@@ -21,7 +21,10 @@ const MOST_WORDS: usize = 256 * 1024;
 pub(super) struct Shelf {
     laid: HashMap<Key, Laid>,
     lines: usize,
+    /// In the order in which they were made, as is what follows.
+    keys: VecDeque<Key>,
     words: HashMap<(usize, usize), Words>,
+    places: VecDeque<(usize, usize)>,
     /// Counts pictures.
     picture: u64,
 }
@@ -71,17 +74,44 @@ impl Stamp {
 }
 
 impl Shelf {
-    /// Before a picture: makes room if there is too much.
+    /// Before a picture: takes away about as much as the last one put here, so that no picture
+    /// has to wait for a great clearing.
     pub(super) fn begin(&mut self) {
         let last = self.picture;
         self.picture += 1;
-        if self.lines > MOST_LINES {
-            self.laid.retain(|_, laid| laid.used == last);
-            self.lines = self.laid.values().map(|laid| laid.lines.len()).sum();
+        for _ in 0..self.keys.len() {
+            if self.lines <= MOST_LINES {
+                break;
+            }
+            let Some(key) = self.keys.pop_front() else {
+                break;
+            };
+            match self.laid.get(&key) {
+                Some(laid) if laid.used == last => self.keys.push_back(key),
+                Some(laid) => {
+                    self.lines -= laid.lines.len();
+                    self.laid.remove(&key);
+                }
+                None => {}
+            }
         }
         let bytes = |words: &Words| words.markdown.source().len();
-        if self.words.values().map(bytes).sum::<usize>() > MOST_WORDS {
-            self.words.retain(|_, words| words.used == last);
+        let mut kept: usize = self.words.values().map(bytes).sum();
+        for _ in 0..self.places.len() {
+            if kept <= MOST_WORDS {
+                break;
+            }
+            let Some(place) = self.places.pop_front() else {
+                break;
+            };
+            match self.words.get(&place) {
+                Some(words) if words.used == last => self.places.push_back(place),
+                Some(words) => {
+                    kept -= bytes(words);
+                    self.words.remove(&place);
+                }
+                None => {}
+            }
         }
     }
 
@@ -98,6 +128,7 @@ impl Shelf {
         let laid = self.laid.entry(key).or_insert_with(|| {
             let lines = lay(entry, content, key.piece, stamp.width, theme);
             self.lines += lines.len();
+            self.keys.push_back(key);
             Laid {
                 stamp,
                 lines,
@@ -139,10 +170,13 @@ impl Shelf {
 
     /// Gives it only what came since, if it is the same text grown longer.
     fn markdown(&mut self, place: (usize, usize), said: Said<'_>) -> &Markdown {
-        let words = self.words.entry(place).or_insert_with(|| Words {
-            markdown: Markdown::default(),
-            is_whole: false,
-            used: 0,
+        let words = self.words.entry(place).or_insert_with(|| {
+            self.places.push_back(place);
+            Words {
+                markdown: Markdown::default(),
+                is_whole: false,
+                used: 0,
+            }
         });
         words.used = self.picture;
         match said.text.strip_prefix(words.markdown.source()) {

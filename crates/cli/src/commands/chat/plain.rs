@@ -5,9 +5,11 @@
 //! thread; the agent and the signals have a thread of their own.
 
 mod attention;
+mod awaited;
 mod dialogue;
 mod input;
 mod lists;
+mod question;
 mod slash;
 
 use std::io::{self, IsTerminal};

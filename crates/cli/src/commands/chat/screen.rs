@@ -5,9 +5,11 @@
 
 mod answers;
 mod host;
+mod requests;
 
 use std::io::Write;
-use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use protocol::SessionId;
@@ -42,11 +44,20 @@ pub(super) fn run(chat: &Chat) -> Result<u8, Complaint> {
     };
     let cannot = |error| Complaint::new(FAILED, format!("cannot start the UI: {error}"));
     let (ends, port) = tui::channel().map_err(cannot)?;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let has_ended = is_over.clone();
     let screen = thread::Builder::new()
         .name("screen".to_owned())
-        .spawn(move || tui::run(&settings, port))
+        .spawn(move || {
+            let ended = tui::run(&settings, port);
+            is_over.store(true, Ordering::Release);
+            ended
+        })
         .map_err(cannot)?;
-    runtime.block_on(talk(chat, beginning, ends, screen, &notes))
+    runtime.block_on(async {
+        hurry(has_ended)?;
+        talk(chat, beginning, ends, screen, &notes).await
+    })
 }
 
 /// What the chat begins with.
@@ -85,11 +96,7 @@ async fn talk(
     host.serve().await;
     // The terminal is the person's again before anything takes long.
     let code = end(screen);
-    let mut impatience = pin!(impatience()?);
-    let (ended, session) = tokio::select! {
-        left = host.leave() => left,
-        () = &mut impatience => return Ok(INTERRUPTED),
-    };
+    let (ended, session) = host.leave().await;
     ended?;
     let code = code?;
     if let Some(session) = session {
@@ -124,22 +131,28 @@ fn end(screen: Screen) -> Result<u8, Complaint> {
     }
 }
 
-/// Comes when somebody does not want to wait. The sandbox goes with this process either way.
-fn impatience() -> Result<impl Future<Output = ()>, Complaint> {
-    let listen = |kind| {
-        signal(kind)
-            .map_err(|error| Complaint::new(FAILED, format!("cannot listen to signals: {error}")))
-    };
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut terminate = listen(SignalKind::terminate())?;
-    let mut hangup = listen(SignalKind::hangup())?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    })
+/// Ends this process at a signal, once the UI has ended: somebody does not want to wait for the
+/// agent's end. The sandbox goes with the process. Before that, signals are the UI's.
+fn hurry(has_ended: Arc<AtomicBool>) -> Result<(), Complaint> {
+    for kind in [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+    ] {
+        let mut signals = signal(kind).map_err(|error| {
+            Complaint::new(FAILED, format!("cannot listen to signals: {error}"))
+        })?;
+        let has_ended = has_ended.clone();
+        // Not joined: it listens as long as there is a process.
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                if has_ended.load(Ordering::Acquire) {
+                    std::process::exit(INTERRUPTED.into());
+                }
+            }
+        });
+    }
+    Ok(())
 }
 
 /// What it was, and how to go on with it.

@@ -5,7 +5,8 @@ use crate::app::Focus;
 
 #[test]
 fn another_session_keeps_what_is_being_written() {
-    let mut stage = Stage::busy();
+    let mut stage = Stage::new();
+    stage.hear(here(Vec::new())).event(started(1, "begin"));
     stage
         .keys("waits⏎draft")
         .hear(here(vec![started(1, "old words")]));
@@ -15,6 +16,34 @@ fn another_session_keeps_what_is_being_written() {
     // What waited and what the session said are both in the history, the newest first.
     stage.keys("<ctrl-u>↑").expect(&[], "waits");
     stage.keys("↑").expect(&[], "old words");
+}
+
+#[test]
+fn messages_may_be_written_before_there_is_anybody_to_read_them() {
+    let mut stage = Stage::new();
+    stage.keys("one⏎two⏎three").hear(here(Vec::new()));
+    stage.expect(&["say one"], "three");
+    assert_eq!(stage.queued(), ["two"]);
+    stage
+        .event(started(1, "one"))
+        .event(ended(1, Outcome::Done));
+    stage.expect(&["say two"], "three");
+}
+
+#[test]
+fn no_list_pulls_the_ground_from_under_a_turn() {
+    let mut stage = Stage::busy();
+    stage
+        .keys("/jobs⏎")
+        .hear(Notice::Jobs(vec![crate::port::JobRow {
+            job: "0193a1b2-0000-7000-8000-000000000001".parse().unwrap(),
+            title: "build".to_owned(),
+            state: "running".to_owned(),
+            changed: Timestamp::UNIX_EPOCH,
+        }]));
+    stage.wants.clear();
+    stage.keys("⏎").expect(&[], "");
+    assert!(stage.app.overlay.is_none());
 }
 
 #[test]

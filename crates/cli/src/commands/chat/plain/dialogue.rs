@@ -3,10 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
-use protocol::{Command, Decision, Event, EventKind, Question, Scope};
+use protocol::{Command, Event, EventKind};
 use tokio::runtime::Runtime;
 
 use super::attention::{Attention, Wish};
+use super::awaited::Awaited;
 use super::input::{Input, Said};
 use super::lists;
 use crate::commands::chat::desk::{Desk, Start};
@@ -14,7 +15,7 @@ use crate::commands::chat::errand;
 use crate::commands::chat::partner::{Heard, Partner, Remark};
 use crate::commands::chat::talk::Talk;
 use crate::commands::drive::{INTERRUPTED, code_of};
-use crate::complaint::{Complaint, USAGE, warn};
+use crate::complaint::{Complaint, USAGE};
 use crate::render::{TextView, clean};
 use crate::settings::rules_file;
 
@@ -25,7 +26,7 @@ pub(super) struct Dialogue<'a> {
     pub(super) desk: Desk<'a>,
     pub(super) input: Input,
     attention: Arc<Attention>,
-    view: TextView,
+    pub(super) view: TextView,
     pub(super) partner: Option<Partner>,
     pub(super) talk: Talk,
     /// Pictures that go with the next message.
@@ -53,43 +54,6 @@ impl From<io::Error> for End {
             _ => Self::Lost(Complaint::new(1, format!("cannot read or write: {error}"))),
         }
     }
-}
-
-/// What ends the wait for an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Awaited {
-    Turn,
-    Undone,
-    Redone,
-    Compacted,
-    Model,
-    Network,
-    Files,
-    Differences,
-    /// All that has happened to a job so far.
-    Rest,
-}
-
-impl Awaited {
-    fn is_answered_by(self, kind: &EventKind) -> bool {
-        match self {
-            Self::Turn => matches!(kind, EventKind::TurnEnded { .. }),
-            Self::Undone => matches!(kind, EventKind::Undone { .. }),
-            Self::Redone => matches!(kind, EventKind::Redone { .. }),
-            Self::Compacted => matches!(kind, EventKind::Compacted { .. }),
-            Self::Model => matches!(kind, EventKind::ModelChanged { .. }),
-            Self::Network => matches!(kind, EventKind::NetworkChanged { .. }),
-            Self::Files => matches!(kind, EventKind::Files { .. }),
-            Self::Differences => matches!(kind, EventKind::Differs { .. }),
-            Self::Rest => false,
-        }
-    }
-}
-
-/// What happens next.
-enum Next {
-    Heard(Heard),
-    Wish(Wish),
 }
 
 impl<'a> Dialogue<'a> {
@@ -204,8 +168,8 @@ impl<'a> Dialogue<'a> {
         let mut was_stopped = false;
         loop {
             match self.next() {
-                Next::Wish(wish) => self.stop(wish, &mut was_stopped)?,
-                Next::Heard(Heard::Event(event)) => {
+                Err(wish) => self.stop(wish, &mut was_stopped)?,
+                Ok(Heard::Event(event)) => {
                     has_begun |= matches!(
                         event.kind,
                         EventKind::TurnStarted { .. } | EventKind::TurnContinued { .. }
@@ -222,18 +186,18 @@ impl<'a> Dialogue<'a> {
                         }
                     }
                 }
-                Next::Heard(Heard::Remark(Remark::Said(text))) => {
+                Ok(Heard::Remark(Remark::Said(text))) => {
                     self.view.announce(&clean(&text))?;
                 }
-                Next::Heard(Heard::Remark(Remark::Failed { what, hint })) => {
+                Ok(Heard::Remark(Remark::Failed { what, hint })) => {
                     self.complain(Complaint::new(USAGE, what).hint(hint));
                     return Ok(());
                 }
-                Next::Heard(Heard::Remark(Remark::Rests)) if awaited == Awaited::Rest => {
+                Ok(Heard::Remark(Remark::Rests)) if awaited == Awaited::Rest => {
                     return Ok(());
                 }
-                Next::Heard(Heard::Remark(Remark::Rests)) => {}
-                Next::Heard(Heard::Ended(ended)) => {
+                Ok(Heard::Remark(Remark::Rests)) => {}
+                Ok(Heard::Ended(ended)) => {
                     self.partner = None;
                     return Err(End::Lost(match ended {
                         Err(complaint) => complaint,
@@ -244,16 +208,17 @@ impl<'a> Dialogue<'a> {
         }
     }
 
-    fn next(&mut self) -> Next {
+    /// What is heard next, unless a person wants something first.
+    fn next(&mut self) -> Result<Heard, Wish> {
         let Some(partner) = &mut self.partner else {
-            return Next::Heard(Heard::Ended(Ok(())));
+            return Ok(Heard::Ended(Ok(())));
         };
         let attention = &self.attention;
         self.runtime.block_on(async {
             tokio::select! {
                 biased;
-                wish = attention.wish() => Next::Wish(wish),
-                heard = partner.hear() => Next::Heard(heard),
+                wish = attention.wish() => Err(wish),
+                heard = partner.hear() => Ok(heard),
             }
         })
     }
@@ -296,57 +261,9 @@ impl<'a> Dialogue<'a> {
         Ok(())
     }
 
-    /// Asks the person; what they typed before they could read it is no answer.
-    fn ask(&mut self, question: &Question) -> Result<(), End> {
-        let what = clean(&question.what).replace('\n', " ");
-        let why = clean(&question.why).replace('\n', " ");
-        self.view
-            .announce(&format!("the agent wants to {what}: {why}"))?;
-        let decision = loop {
-            let said = self
-                .input
-                .answer("allow? once (y), this session (s), always (a), no (n), never (d): ")?;
-            match said {
-                Said::Words(words) => match decision(&words) {
-                    Some(decision) => break decision,
-                    None => warn("answer with one of the letters y, s, a, n, d"),
-                },
-                Said::Wish(Wish::Leave(code)) => return Err(End::Signal(code)),
-                // The question is taken back with the turn.
-                Said::Wish(Wish::Interrupt) => {
-                    self.tell(Command::Interrupt);
-                    return Ok(());
-                }
-                Said::End | Said::Refused(_) => break NO,
-            }
-        };
-        self.tell(Command::Decide {
-            question: question.number,
-            decision,
-        });
-        Ok(())
-    }
-
-    fn tell(&mut self, command: Command) {
+    pub(super) fn tell(&mut self, command: Command) {
         if let Some(partner) = &mut self.partner {
             partner.tell(command);
         }
     }
-}
-
-const NO: Decision = Decision {
-    is_allowed: false,
-    scope: Scope::Once,
-};
-
-fn decision(words: &str) -> Option<Decision> {
-    let (is_allowed, scope) = match words.trim().to_lowercase().as_str() {
-        "y" | "yes" | "once" => (true, Scope::Once),
-        "s" | "session" => (true, Scope::Session),
-        "a" | "always" => (true, Scope::Always),
-        "n" | "no" => return Some(NO),
-        "d" | "never" => (false, Scope::Always),
-        _ => return None,
-    };
-    Some(Decision { is_allowed, scope })
 }

@@ -125,13 +125,13 @@ impl Input {
     /// Leaves out the rest of a line.
     fn skip(&mut self) -> io::Result<()> {
         loop {
-            match self.buffer.iter().position(|byte| *byte == b'\n') {
-                Some(place) => {
-                    self.buffer.drain(..=place);
-                    return Ok(());
-                }
-                None if self.is_over => return Ok(self.buffer.clear()),
-                None => self.buffer.clear(),
+            if let Some(place) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                self.buffer.drain(..=place);
+                return Ok(());
+            }
+            self.buffer.clear();
+            if self.is_over {
+                return Ok(());
             }
             self.read()?;
         }

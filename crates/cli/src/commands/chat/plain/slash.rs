@@ -6,7 +6,8 @@ use std::path::Path;
 use protocol::{Block, Command};
 use tui::{SlashCommand, SlashError};
 
-use super::dialogue::{Awaited, Dialogue, End};
+use super::awaited::Awaited;
+use super::dialogue::{Dialogue, End};
 use super::lists;
 use crate::commands::chat::desk::Start;
 use crate::commands::chat::partner::{Heard, Partner};

@@ -1,10 +1,7 @@
 //! Serves what the UI asks for, and passes on what the agent tells. Never waits for one of them
 //! without listening to the other. Entry type: [`Host`].
 
-use std::path::PathBuf;
-
-use protocol::job::JobId;
-use protocol::{Command, Event, SessionId};
+use protocol::{Event, SessionId};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 use tui::{Notice, Notices, Opened, Origin, Request};
@@ -12,19 +9,18 @@ use tui::{Notice, Notices, Opened, Origin, Request};
 use super::super::desk::{Desk, Start};
 use super::super::errand;
 use super::super::partner::{Heard, Partner, Remark};
-use super::super::remote::Server;
 use super::super::talk::Talk;
 use super::answers;
 use crate::complaint::{Complaint, HeldNotes};
 use crate::settings::rules_file;
 
 pub(super) struct Host<'a> {
-    desk: Desk<'a>,
+    pub(super) desk: Desk<'a>,
     notices: Notices,
     requests: UnboundedReceiver<Request>,
     notes: &'a HeldNotes,
-    partner: Option<Partner>,
-    talk: Talk,
+    pub(super) partner: Option<Partner>,
+    pub(super) talk: Talk,
     /// What is looked up meanwhile.
     errands: JoinSet<()>,
 }
@@ -68,131 +64,13 @@ impl<'a> Host<'a> {
         (ended, session)
     }
 
-    async fn obey(&mut self, request: Request) {
-        let done = match request {
-            Request::Agent(command) => self.command(command),
-            Request::New => self.begin().await,
-            Request::Load(name) => self.load(&name).await,
-            Request::Fork => self.fork().await,
-            Request::Follow(name) => self.follow(&name).await,
-            Request::Export(path) => self.export(path),
-            Request::Sessions { words } => {
-                let store = self.desk.store.clone();
-                self.look_up(async move {
-                    let found = errand::sessions(&store, &words).await?;
-                    let rows = found.into_iter().map(answers::session_row).collect();
-                    Ok(Notice::Sessions { words, rows })
-                })
-            }
-            Request::Preview(session) => {
-                let store = self.desk.store.clone();
-                self.look_up(async move {
-                    let text = errand::preview(&store, &session).await?;
-                    Ok(Notice::Preview(tui::Preview { session, text }))
-                })
-            }
-            Request::Attach(path) => {
-                let workspace = self.talk.workspace.clone();
-                self.look_up(answers::picture(path, workspace))
-            }
-            Request::Models => self.models(),
-            Request::Jobs => self.server().map(|server| {
-                self.look_up_now(async move {
-                    let jobs = server.jobs().await?;
-                    Ok(Notice::Jobs(
-                        jobs.into_iter().map(answers::job_row).collect(),
-                    ))
-                });
-            }),
-            // The caller's.
-            Request::Quit => Ok(()),
-        };
-        if let Err(complaint) = done {
-            self.say(answers::failed(complaint)).await;
-        }
-        self.pass_notes().await;
-    }
-
-    fn command(&mut self, command: Command) -> Result<(), Complaint> {
-        let Some(partner) = &mut self.partner else {
-            return Err(Complaint::usage("nobody is listening")
-                .hint("`/clear` begins a new session, `/load` opens another".to_owned()));
-        };
-        self.talk.ask(&command);
-        partner.tell(command);
-        Ok(())
-    }
-
-    async fn begin(&mut self) -> Result<(), Complaint> {
-        let start = self.desk.begin(None).await?;
-        self.switch(start).await;
-        Ok(())
-    }
-
-    async fn load(&mut self, name: &str) -> Result<(), Complaint> {
-        let session = self.desk.named(name).await?;
-        if self.talk.session.as_ref() == Some(&session) && self.partner.is_some() {
-            let text = format!("session {session} is the one that is open");
-            self.say(Notice::Said(text)).await;
-            return Ok(());
-        }
-        let start = self.desk.load(Some(session.as_str())).await?;
-        self.switch(start).await;
-        Ok(())
-    }
-
-    async fn fork(&mut self) -> Result<(), Complaint> {
-        let session = self.talk.stored()?;
-        let start = self.desk.fork(&session).await?;
-        self.switch(start).await;
-        Ok(())
-    }
-
-    fn export(&mut self, path: Option<PathBuf>) -> Result<(), Complaint> {
-        let session = self.talk.stored()?;
-        let store = self.desk.store.clone();
-        self.look_up(async move {
-            let path = errand::export(&store, &session, path.as_deref()).await?;
-            Ok(Notice::Said(format!("written to `{}`", path.display())))
-        })
-    }
-
-    fn models(&mut self) -> Result<(), Complaint> {
-        let names = errand::models(&self.desk.settings()?);
-        self.look_up(async move { Ok(Notice::Models(names)) })
-    }
-
-    fn server(&self) -> Result<Server, Complaint> {
-        Server::of(&self.desk.settings()?)
-    }
-
-    async fn follow(&mut self, name: &str) -> Result<(), Complaint> {
-        let server = self.server()?;
-        let job = server.find(name).await?;
-        self.end_talk().await;
-        let id: JobId = job.id;
-        let opened = Opened {
-            origin: Origin::Job {
-                job: id,
-                server: server.address().to_owned(),
-            },
-            history: Vec::new(),
-            model: job.model.clone().unwrap_or_default(),
-            workspace: "/workspace".to_owned(),
-        };
-        self.talk = Talk::default();
-        self.say(Notice::Opened(Box::new(opened))).await;
-        self.partner = Some(Partner::follower(|ends| server.follow(job, ends)));
-        Ok(())
-    }
-
-    async fn switch(&mut self, start: Start) {
+    pub(super) async fn switch(&mut self, start: Start) {
         self.end_talk().await;
         self.open(start).await;
     }
 
     /// What is told until the end is still shown.
-    async fn end_talk(&mut self) {
+    pub(super) async fn end_talk(&mut self) {
         let Some(partner) = self.partner.take() else {
             return;
         };
@@ -251,20 +129,12 @@ impl<'a> Host<'a> {
         if let Some(rule) = rule {
             let flags = &self.desk.chat.store;
             let kept = errand::keep(rules_file(flags), self.talk.workspace.clone(), rule);
-            self.look_up_now(async { Ok(Notice::Said(kept.await?)) });
+            self.look_up(async { Ok(Notice::Said(kept.await?)) });
         }
     }
 
-    fn look_up<F>(&mut self, work: F) -> Result<(), Complaint>
-    where
-        F: Future<Output = Result<Notice, Complaint>> + Send + 'static,
-    {
-        self.look_up_now(work);
-        Ok(())
-    }
-
     /// Looks something up beside all else; the answer goes to the UI.
-    fn look_up_now<F>(&mut self, work: F)
+    pub(super) fn look_up<F>(&mut self, work: F)
     where
         F: Future<Output = Result<Notice, Complaint>> + Send + 'static,
     {
@@ -276,13 +146,13 @@ impl<'a> Host<'a> {
     }
 
     /// Notes that would have gone to the terminal.
-    async fn pass_notes(&self) {
+    pub(super) async fn pass_notes(&self) {
         for note in self.notes.take() {
             self.say(answers::note(&note)).await;
         }
     }
 
-    async fn say(&self, notice: Notice) {
+    pub(super) async fn say(&self, notice: Notice) {
         // A UI that has ended hears nothing, and the next request says so.
         self.notices.send(notice).await;
     }

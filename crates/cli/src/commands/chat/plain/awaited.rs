@@ -1,0 +1,34 @@
+//! What a person waits for after a command. Pure.
+
+use protocol::EventKind;
+
+/// What ends the wait for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaited {
+    Turn,
+    Undone,
+    Redone,
+    Compacted,
+    Model,
+    Network,
+    Files,
+    Differences,
+    /// All that has happened to a job so far.
+    Rest,
+}
+
+impl Awaited {
+    pub(super) fn is_answered_by(self, kind: &EventKind) -> bool {
+        match self {
+            Self::Turn => matches!(kind, EventKind::TurnEnded { .. }),
+            Self::Undone => matches!(kind, EventKind::Undone { .. }),
+            Self::Redone => matches!(kind, EventKind::Redone { .. }),
+            Self::Compacted => matches!(kind, EventKind::Compacted { .. }),
+            Self::Model => matches!(kind, EventKind::ModelChanged { .. }),
+            Self::Network => matches!(kind, EventKind::NetworkChanged { .. }),
+            Self::Files => matches!(kind, EventKind::Files { .. }),
+            Self::Differences => matches!(kind, EventKind::Differs { .. }),
+            Self::Rest => false,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Questions to the person, in lines: what the agent wants, and a letter for an answer.
+//!
+//! Only what is typed after a question was shown can answer it.
+
+use protocol::{Command, Decision, Question, Scope};
+
+use super::attention::Wish;
+use super::dialogue::{Dialogue, End};
+use super::input::Said;
+use crate::complaint::warn;
+use crate::render::clean;
+
+impl Dialogue<'_> {
+    /// Asks the person, and passes the answer on.
+    pub(super) fn ask(&mut self, question: &Question) -> Result<(), End> {
+        let what = clean(&question.what).replace('\n', " ");
+        let why = clean(&question.why).replace('\n', " ");
+        self.view
+            .announce(&format!("the agent wants to {what}: {why}"))?;
+        let decision = loop {
+            let said = self
+                .input
+                .answer("allow? once (y), this session (s), always (a), no (n), never (d): ")?;
+            match said {
+                Said::Words(words) => match decision(&words) {
+                    Some(decision) => break decision,
+                    None => warn("answer with one of the letters y, s, a, n, d"),
+                },
+                Said::Wish(Wish::Leave(code)) => return Err(End::Signal(code)),
+                // The question is taken back with the turn.
+                Said::Wish(Wish::Interrupt) => {
+                    self.tell(Command::Interrupt);
+                    return Ok(());
+                }
+                Said::End | Said::Refused(_) => break NO,
+            }
+        };
+        self.tell(Command::Decide {
+            question: question.number,
+            decision,
+        });
+        Ok(())
+    }
+}
+
+const NO: Decision = Decision {
+    is_allowed: false,
+    scope: Scope::Once,
+};
+
+fn decision(words: &str) -> Option<Decision> {
+    let (is_allowed, scope) = match words.trim().to_lowercase().as_str() {
+        "y" | "yes" | "once" => (true, Scope::Once),
+        "s" | "session" => (true, Scope::Session),
+        "a" | "always" => (true, Scope::Always),
+        "n" | "no" => return Some(NO),
+        "d" | "never" => (false, Scope::Always),
+        _ => return None,
+    };
+    Some(Decision { is_allowed, scope })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_and_words_answer() {
+        fn check(words: &str, expect: Option<(bool, Scope)>) {
+            let decision = decision(words).map(|one| (one.is_allowed, one.scope));
+            assert_eq!(decision, expect, "{words:?}");
+        }
+        check("y", Some((true, Scope::Once)));
+        check(" Yes ", Some((true, Scope::Once)));
+        check("s", Some((true, Scope::Session)));
+        check("ALWAYS", Some((true, Scope::Always)));
+        check("n", Some((false, Scope::Once)));
+        check("never", Some((false, Scope::Always)));
+        for words in ["", "yy", "y n", "allow", "/quit"] {
+            check(words, None);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Far more output than anybody can read.
+
+use std::fs;
+
+use crate::processes::peak_memory;
+use crate::scene::{Scene, bash, say};
+use crate::screen::Screen;
+
+/// In a build for tests, which is the bigger one; what it takes is some 60 MiB.
+const MEMORY: u64 = 120;
+
+#[test]
+fn a_hundred_megabytes_hold_nobody_up_and_fill_nothing() {
+    // No less than 100 MB, and no end before the test has written something.
+    let script = "n=0; until [ -e enough ] && [ $n -ge 10 ]; do n=$((n+1)); \
+                  head -c 10000000 /dev/zero | tr '\\0' x | fold -w 100; echo; done; echo all of it";
+    let scene = Scene::new([bash(script), say("That was much.")]);
+    let screen = Screen::start(&scene, 80, 24, &["--max-output", "100G"]);
+    screen.wait_for("network: asks");
+    screen.say("go");
+    screen.wait_for("xxxxxxxxxx");
+    screen.write("written meanwhile");
+    screen.wait_for("> written meanwhile");
+    screen.wait_for("esc interrupts");
+    fs::write(scene.file("enough"), "").unwrap();
+    screen.wait_for("That was much.");
+    screen.wait_for("> written meanwhile");
+    screen.press(&["C-u"]);
+    screen.wait_gone("written meanwhile");
+    screen.assert_intact();
+    // What the model got is short, and has the end.
+    let [result] = &scene.results()[..] else {
+        panic!("{:?}", scene.results().len());
+    };
+    assert!(result.len() < 100_000, "{}", result.len());
+    assert!(result.contains("all of it"), "{result}");
+    // What the person can open too.
+    screen.press(&["C-o"]);
+    screen.wait_for("all of it");
+    let memory = peak_memory(screen.pid());
+    assert!(memory < MEMORY, "{memory} MiB");
+}

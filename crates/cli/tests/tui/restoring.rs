@@ -1,0 +1,82 @@
+//! Ends that nobody chose: nothing of it is left running, and the session goes on later.
+
+use nix::sys::signal::Signal;
+use testkit::{Answer, Gate};
+
+use crate::place::eventually;
+use crate::processes::{Process, family};
+use crate::scene::{Scene, bash, say};
+use crate::screen::Screen;
+
+/// Words are on their way, after a command that made the sandbox work.
+fn in_the_middle() -> (Scene, Screen, Vec<Process>) {
+    let held = Answer::reply(say("one two three four")).hold(5, &Gate::new());
+    let scene = Scene::new([bash("echo begun").into(), held, say("five").into()]);
+    let screen = Screen::start(&scene, 80, 24, &[]);
+    screen.wait_for("network: asks");
+    screen.say("count");
+    screen.wait_for("one");
+    let family = family(screen.pid());
+    assert!(family.len() > 1, "there is a sandbox: {family:?}");
+    (scene, screen, family)
+}
+
+#[track_caller]
+fn check(scene: &Scene, family: &[Process]) {
+    eventually("all processes are gone", || family.iter().all(Process::is_gone));
+    let screen = Screen::start(scene, 80, 24, &["--continue"]);
+    screen.wait_for("network: asks");
+    screen.wait_for("one");
+    screen.say("go on");
+    screen.wait_for("five");
+    let last = scene.server.requests().pop().unwrap().json();
+    assert!(last.to_string().contains("begun"), "{last}");
+}
+
+#[test]
+fn a_signal_in_the_middle_of_words() {
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+        let (scene, screen, family) = in_the_middle();
+        screen.signal(signal);
+        screen.assert_left(code);
+        check(&scene, &family);
+    }
+}
+
+#[test]
+fn a_terminal_that_is_closed() {
+    let (scene, screen, family) = in_the_middle();
+    screen.close();
+    check(&scene, &family);
+}
+
+#[test]
+fn killed() {
+    let (scene, screen, family) = in_the_middle();
+    screen.signal(Signal::SIGKILL);
+    screen.wait_for("left with 137");
+    check(&scene, &family);
+}
+
+#[test]
+fn held_and_let_go_in_another_size() {
+    let gate = Gate::new();
+    let held = Answer::reply(say("one two three four")).hold(5, &gate);
+    let scene = Scene::new([held]);
+    let screen = Screen::start(&scene, 80, 24, &[]);
+    screen.wait_for("network: asks");
+    screen.say("count");
+    screen.wait_for("one");
+    screen.signal(Signal::SIGSTOP);
+    screen.resize(100, 30);
+    gate.open();
+    screen.write("typed meanwhile");
+    screen.signal(Signal::SIGCONT);
+    screen.wait_for("one two three four");
+    screen.wait_for("> typed meanwhile");
+    screen.press(&["C-u"]);
+    screen.wait_gone("typed meanwhile");
+    screen.assert_intact();
+    let rule = "─".repeat(100);
+    assert_eq!(screen.text().matches(&rule).count(), 2);
+}

@@ -1,0 +1,71 @@
+//! A session is left and taken up again: by its name, from the list, as the last one.
+
+use crate::heard::last_prompts;
+use crate::scene::{Scene, say};
+use crate::screen::Screen;
+
+/// Says something in a session of its own, and leaves. Returns the session's name.
+#[track_caller]
+fn talk_once(scene: &Scene, words: &str, answer: &str) -> String {
+    let screen = Screen::ready(scene, 80, 24, &[]);
+    screen.say(words);
+    screen.wait_for(answer);
+    screen.say("/quit");
+    screen.assert_left(0);
+    scene.session()
+}
+
+/// The past is on the page, and in the next request.
+#[track_caller]
+fn go_on(scene: &Scene, screen: &Screen, past: [&str; 2], answer: &str) {
+    screen.wait_for(past[1]);
+    screen.wait_for(&format!("> {}", past[0]));
+    screen.say("What is it?");
+    screen.wait_for(answer);
+    let said = last_prompts(scene);
+    assert_eq!(said.first().unwrap(), past[0]);
+    assert_eq!(said.last().unwrap(), "What is it?");
+    let body = scene.server.requests().pop().unwrap().json();
+    assert!(body["messages"].to_string().contains(past[1]), "{body}");
+}
+
+#[test]
+fn by_the_beginning_of_its_name_and_as_the_last_one() {
+    let scene = Scene::new(["Hello Ada.", "It is Ada.", "Still Ada."].map(say));
+    let name = talk_once(&scene, "My name is Ada", "Hello Ada.");
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.say(&format!("/load {}", &name[..name.len() - 1]));
+    go_on(&scene, &screen, ["My name is Ada", "Hello Ada."], "It is Ada.");
+    screen.say("/quit");
+    screen.assert_left(0);
+    let screen = Screen::start(&scene, 80, 24, &["--continue"]);
+    go_on(&scene, &screen, ["My name is Ada", "It is Ada."], "Still Ada.");
+    assert_eq!(scene.sessions().len(), 1);
+    assert_eq!(scene.latest()["turns"], 3);
+}
+
+#[test]
+fn from_the_list_by_words_that_were_said_in_it() {
+    let scene = Scene::new(["A tangerine, then.", "A lemon, then.", "The tangerine."].map(say));
+    let name = talk_once(&scene, "Choose a fruit", "A tangerine, then.");
+    talk_once(&scene, "Choose another", "A lemon, then.");
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.say("/sessions");
+    screen.wait_for("2 sessions");
+    screen.wait_for("Choose a fruit");
+    // Its end is shown before it is opened.
+    screen.wait_for("A lemon, then.");
+    screen.write("tangerine");
+    screen.wait_for("look for tangerine");
+    screen.wait_gone("Choose another");
+    screen.wait_for(&format!("session {name}"));
+    screen.press(&["Enter"]);
+    screen.wait_gone("look for");
+    go_on(
+        &scene,
+        &screen,
+        ["Choose a fruit", "A tangerine, then."],
+        "The tangerine.",
+    );
+    assert_eq!(scene.sessions().len(), 2);
+}

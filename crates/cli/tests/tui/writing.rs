@@ -1,0 +1,116 @@
+//! What is written and pasted arrives as it was meant.
+
+use crate::heard::last_prompts;
+use crate::scene::{Scene, say};
+use crate::screen::Screen;
+
+#[test]
+fn many_lines_are_written_in_each_of_the_ways() {
+    let scene = Scene::new([say("Heard.")]);
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.write("one");
+    screen.press(&["M-Enter"]);
+    screen.write("two");
+    screen.press(&["C-j"]);
+    screen.write("three\\");
+    screen.press(&["Enter"]);
+    screen.say("four");
+    screen.wait_for("Heard.");
+    assert_eq!(last_prompts(&scene), ["one\ntwo\nthree\nfour"]);
+    assert_eq!(scene.server.request_count(), 1);
+}
+
+#[test]
+fn a_pasted_block_is_one_message_byte_for_byte() {
+    let block = "fn main() {\n\tprintln!(\"é 日本語 🦀\");   \n\n}\\\n/quit\n\"\"\"\n  the end";
+    let scene = Scene::new([say("Heard.")]);
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.paste(block);
+    screen.wait_for("the end");
+    assert_eq!(
+        scene.server.request_count(),
+        0,
+        "no line of it is sent by itself"
+    );
+    screen.press(&["Enter"]);
+    screen.wait_for("Heard.");
+    assert_eq!(last_prompts(&scene), [block]);
+    assert_eq!(scene.server.request_count(), 1);
+}
+
+#[test]
+fn a_long_pasted_block_is_shown_collapsed_and_arrives_whole() {
+    let scene = Scene::new([say("Thanks.")]);
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    let pasted: String = (1..=10_000).map(|line| format!("line {line}\n")).collect();
+    screen.write("before ");
+    screen.paste(&pasted);
+    screen.wait_for("10,000 lines");
+    let text = screen.text();
+    assert!(!text.contains("line 5000"), "{text}");
+    assert!(!text.contains("line 9999"), "{text}");
+    screen.write(" after");
+    screen.wait_for("after");
+    screen.press(&["Enter"]);
+    screen.wait_for("Thanks.");
+    let said = last_prompts(&scene).pop().unwrap();
+    // Not in the failure's text: it is long.
+    assert!(said == format!("before {pasted} after"), "{}", said.len());
+    assert_eq!(scene.server.request_count(), 1);
+}
+
+#[test]
+fn what_was_said_before_comes_back() {
+    let scene = Scene::new(["One.", "Two.", "Three."].map(say));
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.say("the first words");
+    screen.wait_for("One.");
+    screen.say("others");
+    screen.wait_for("Two.");
+    screen.press(&["Up", "Up"]);
+    screen.wait_until("twice", |text| text.matches("> the first words").count() == 2);
+    screen.say(" again");
+    screen.wait_for("Three.");
+    let said = last_prompts(&scene);
+    assert_eq!(said, ["the first words", "others", "the first words again"]);
+}
+
+#[test]
+fn a_message_is_written_in_another_editor() {
+    let scene = Scene::new([say("Heard.")]);
+    let editor = scene.place.home().join("editor");
+    std::fs::write(&editor, "printf 'from outside\\n' >>\"$1\"\n").unwrap();
+    let editor = format!("sh '{}'", editor.display());
+    let screen = Screen::start_with(&scene, 80, 24, &[], &[("EDITOR", &editor)]);
+    screen.wait_for("network: asks");
+    screen.write("from here");
+    screen.press(&["M-Enter"]);
+    screen.wait_for("> from here");
+    screen.press(&["C-g"]);
+    screen.wait_for("from outside");
+    screen.write("!");
+    screen.wait_for("from outside!");
+    screen.press(&["Enter"]);
+    screen.wait_for("Heard.");
+    assert_eq!(last_prompts(&scene), ["from here\nfrom outside!"]);
+}
+
+#[test]
+fn files_of_the_workspace_are_completed() {
+    let scene = Scene::new([say("Seen.")]);
+    let folder = scene.file("src/deep");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("needle_of_ours.rs"), "").unwrap();
+    std::fs::write(scene.file("other.rs"), "").unwrap();
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.write("look at @ndlours");
+    screen.wait_for("src/deep/needle_of_ours.rs");
+    screen.press(&["Tab"]);
+    screen.wait_for("> look at @src/deep/needle_of_ours.rs");
+    screen.say("and tell");
+    screen.wait_for("Seen.");
+    assert_eq!(
+        last_prompts(&scene),
+        ["look at @src/deep/needle_of_ours.rs and tell"]
+    );
+}
