@@ -28,7 +28,7 @@ const PACE: u64 = 4;
 const PRINTER: &str = "yes 'the quick brown fox jumps over the lazy dog, line after line' | \
                        head -c 500000 >/tmp/piece; while :; do cat /tmp/piece; sleep 0.008; done";
 /// What is on the screen once the sandbox is up.
-const READY: &str = "no network";
+const READY: &str = "network:";
 const LINES: usize = 100_000;
 
 pub(crate) fn measure(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()> {

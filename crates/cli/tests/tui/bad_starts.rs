@@ -80,7 +80,7 @@ fn a_sandbox_that_cannot_be_made() {
 fn a_session_that_another_has() {
     let scene = Scene::new([say("First."), say("Second."), say("Third.")]);
     let first = Screen::start(&scene, 80, 24, &[]);
-    first.wait_for("network: asks");
+    first.wait_for(": asks");
     first.say("hello");
     first.wait_for("First.");
     let session = scene.session();
@@ -90,7 +90,7 @@ fn a_session_that_another_has() {
     assert!(!seen.contains("\x1b["), "{seen:?}");
     // From inside, the session that is open stays open.
     let second = Screen::start(&scene, 80, 24, &[]);
-    second.wait_for("network: asks");
+    second.wait_for(": asks");
     second.say("hello");
     second.wait_for("Second.");
     second.say(&format!("/load {session}"));

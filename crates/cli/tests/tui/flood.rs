@@ -16,7 +16,7 @@ fn a_hundred_megabytes_hold_nobody_up_and_fill_nothing() {
                   head -c 10000000 /dev/zero | tr '\\0' x | fold -w 100; echo; done; echo all of it";
     let scene = Scene::new([bash(script), say("That was much.")]);
     let screen = Screen::start(&scene, 80, 24, &["--max-output", "100G"]);
-    screen.wait_for("network: asks");
+    screen.wait_for(": asks");
     screen.say("go");
     screen.wait_for("xxxxxxxxxx");
     screen.write("written meanwhile");

@@ -56,7 +56,7 @@ fn it_opens_at_its_end_and_goes_to_its_beginning_and_back() {
     let screen = Screen::start(&scene, 80, 24, &["--load", &session]);
     let last = format!("answer {TURNS} of many");
     screen.wait_for(&last);
-    screen.wait_for("network: asks");
+    screen.wait_for(": asks");
     screen.press(&["C-Home"]);
     screen.wait_for("the very first answer");
     screen.press(&["C-End"]);
@@ -69,7 +69,7 @@ fn it_opens_at_its_end_and_goes_to_its_beginning_and_back() {
     screen.assert_intact();
     screen.say("/search the very first words");
     screen.wait_for("the very first answer");
-    screen.press(&["Escape"]);
+    screen.escape();
     screen.say("and now");
     screen.wait_for("the newest answer");
     let request = scene.server.requests().pop().unwrap().json();

@@ -21,12 +21,12 @@ fn is_colour(number: &u32) -> bool {
 #[track_caller]
 fn converse(scene: &Scene, variables: &[(&str, &str)]) -> Screen {
     let screen = Screen::start_with(scene, 80, 24, &[], variables);
-    screen.wait_for("network: asks");
+    screen.wait_for(": asks");
     screen.say("go");
     screen.wait_for("fn main");
     screen.wait_gone("esc interrupts");
     screen.press(&["Tab"]);
-    screen.wait_until("one is chosen", |_| styles(&screen).contains(&7));
+    screen.wait_for("▸ $ echo");
     screen
 }
 
@@ -44,13 +44,15 @@ fn without_colours_all_is_said_in_words_and_weight() {
     assert!(styles.contains(&1), "bold is no colour: {styles:?}");
     assert!(screen.text().contains('✗'), "{}", screen.text());
     // Nor in any of the lists, where a line is chosen.
-    screen.press(&["Escape"]);
+    screen.escape();
     for (command, shown) in [("/help", "ctrl-"), ("/sessions", "go"), ("/model", "claude")] {
         screen.say(command);
         screen.wait_for(shown);
         let styles = self::styles(&screen);
         assert!(!styles.iter().any(is_colour), "{command}: {styles:?}");
-        screen.press(&["Escape"]);
+        let is_choice = command != "/help";
+        assert_eq!(styles.contains(&7), is_choice, "{command}: {styles:?}");
+        screen.escape();
     }
     screen.say("/quit");
     screen.assert_left(0);
@@ -62,7 +64,7 @@ fn colours_are_those_of_the_terminal() {
     for (colours, expect, never) in [("15;0", 36, 34), ("0;15", 34, 36)] {
         let scene = scene();
         let screen = converse(&scene, &[("COLORFGBG", colours)]);
-        screen.press(&["Escape"]);
+        screen.escape();
         screen.say("/help");
         screen.wait_for("ctrl-");
         let styles = styles(&screen);
@@ -76,7 +78,7 @@ fn names_of_terminals_make_no_difference() {
     for name in ["vt100", "xterm", "screen", "linux", "xterm-256color", "nobody-knows-it"] {
         let scene = scene();
         let screen = converse(&scene, &[("TERM", name)]);
-        screen.press(&["Escape"]);
+        screen.escape();
         screen.assert_intact();
         screen.say("/quit");
         screen.assert_left(0);

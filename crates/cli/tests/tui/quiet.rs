@@ -16,7 +16,7 @@ const RESTS: u64 = 2;
 fn a_conversation_at_rest_takes_no_time() {
     let scene = Scene::new([say("Hello.")]);
     let screen = Screen::start(&scene, 80, 24, &[]);
-    screen.wait_for("network: asks");
+    screen.wait_for(": asks");
     screen.say("hi");
     screen.wait_for("Hello.");
     let pid = screen.pid();

@@ -13,7 +13,7 @@ fn in_the_middle() -> (Scene, Screen, Vec<Process>) {
     let held = Answer::reply(say("one two three four")).hold(5, &Gate::new());
     let scene = Scene::new([bash("echo begun").into(), held, say("five").into()]);
     let screen = Screen::start(&scene, 80, 24, &[]);
-    screen.wait_for("network: asks");
+    screen.wait_for(": asks");
     screen.say("count");
     screen.wait_for("one");
     let family = family(screen.pid());
@@ -25,7 +25,7 @@ fn in_the_middle() -> (Scene, Screen, Vec<Process>) {
 fn check(scene: &Scene, family: &[Process]) {
     eventually("all processes are gone", || family.iter().all(Process::is_gone));
     let screen = Screen::start(scene, 80, 24, &["--continue"]);
-    screen.wait_for("network: asks");
+    screen.wait_for(": asks");
     screen.wait_for("one");
     screen.say("go on");
     screen.wait_for("five");
@@ -64,7 +64,7 @@ fn held_and_let_go_in_another_size() {
     let held = Answer::reply(say("one two three four")).hold(5, &gate);
     let scene = Scene::new([held]);
     let screen = Screen::start(&scene, 80, 24, &[]);
-    screen.wait_for("network: asks");
+    screen.wait_for(": asks");
     screen.say("count");
     screen.wait_for("one");
     screen.signal(Signal::SIGSTOP);

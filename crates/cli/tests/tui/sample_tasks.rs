@@ -166,8 +166,7 @@ fn a_filter_with_sample_data_that_is_changed_after_its_first_run() {
     files.calls.extend(write("data/people.csv", people).calls);
     let edit = json!({
         "path": "filter.py",
-        "old": "float(row[column]) >= least",
-        "new": "float(row[column]) > least",
+        "edits": [{"old": "float(row[column]) >= least", "new": "float(row[column]) > least"}],
     });
     let run = "python3 filter.py data/people.csv age 36 data/adults.csv && cat data/adults.csv";
     let scene = Scene::new([

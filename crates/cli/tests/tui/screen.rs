@@ -216,6 +216,18 @@ impl Screen {
         }
     }
 
+    /// Goes back to the editor, in which nothing is written. Whatever is typed next is no part of
+    /// the same key: an escape character before a letter is what Alt sends.
+    #[track_caller]
+    pub(crate) fn escape(&self) {
+        self.press(&["Escape"]);
+        self.wait_until("the editor", |text| {
+            let is_elsewhere = ["esc back", "esc ends", "esc close"];
+            let is_here = !is_elsewhere.iter().any(|words| text.contains(words));
+            is_here && text.lines().any(|line| line == ">")
+        });
+    }
+
     /// All that is shown is what a drawing from nothing shows. The agent rests meanwhile, and
     /// nothing is written in the editor.
     #[track_caller]

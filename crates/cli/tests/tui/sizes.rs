@@ -22,7 +22,7 @@ fn wait_to_fit(screen: &Screen, width: u16, height: u16) {
 fn what_is_written_is_seen_at_every_size() {
     let scene = Scene::new([say("It is **done**.")]);
     let screen = Screen::start(&scene, 80, 24, &[]);
-    screen.wait_for("network: asks");
+    screen.wait_for(": asks");
     screen.say("do it");
     screen.wait_for("It is done.");
     screen.assert_intact();
@@ -47,6 +47,7 @@ fn what_is_written_is_seen_at_every_size() {
     screen.assert_intact();
     // There is a dialogue that fits no screen, and an end to it.
     screen.say("/help");
+    screen.wait_for("esc close");
     screen.resize(1, 1);
     screen.resize(20, 5);
     screen.press(&["Escape"]);
@@ -65,7 +66,7 @@ fn a_storm_of_sizes_while_words_come_and_a_command_prints() {
     let spoken = Answer::reply(spoken).hold(200, &gate);
     let scene = Scene::new([spoken, say("The end of the storm.").into()]);
     let screen = Screen::start(&scene, 80, 24, &[]);
-    screen.wait_for("network: asks");
+    screen.wait_for(": asks");
     screen.say("go");
     screen.wait_for("one by one");
     let mut seed: u32 = 1;

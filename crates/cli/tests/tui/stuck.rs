@@ -27,7 +27,7 @@ fn the_agent_goes_on_and_nothing_is_lost() {
     let first = Answer::reply(bash("seq 200; echo made >made")).hold(0, &gate);
     let scene = Scene::new([first, say("The last words.").into()]);
     let screen = Screen::start(&scene, 80, 24, &[]);
-    screen.wait_for("network: asks");
+    screen.wait_for(": asks");
     screen.say("go");
     gate.wait_reached();
     let terminal = terminal(&screen);

@@ -43,6 +43,7 @@ impl App {
             }
             Notice::Lost { what, hint } => {
                 self.is_lost = true;
+                self.status.lose();
                 self.questions.clear();
                 self.take_back();
                 let hint = hint.as_deref();

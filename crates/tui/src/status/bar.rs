@@ -72,6 +72,7 @@ fn parts(status: &Status, theme: &Theme) -> Vec<Part> {
         parts.push(Part::new(1, theme.accent, long).or(format!("job {short}")));
     }
     match &status.walls {
+        None if status.is_over => parts.push(Part::new(2, theme.warn, "no agent, no sandbox")),
         None => parts.push(Part::new(2, theme.dim, "starting the sandbox …")),
         Some(walls) => parts.extend([protection(walls, theme), network(walls, theme)]),
     }

@@ -36,6 +36,8 @@ pub(crate) struct Status {
     pub(crate) job: Option<(String, String)>,
     /// What protects the machine; absent until the sandbox stands.
     pub(crate) walls: Option<Walls>,
+    /// The agent has ended, and its sandbox with it.
+    pub(crate) is_over: bool,
     /// A turn is under way.
     pub(crate) is_busy: bool,
     pub(crate) activity: Activity,
@@ -85,6 +87,15 @@ impl Status {
         }
         status.workspace = fold::line(&opened.workspace);
         status
+    }
+
+    /// The agent has ended before its time.
+    pub(crate) fn lose(&mut self) {
+        self.is_over = true;
+        self.is_busy = false;
+        self.walls = None;
+        self.activity = Activity::default();
+        self.background = 0;
     }
 
     /// Part of the window that is full, in percent.

@@ -4,7 +4,7 @@ use super::Transcript;
 use super::desk::Place;
 use super::entry::Entry;
 use super::finding::Needle;
-use super::search::Search;
+use super::search::{Found, Search};
 use super::view::Reveal;
 use crate::text::clean;
 
@@ -81,6 +81,7 @@ impl Transcript {
         }
         let is_open = self.log.is_open(index);
         self.log.set_open(index, !is_open);
+        self.lent.take_if(|lent| *lent == index);
         let row = self.view.row_of(index).unwrap_or(0);
         self.view.reveal(Reveal::Keep { entry: index, row });
         true
@@ -91,6 +92,7 @@ impl Transcript {
     pub(crate) fn search(&mut self, words: &str) -> usize {
         let Some(needle) = Needle::new(words) else {
             self.search = None;
+            self.close_lent(None);
             return 0;
         };
         let last = self.view.last().map_or(self.log.len(), |place| place.entry);
@@ -118,21 +120,31 @@ impl Transcript {
         self.search.as_ref()?.position()
     }
 
+    /// What was gone to stays open: somebody is reading it.
     pub(crate) fn clear_search(&mut self) {
         self.search = None;
+        self.lent = None;
     }
 
-    /// Opens what has to be open for the words to be seen.
+    /// Opens what has to be open for the words to be seen, and closes what was opened for others.
     fn go_to_match(&mut self) {
+        let found = self.search.as_ref().and_then(Search::current);
+        self.close_lent(found.map(Found::entry));
         let Some(search) = &mut self.search else {
             return;
         };
         search.is_wanted = true;
-        let Some(found) = search.current() else {
-            return;
-        };
-        if !search.is_in_sight(&self.log) {
+        if let Some(found) = found
+            && !search.is_in_sight(&self.log)
+        {
             self.log.set_open(found.entry(), true);
+            self.lent = Some(found.entry());
+        }
+    }
+
+    fn close_lent(&mut self, but: Option<usize>) {
+        if let Some(lent) = self.lent.take_if(|lent| Some(*lent) != but) {
+            self.log.set_open(lent, false);
         }
     }
 

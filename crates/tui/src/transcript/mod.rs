@@ -54,6 +54,8 @@ pub(crate) struct Transcript {
     view: View,
     selected: Option<usize>,
     search: Option<Search>,
+    /// Open only because the words that are looked for are in it.
+    lent: Option<usize>,
     position: Position,
 }
 

@@ -87,3 +87,90 @@ impl Talk {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use protocol::{Decision, Question, Subject};
+
+    use super::*;
+
+    fn event(kind: EventKind) -> Event {
+        let seq = kind.lasts().then_some(1);
+        Event {
+            v: protocol::VERSION,
+            session: "20260131-174502-k3fd".parse().unwrap(),
+            seq,
+            time: jiff::Timestamp::UNIX_EPOCH,
+            kind,
+        }
+    }
+
+    fn decided(decision: Option<(bool, Scope)>) -> EventKind {
+        EventKind::Decided {
+            question: Question {
+                number: 1,
+                what: "connect to pypi.org:443".into(),
+                why: "no rule".into(),
+                subject: Subject::Host {
+                    host: "pypi.org".into(),
+                },
+            },
+            decision: decision.map(|(is_allowed, scope)| Decision { is_allowed, scope }),
+        }
+    }
+
+    #[test]
+    fn only_answers_for_ever_become_rules_and_only_here() {
+        let check = |session: Option<&str>, decision, expect: Option<Action>| {
+            let mut talk = Talk {
+                session: session.map(|name| name.parse().unwrap()),
+                ..Talk::default()
+            };
+            let rule = talk.learn(&event(decided(decision)));
+            assert_eq!(rule.map(|rule| rule.action), expect, "{decision:?}");
+        };
+        let here = Some("20260131-174502-k3fd");
+        check(here, Some((true, Scope::Always)), Some(Action::Allow));
+        check(here, Some((false, Scope::Always)), Some(Action::Deny));
+        check(here, Some((true, Scope::Session)), None);
+        check(here, Some((true, Scope::Once)), None);
+        check(here, None, None);
+        check(None, Some((true, Scope::Always)), None);
+    }
+
+    #[test]
+    fn a_model_counts_once_it_is_there() {
+        let changed = event(EventKind::ModelChanged {
+            model: "qwen3".into(),
+            window: None,
+        });
+        let mut talk = Talk::default();
+        talk.ask(&Command::UseModel {
+            name: "openai/qwen3".into(),
+        });
+        assert_eq!(talk.chosen_model, None);
+        talk.learn(&changed);
+        assert_eq!(talk.chosen_model.as_deref(), Some("openai/qwen3"));
+        talk.learn(&changed);
+        assert_eq!(talk.chosen_model.as_deref(), Some("openai/qwen3"));
+    }
+
+    #[test]
+    fn nothing_can_be_copied_before_something_is_stored() {
+        let mut talk = Talk {
+            session: Some("20260131-174502-k3fd".parse().unwrap()),
+            ..Talk::default()
+        };
+        let refused = EventKind::CommandRefused {
+            reason: "no".into(),
+        };
+        talk.learn(&event(refused));
+        assert!(talk.stored().is_err());
+        talk.learn(&event(EventKind::TurnContinued { turn: 1 }));
+        assert!(talk.stored().is_ok());
+        assert!(talk.has_worked);
+        assert!(Talk::default().stored().is_err());
+    }
+}

@@ -42,7 +42,9 @@ fn places_are_counted_and_gone_to() {
 
     page.next_match(1);
     assert_eq!(page.match_position(), Some((1, 3)), "around");
-    assert!(seen(&mut page, 40, 9).contains(&"> find the Needle".to_owned()));
+    let view = seen(&mut page, 40, 9);
+    assert!(view.contains(&"> find the Needle".to_owned()));
+    assert_eq!(view[7], "  │ line 4998", "closed again: {view:?}");
     page.next_match(1);
     assert!(seen(&mut page, 40, 9).contains(&"  │ where is the needle".to_owned()));
     page.next_match(-1);

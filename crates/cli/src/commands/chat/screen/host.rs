@@ -23,6 +23,8 @@ pub(super) struct Host<'a> {
     pub(super) talk: Talk,
     /// What is looked up meanwhile.
     errands: JoinSet<()>,
+    /// What a server is asked meanwhile; nobody waits for it at the end.
+    calls: JoinSet<()>,
 }
 
 impl<'a> Host<'a> {
@@ -35,6 +37,7 @@ impl<'a> Host<'a> {
             partner: None,
             talk: Talk::default(),
             errands: JoinSet::new(),
+            calls: JoinSet::new(),
         }
     }
 
@@ -48,13 +51,13 @@ impl<'a> Host<'a> {
                 },
                 heard = hear(&mut self.partner) => self.pass_on(heard).await,
                 Some(_) = self.errands.join_next() => {}
+                Some(_) = self.calls.join_next() => {}
             }
         }
     }
 
     /// Ends what is under way. Says which session it was, if anything was done in it.
     pub(super) async fn leave(mut self) -> (Result<(), Complaint>, Option<SessionId>) {
-        self.errands.abort_all();
         let ended = match self.partner.take() {
             Some(partner) => partner.end(async |_| {}).await,
             None => Ok(()),
@@ -138,11 +141,15 @@ impl<'a> Host<'a> {
     where
         F: Future<Output = Result<Notice, Complaint>> + Send + 'static,
     {
-        let notices = self.notices.clone();
-        self.errands.spawn(async move {
-            let notice = work.await.unwrap_or_else(answers::failed);
-            notices.send(notice).await;
-        });
+        self.errands.spawn(answer(self.notices.clone(), work));
+    }
+
+    /// The same, of a server.
+    pub(super) fn call<F>(&mut self, work: F)
+    where
+        F: Future<Output = Result<Notice, Complaint>> + Send + 'static,
+    {
+        self.calls.spawn(answer(self.notices.clone(), work));
     }
 
     /// Notes that would have gone to the terminal.
@@ -164,4 +171,9 @@ async fn hear(partner: &mut Option<Partner>) -> Heard {
         Some(partner) => partner.hear().await,
         None => std::future::pending().await,
     }
+}
+
+async fn answer(notices: Notices, work: impl Future<Output = Result<Notice, Complaint>>) {
+    let notice = work.await.unwrap_or_else(answers::failed);
+    notices.send(notice).await;
 }

@@ -133,7 +133,7 @@ impl Host<'_> {
 
     fn jobs(&mut self) -> Result<(), Complaint> {
         let server = self.server()?;
-        self.look_up(async move {
+        self.call(async move {
             let jobs = server.jobs().await?;
             let rows = jobs.into_iter().map(answers::job_row).collect();
             Ok(Notice::Jobs(rows))
