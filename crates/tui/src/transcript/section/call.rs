@@ -60,6 +60,8 @@ pub(super) fn closed<'a>(list: &mut List<'a>, call: &'a Call) {
         CallState::Ended { .. } if !call.changes.is_empty() => changes(list, call),
         CallState::Ended { is_error, .. } => match call.name.as_str() {
             "bash" | "bash_job" if call.printed().trim().is_empty() => {}
+            // Its tail goes on from there.
+            "bash" if call.goes_on() && has_tail(call) => {}
             "bash" | "bash_job" => {
                 list.body(call.printed(), Form::Output, Extent::Last(PRINTED));
             }
@@ -121,11 +123,17 @@ fn plan<'a>(list: &mut List<'a>, call: &'a Call) {
     );
 }
 
+/// Something of what goes on can be seen.
+fn has_tail(call: &Call) -> bool {
+    let job = call.background.as_ref();
+    job.is_some_and(|job| !job.tail.trim().is_empty() && job.ending.is_none())
+}
+
 fn background<'a>(list: &mut List<'a>, call: &'a Call) {
     let Some(job) = &call.background else {
         return;
     };
-    if !job.tail.trim().is_empty() && job.ending.is_none() {
+    if has_tail(call) {
         list.body(&job.tail, Form::Output, Extent::Last(BACKGROUND));
     }
     match &job.ending {

@@ -1,0 +1,140 @@
+//! Questions before something leaves the sandbox: seen, answered, and never by an earlier key.
+
+use std::fs;
+
+use testkit::{Answer, Gate, Replies};
+
+use crate::scene::{Scene, bash, results, say};
+use crate::screen::Screen;
+
+/// Whether there is such a host or not: what the proxy says of it is printed.
+const FETCH: &str = r#"import urllib.error
+import urllib.request
+
+try:
+    print(urllib.request.urlopen("http://example.com/").status)
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+"#;
+
+const QUESTION: &str = "● connect to example.com:80";
+/// Said once a letter would be an answer.
+const ARMED: &str = "a letter answers only on its own";
+
+fn fetching(replies: impl IntoIterator<Item = Answer>) -> Scene {
+    let scene = Scene::new(Replies::list(replies));
+    fs::create_dir(scene.place.here("workspace")).unwrap();
+    fs::write(scene.file("fetch.py"), FETCH).unwrap();
+    scene
+}
+
+fn fetch() -> Answer {
+    bash("python3 fetch.py").into()
+}
+
+/// What the model heard of the call before this request, from 1 on.
+#[track_caller]
+fn result(scene: &Scene, request: usize) -> String {
+    results(&scene.server.requests()[request - 1]).join("")
+}
+
+#[track_caller]
+fn answer(screen: &Screen, letter: &str) {
+    screen.wait_for(QUESTION);
+    screen.wait_for(ARMED);
+    screen.press(&[letter]);
+    screen.wait_gone(QUESTION);
+}
+
+#[test]
+fn what_was_typed_before_the_question_does_not_answer_it() {
+    let gate = Gate::new();
+    let held = Answer::reply(bash("python3 fetch.py")).hold(0, &gate);
+    let scene = fetching([held, say("So be it.").into()]);
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.say("Fetch it");
+    gate.wait_reached();
+    screen.write("yyyy");
+    screen.wait_for("> yyyy");
+    gate.open();
+    screen.wait_for(QUESTION);
+    screen.wait_for("no rule names this host");
+    // Letters are still a message; only with Alt would they be answers.
+    screen.wait_for("answers need alt");
+    screen.write("ys");
+    screen.wait_for("> yyyyys");
+    assert!(screen.text().contains(QUESTION), "{}", screen.text());
+    assert_eq!(scene.server.request_count(), 1, "the call still waits");
+    screen.press(&["C-u"]);
+    answer(&screen, "n");
+    screen.wait_for("denied once: connect to example.com:80");
+    screen.wait_for("So be it.");
+    let told = result(&scene, 2);
+    assert!(told.contains("403 "), "{told}");
+    assert!(told.contains("the person said no"), "{told}");
+}
+
+#[test]
+fn an_answer_for_the_session_is_not_asked_for_again() {
+    let scene = fetching([fetch(), say("One.").into(), fetch(), say("Two.").into()]);
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.say("Fetch it");
+    answer(&screen, "s");
+    screen.wait_for("allowed for this session: example.com");
+    screen.wait_for("One.");
+    screen.wait_for("example.com, asks");
+    screen.say("Again");
+    screen.wait_for("Two.");
+    for request in [2, 4] {
+        let told = result(&scene, request);
+        assert!(!told.contains("403 "), "{told}");
+    }
+    let rules = scene.place.home().join(".config/hotcell/rules.toml");
+    assert!(!rules.exists());
+}
+
+#[test]
+fn an_answer_for_always_is_a_rule_of_the_next_session_too() {
+    let scene = fetching([fetch(), say("One.").into(), fetch(), say("Two.").into()]);
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.say("Fetch it");
+    answer(&screen, "a");
+    screen.wait_for("always allowed: example.com");
+    screen.wait_for("One.");
+    screen.wait_for("kept as a rule in");
+    let rules = scene.place.home().join(".config/hotcell/rules.toml");
+    let rules = fs::read_to_string(rules).unwrap();
+    assert!(rules.contains("host = \"example.com\""), "{rules}");
+    assert!(rules.contains("action = \"allow\""), "{rules}");
+    screen.say("/quit");
+    screen.assert_left(0);
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.wait_for("example.com, asks");
+    screen.say("Again");
+    screen.wait_for("Two.");
+    assert!(!result(&scene, 4).contains("403 "));
+}
+
+#[test]
+fn an_interrupt_takes_the_question_back() {
+    let scene = fetching([fetch(), say("Two.").into()]);
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.say("Fetch it");
+    screen.wait_for(QUESTION);
+    screen.press(&["Escape"]);
+    screen.wait_for("interrupted\n");
+    screen.wait_gone(QUESTION);
+    screen.say("Go on");
+    screen.wait_for("Two.");
+}
+
+#[test]
+fn a_host_is_opened_before_anybody_asks() {
+    let scene = fetching([fetch(), say("One.").into()]);
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.say("/allow example.com");
+    screen.wait_for("example.com, asks");
+    screen.say("Fetch it");
+    screen.wait_for("One.");
+    assert!(!result(&scene, 2).contains("403 "));
+}

@@ -1,0 +1,15 @@
+//! A screen on which something can be said.
+
+use crate::scene::Scene;
+use crate::screen::Screen;
+
+impl Screen {
+    /// `hotcell` with these arguments, once its sandbox stands.
+    #[track_caller]
+    pub(crate) fn ready(scene: &Scene, width: u16, height: u16, arguments: &[&str]) -> Self {
+        let screen = Self::start(scene, width, height, arguments);
+        // The network's part of the status line, which begins with hosts if some are open.
+        screen.wait_for("asks · ");
+        screen
+    }
+}
