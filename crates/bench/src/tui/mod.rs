@@ -79,7 +79,7 @@ fn keys(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()>
         Settings::fast(),
     ))?
     .open(bench)?;
-    report.add(row("a letter, at rest", &quiet.pty.keys(count)?));
+    report.add(Row::times("a letter, at rest", &quiet.pty.keys(count)?));
 
     let printing = || {
         let input = json!({"command": PRINTER, "background": true});
@@ -101,13 +101,9 @@ fn keys(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()>
         })?;
         let times = opened.pty.keys(count)?;
         let goals = vec![Goal::at_most("Ms at p99", times.p99(), 8.0)];
-        report.add(row(name, &times).goals(goals));
+        report.add(Row::times(name, &times).goals(goals));
     }
     Ok(())
-}
-
-fn row(name: &'static str, times: &Samples) -> Row {
-    Row::times(name, times)
 }
 
 /// More than a measurement takes to read.
@@ -130,10 +126,12 @@ fn page(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
     let line = "The lines of a long conversation are of all lengths; this one has sixty.\n\n";
     let text = line.repeat(LINES / PIECES / 2);
     let mut replies: Vec<ScriptedReply> = Vec::new();
-    for _ in 1..PIECES {
+    for piece in 1..PIECES {
+        // The same call again and again would end the turn.
+        let input = json!({"command": format!("echo {piece}")});
         replies.push(ScriptedReply {
             text: Some(text.clone()),
-            ..ScriptedReply::call("bash", json!({"command": "true"}))
+            ..ScriptedReply::call("bash", input)
         });
     }
     replies.push(ScriptedReply::text(format!("{text}the very end")));

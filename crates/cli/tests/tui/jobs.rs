@@ -117,7 +117,7 @@ fn a_server_that_is_not_there() {
     screen.say("/jobs");
     screen.wait_for("cannot reach the server `http://127.0.0.1:1`");
     screen.press(&["Escape"]);
-    screen.wait_for("what do you want done?");
+    screen.wait_gone("look for");
     screen.say("Hello");
     screen.wait_for("Here all the same.");
 }

@@ -36,7 +36,7 @@ fn hello_world() {
         &[
             &format!("> {task}"),
             "  I write it first.",
-            "✓ write hello.py · +1 −0",
+            "✓ write hello.py · +1\n",
             "  │ +print(\"Hello, World!\")",
             "✓ $ python3 hello.py",
             "  │ Hello, World!",
@@ -116,7 +116,7 @@ fn an_api_is_left_running_queried_tested_and_killed() {
     assert_shown(
         &screen,
         &[
-            "✓ write api.py · +18 −0",
+            "✓ write api.py · +17\n",
             "  │ +import http.server",
             "  │ {\"status\": \"ok\"}",
             "✓ $ python3 -m unittest -v test_api",
@@ -182,7 +182,7 @@ fn a_filter_with_sample_data_that_is_changed_after_its_first_run() {
     assert_shown(
         &screen,
         &[
-            "✓ write data/people.csv · +4 −0",
+            "✓ write data/people.csv · +4\n",
             "  │ +Ada,36",
             "  │ Ada,36",
             "✓ edit filter.py · +1 −1",

@@ -67,6 +67,16 @@ pub enum TuiError {
 
 /// Shows the UI until the person leaves. Blocks: it wants a thread of its own.
 pub fn run(settings: &Settings, port: Port) -> Result<Ended, TuiError> {
+    match show(settings, port) {
+        // What every call says once the terminal has hung up.
+        Err(TuiError::Terminal(error)) if error.raw_os_error() == Some(libc::EIO) => {
+            Ok(Ended::Gone)
+        }
+        ended => ended,
+    }
+}
+
+fn show(settings: &Settings, port: Port) -> Result<Ended, TuiError> {
     let panics = Panics::watch(&port.waker);
     let signals = Signals::listen()?;
     let size = screen::size()?;
@@ -100,7 +110,8 @@ pub fn run(settings: &Settings, port: Port) -> Result<Ended, TuiError> {
         let _ = session.port.requests.send(Request::Quit);
     }
     if !matches!(ended, Ok(Ended::Gone) | Err(_)) {
-        session.keyboard.leave(session.now())?;
+        // A terminal that goes away meanwhile has no late answers either.
+        let _ = session.keyboard.leave(session.now());
     }
     ended
 }
@@ -133,9 +144,6 @@ impl Session<'_> {
             match self.step() {
                 Ok(Continue(())) => {}
                 Ok(Break(ended)) => return Ok(ended),
-                Err(TuiError::Terminal(error)) if error.raw_os_error() == Some(libc::EIO) => {
-                    return Ok(Ended::Gone);
-                }
                 Err(error) => return Err(error),
             }
         }
