@@ -35,7 +35,7 @@ check: ## formatting, lints, documentation, layers and headers
 	@scripts/check-headers
 
 .PHONY: bench
-bench: ## measure sandboxes beside unshare, bwrap, runc and podman, the agent and the server; writes bench.json
+bench: ## measure sandboxes beside unshare, bwrap, runc and podman, the agent, the server and the UI; writes bench.json
 	@scripts/setup bench
 	cargo build --release --locked --package cli --package bench
 	target/release/bench

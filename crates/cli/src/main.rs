@@ -45,7 +45,9 @@ fn starts_a_sandbox(word: Option<&OsStr>) -> bool {
     };
     let is_flag = word.as_encoded_bytes().starts_with(b"-");
     match is_flag {
-        true => !["-h", "--help", "-V", "--version"].iter().any(|one| word == *one),
+        true => !["-h", "--help", "-V", "--version"]
+            .iter()
+            .any(|one| word == *one),
         false => ["exec", "run", "resume", "demo", "serve"]
             .iter()
             .any(|one| word == *one),

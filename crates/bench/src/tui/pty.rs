@@ -64,18 +64,15 @@ impl Pty {
         Ok(self.master.write_all(keys.as_bytes())?)
     }
 
-    pub(super) fn wait_for(&mut self, text: &str) -> anyhow::Result<()> {
-        self.wait_until(|screen| screen.contents().contains(text))
-            .with_context(|| format!("`{text}` was never on the screen"))
+    pub(super) fn text(&self) -> String {
+        self.parser.screen().contents()
     }
 
-    pub(super) fn wait_until(
-        &mut self,
-        is_so: impl Fn(&vt100::Screen) -> bool,
-    ) -> anyhow::Result<()> {
+    pub(super) fn wait_for(&mut self, text: &str) -> anyhow::Result<()> {
         let give_up = Instant::now() + PATIENCE;
-        while !is_so(self.parser.screen()) {
-            self.read(give_up)?;
+        while !self.text().contains(text) {
+            let read = self.read(give_up);
+            read.with_context(|| format!("`{text}` was never on the screen"))?;
         }
         Ok(())
     }
@@ -85,7 +82,7 @@ impl Pty {
     pub(super) fn keys(&mut self, count: usize) -> anyhow::Result<Samples> {
         self.pause(Duration::from_millis(300))?;
         let mut samples = Samples::default();
-        let (row, column) = self.parser.screen().cursor_position();
+        let (_, column) = self.parser.screen().cursor_position();
         for number in 0..count {
             let (key, wanted) = match number % 2 {
                 0 => ("x", column + 1),
@@ -96,7 +93,8 @@ impl Pty {
             loop {
                 self.read(begun + PATIENCE)?;
                 let screen = self.parser.screen();
-                let is_there = screen.cursor_position() == (row, wanted) && !screen.hide_cursor();
+                // The line may be another by then: the status line grows.
+                let is_there = screen.cursor_position().1 == wanted && !screen.hide_cursor();
                 if is_there && self.tail.ends_with(FRAME_END) {
                     break;
                 }
@@ -139,7 +137,7 @@ impl Pty {
     }
 
     /// Takes in what comes for a while, as a terminal does.
-    fn pause(&mut self, time: Duration) -> anyhow::Result<()> {
+    pub(super) fn pause(&mut self, time: Duration) -> anyhow::Result<()> {
         let end = Instant::now() + time;
         while Instant::now() < end {
             let _ = self.read_before(end)?;
@@ -149,10 +147,7 @@ impl Pty {
 
     fn read(&mut self, give_up: Instant) -> anyhow::Result<()> {
         if !self.read_before(give_up)? {
-            bail!(
-                "nothing came for too long:\n{}",
-                self.parser.screen().contents()
-            );
+            bail!("nothing came for too long:\n{}", self.text());
         }
         Ok(())
     }
@@ -166,12 +161,10 @@ impl Pty {
             return Ok(false);
         }
         let mut buffer = [0; 65536];
-        let length = self.master.read(&mut buffer).with_context(|| {
-            format!(
-                "the program has ended:\n{}",
-                self.parser.screen().contents()
-            )
-        })?;
+        let length = self
+            .master
+            .read(&mut buffer)
+            .with_context(|| format!("the program has ended:\n{}", self.text()))?;
         self.parser.process(&buffer[..length]);
         let known = self.tail.len();
         self.tail.extend_from_slice(&buffer[..length]);

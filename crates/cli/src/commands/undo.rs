@@ -38,7 +38,14 @@ pub(crate) fn run(undo: &Undo) -> Result<u8, Complaint> {
             budget: Default::default(),
             max_tokens: 1,
         };
-        let setup = setup(found.store, journal, history, chosen, spec, Approvals::default());
+        let setup = setup(
+            found.store,
+            journal,
+            history,
+            chosen,
+            spec,
+            Approvals::default(),
+        );
         drive(setup, Command::Undo, view(undo.json)).await
     })
 }

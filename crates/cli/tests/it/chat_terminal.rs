@@ -2,12 +2,17 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::process::{Child, ChildStdin, ChildStdout, Output, Stdio};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use testkit::{Answer, Gate};
 
 use crate::place::{assert_code, finish, hotcell, start};
 use crate::scene::{KEY, Scene, bash, results, say};
+
+/// Milliseconds without a word past which a program hangs. None comes near it.
+const PATIENCE: u16 = 60_000;
 
 /// A person at a terminal.
 struct Person {
@@ -54,6 +59,9 @@ impl Person {
                 let rest = self.seen.split_off(place + words.len());
                 return std::mem::replace(&mut self.seen, rest);
             }
+            let mut screen = [PollFd::new(self.screen.as_fd(), PollFlags::POLLIN)];
+            let is_there = poll(&mut screen, PollTimeout::from(PATIENCE)).unwrap() > 0;
+            assert!(is_there, "no `{words}` after {:?}", self.seen);
             let count = self.screen.read(&mut chunk).unwrap();
             assert_ne!(count, 0, "no `{words}` in {}", self.seen);
             self.seen

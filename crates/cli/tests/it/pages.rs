@@ -464,10 +464,14 @@ const COMMANDS: [&str; 9] = [
 fn completions_and_the_manual() {
     for shell in ["bash", "zsh", "fish"] {
         let script = said(&["completions", shell]);
-        for word in COMMANDS
-            .iter()
-            .chain(&["workspace", "allow-net", "max-cost", "fork", "continue", "plain"])
-        {
+        for word in COMMANDS.iter().chain(&[
+            "workspace",
+            "allow-net",
+            "max-cost",
+            "fork",
+            "continue",
+            "plain",
+        ]) {
             assert!(script.contains(word), "{shell} knows nothing of {word}");
         }
     }

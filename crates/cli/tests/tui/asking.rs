@@ -138,3 +138,23 @@ fn a_host_is_opened_before_anybody_asks() {
     screen.wait_for("One.");
     assert!(!result(&scene, 2).contains("403 "));
 }
+
+#[test]
+fn a_host_that_is_never_to_be_asked_for_is_not() {
+    let scene = fetching([fetch(), say("One.").into(), fetch(), say("Two.").into()]);
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.say("Fetch it");
+    answer(&screen, "d");
+    screen.wait_for("always denied: example.com");
+    screen.wait_for("One.");
+    screen.wait_for("kept as a rule in");
+    let rules = scene.place.home().join(".config/hotcell/rules.toml");
+    let rules = fs::read_to_string(rules).unwrap();
+    assert!(rules.contains("action = \"deny\""), "{rules}");
+    screen.say("Again");
+    screen.wait_for("Two.");
+    for request in [2, 4] {
+        let told = result(&scene, request);
+        assert!(told.contains("403 "), "{told}");
+    }
+}

@@ -28,10 +28,8 @@ fn the_terminal_is_not_touched_for_what_cannot_be() {
         ("", "", "there is no ANTHROPIC_API_KEY"),
         ("--workspace /nowhere", KEY, "there is no such folder"),
         ("--workspace file", KEY, "it is not a folder"),
-        ("--data /dev/null/x", KEY, "cannot"),
         ("--load nothing", KEY, "there is no session `nothing`"),
         ("--continue", KEY, "there is no session"),
-        ("--model nobody/knows", KEY, "nobody"),
         ("--memory much", KEY, "--memory"),
     ] {
         let (seen, code) = on_terminal(&scene, flags, key);
@@ -42,6 +40,16 @@ fn the_terminal_is_not_touched_for_what_cannot_be() {
         assert!(!seen.contains("\x1b["), "{flags}: {seen:?}");
     }
     assert_eq!(scene.server.request_count(), 0);
+}
+
+/// The picture is there by then, and gone when it is said.
+#[test]
+fn a_store_that_cannot_be_opened() {
+    let scene = Scene::new([say("never")]);
+    let screen = Screen::start(&scene, 80, 24, &["--data", "/dev/null/x"]);
+    screen.wait_for("cannot open the store `/dev/null/x`");
+    screen.wait_for("hint: ");
+    screen.assert_left(1);
 }
 
 /// In a user namespace of its own in which no more can be made.
@@ -86,7 +94,10 @@ fn a_session_that_another_has() {
     let session = scene.session();
     let (seen, code) = on_terminal(&scene, &format!("--load {session}"), KEY);
     assert!(matches!(code, Some(1 | 2)), "{code:?} {seen}");
-    assert!(seen.contains(&session) && seen.contains("\nhint: "), "{seen}");
+    assert!(
+        seen.contains(&session) && seen.contains("\nhint: "),
+        "{seen}"
+    );
     assert!(!seen.contains("\x1b["), "{seen:?}");
     // From inside, the session that is open stays open.
     let second = Screen::start(&scene, 80, 24, &[]);

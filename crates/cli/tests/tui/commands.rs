@@ -59,7 +59,11 @@ fn a_summary_takes_the_place_of_the_past() {
     let requests = scene.server.requests();
     assert_eq!(requests.len(), 4);
     let said = requests[3].json()["messages"].to_string();
-    for part in ["Tell me a story", "In short: a story was told.", "Which story?"] {
+    for part in [
+        "Tell me a story",
+        "In short: a story was told.",
+        "Which story?",
+    ] {
         assert!(said.contains(part), "no `{part}` in {said}");
     }
     assert!(!said.contains("A very long story"), "{said}");
@@ -148,6 +152,12 @@ fn the_last_reply_is_copied() {
     assert_eq!(screen.clipboard(), reply);
 }
 
+/// Whatever stands at its edges.
+fn has_line(screen: &str, line: &str) -> bool {
+    let mut lines = screen.lines();
+    lines.any(|shown| shown.trim_matches(['▸', '│', '▐', ' ']) == line)
+}
+
 #[test]
 fn words_are_found_on_the_page() {
     let lines: Vec<String> = (1..=200).map(|line| format!("* line {line}")).collect();
@@ -158,13 +168,28 @@ fn words_are_found_on_the_page() {
     screen.say("/search line 7");
     // 7 and 70 to 79.
     screen.wait_for("place 11 of 11");
-    screen.wait_for("• line 79\n");
+    screen.wait_until("the last place", |text| has_line(text, "• line 79"));
     screen.press(&["n"]);
     screen.wait_for("place 1 of 11");
-    screen.wait_for("• line 7\n");
+    screen.wait_until("the first place", |text| has_line(text, "• line 7"));
     screen.wait_gone("• line 79");
     screen.press(&["Escape"]);
     screen.wait_gone("place 1");
     screen.say("Back");
     screen.wait_for("Two.");
+}
+
+#[test]
+fn commands_are_completed() {
+    let scene = Scene::new([say("never")]);
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.write("/he");
+    screen.wait_for("keys and commands");
+    screen.press(&["Tab"]);
+    screen.wait_for("> /help");
+    screen.press(&["Enter"]);
+    screen.wait_for("take back the last turn");
+    screen.press(&["Escape"]);
+    screen.wait_gone("take back the last turn");
+    assert_eq!(scene.server.request_count(), 0);
 }

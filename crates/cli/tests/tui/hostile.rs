@@ -70,7 +70,10 @@ fn nothing_but_text_reaches_the_terminal() {
         ("/cost", "tokens"),
     ] {
         screen.say(command);
-        screen.wait_for(shown);
+        screen.wait_until(command, |text| {
+            let is_open = ["esc close", "esc back"];
+            is_open.iter().any(|words| text.contains(words)) && text.contains(shown)
+        });
         screen.escape();
     }
     screen.write("@");

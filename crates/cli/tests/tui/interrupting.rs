@@ -36,7 +36,11 @@ fn held(text: &str, gate: &Gate) -> Answer {
 #[test]
 fn a_message_that_is_written_meanwhile_waits_for_the_end_of_the_turn() {
     let gate = Gate::new();
-    let answers = [held("One.", &gate), say("Two.").into(), say("Three.").into()];
+    let answers = [
+        held("One.", &gate),
+        say("Two.").into(),
+        say("Three.").into(),
+    ];
     let scene = Scene::new(Replies::list(answers));
     let screen = Screen::ready(&scene, 80, 24, &[]);
     screen.say("first");
@@ -68,5 +72,10 @@ fn what_waits_is_back_in_the_editor_after_an_interrupt() {
     assert_eq!(scene.server.request_count(), 1, "it is not sent by itself");
     screen.say(" thoughts");
     screen.wait_for("Two.");
-    assert!(last_prompts(&scene).last().unwrap().ends_with("second thoughts"));
+    assert!(
+        last_prompts(&scene)
+            .last()
+            .unwrap()
+            .ends_with("second thoughts")
+    );
 }

@@ -101,7 +101,12 @@ fn a_running_job_is_followed_and_talked_to() {
 
     let screen = Screen::ready(&scene, 100, 30, &arguments);
     screen.say(&format!("/attach {}", &id[..13]));
-    for past in ["> Count for me", "The job says one.", "> And then?", "The job says two."] {
+    for past in [
+        "> Count for me",
+        "The job says one.",
+        "> And then?",
+        "The job says two.",
+    ] {
         screen.wait_for(past);
     }
     // Back to an agent of one's own.

@@ -42,11 +42,17 @@ fn without_colours_all_is_said_in_words_and_weight() {
     let styles = styles(&screen);
     assert!(!styles.iter().any(is_colour), "{styles:?}");
     assert!(styles.contains(&1), "bold is no colour: {styles:?}");
-    assert!(screen.text().contains('✗'), "{}", screen.text());
     // Nor in any of the lists, where a line is chosen.
     screen.escape();
-    for (command, shown) in [("/help", "ctrl-"), ("/sessions", "go"), ("/model", "claude")] {
+    let text = screen.text();
+    assert!(text.contains("✗ $ echo"), "{text}");
+    for (command, shown) in [
+        ("/help", "commands"),
+        ("/sessions", "1 turn"),
+        ("/model", "claude-opus"),
+    ] {
         screen.say(command);
+        screen.wait_for("esc close");
         screen.wait_for(shown);
         let styles = self::styles(&screen);
         assert!(!styles.iter().any(is_colour), "{command}: {styles:?}");
@@ -66,7 +72,7 @@ fn colours_are_those_of_the_terminal() {
         let screen = converse(&scene, &[("COLORFGBG", colours)]);
         screen.escape();
         screen.say("/help");
-        screen.wait_for("ctrl-");
+        screen.wait_for("esc close");
         let styles = styles(&screen);
         assert!(styles.contains(&expect), "{colours}: {styles:?}");
         assert!(!styles.contains(&never), "{colours}: {styles:?}");
@@ -75,7 +81,14 @@ fn colours_are_those_of_the_terminal() {
 
 #[test]
 fn names_of_terminals_make_no_difference() {
-    for name in ["vt100", "xterm", "screen", "linux", "xterm-256color", "nobody-knows-it"] {
+    for name in [
+        "vt100",
+        "xterm",
+        "screen",
+        "linux",
+        "xterm-256color",
+        "nobody-knows-it",
+    ] {
         let scene = scene();
         let screen = converse(&scene, &[("TERM", name)]);
         screen.escape();
@@ -89,7 +102,7 @@ fn names_of_terminals_make_no_difference() {
 fn where_there_is_no_screen_there_are_lines() {
     let scene = scene();
     let screen = Screen::start_with(&scene, 80, 24, &[], &[("TERM", "dumb")]);
-    screen.wait_for("> ");
+    screen.wait_for("(Ctrl-D) leaves");
     assert_eq!(screen.ask("#{alternate_on}"), "0");
     screen.say("go");
     screen.wait_for("fn main");

@@ -4,32 +4,33 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+mod asking;
+mod bad_starts;
+mod browsing;
+mod commands;
 mod endings;
+mod flood;
+mod heard;
+mod hostile;
+mod interrupting;
+mod jobs;
+mod long;
+mod looks;
+mod opening;
 #[path = "../it/place.rs"]
 #[allow(dead_code, reason = "other tests use the rest of it")]
 mod place;
+mod processes;
+mod quiet;
+mod restoring;
+mod resuming;
+mod sample_tasks;
 #[path = "../it/scene.rs"]
 #[allow(dead_code, reason = "other tests use the rest of it")]
 mod scene;
 mod screen;
-mod talking;
-mod bad_starts;
-mod flood;
-mod hostile;
-mod long;
-mod looks;
-mod processes;
-mod quiet;
-mod restoring;
 mod sizes;
 mod stuck;
-mod asking;
-mod commands;
-mod heard;
-mod interrupting;
-mod jobs;
-mod opening;
-mod resuming;
-mod sample_tasks;
+mod talking;
 mod undoing;
 mod writing;

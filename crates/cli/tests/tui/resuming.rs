@@ -35,11 +35,21 @@ fn by_the_beginning_of_its_name_and_as_the_last_one() {
     let name = talk_once(&scene, "My name is Ada", "Hello Ada.");
     let screen = Screen::ready(&scene, 80, 24, &[]);
     screen.say(&format!("/load {}", &name[..name.len() - 1]));
-    go_on(&scene, &screen, ["My name is Ada", "Hello Ada."], "It is Ada.");
+    go_on(
+        &scene,
+        &screen,
+        ["My name is Ada", "Hello Ada."],
+        "It is Ada.",
+    );
     screen.say("/quit");
     screen.assert_left(0);
     let screen = Screen::start(&scene, 80, 24, &["--continue"]);
-    go_on(&scene, &screen, ["My name is Ada", "It is Ada."], "Still Ada.");
+    go_on(
+        &scene,
+        &screen,
+        ["My name is Ada", "It is Ada."],
+        "Still Ada.",
+    );
     assert_eq!(scene.sessions().len(), 1);
     assert_eq!(scene.latest()["turns"], 3);
 }
@@ -68,4 +78,19 @@ fn from_the_list_by_words_that_were_said_in_it() {
         "The tangerine.",
     );
     assert_eq!(scene.sessions().len(), 2);
+}
+
+#[test]
+fn a_session_that_is_open_elsewhere_is_left_alone() {
+    let scene = Scene::new(["Here.", "Still here."].map(say));
+    let one = Screen::ready(&scene, 80, 24, &[]);
+    one.say("Where are you?");
+    one.wait_for("Here.");
+    let other = Screen::ready(&scene, 80, 24, &[]);
+    other.say(&format!("/load {}", scene.session()));
+    other.wait_for("is in use by another hotcell");
+    assert!(!other.text().contains("Here."), "{}", other.text());
+    one.say("And now?");
+    one.wait_for("Still here.");
+    assert_eq!(last_prompts(&scene), ["Where are you?", "And now?"]);
 }

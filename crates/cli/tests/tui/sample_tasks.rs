@@ -206,7 +206,10 @@ fn the_end_of_what_a_command_prints_is_seen_while_it_runs() {
     let screen = Screen::ready(&scene, 80, 24, &[]);
     screen.say("Wait for the file");
     screen.wait_for("  │ 100\n");
-    assert_shown(&screen, &["● $ seq 100; until", "esc interrupts", "running $"]);
+    assert_shown(
+        &screen,
+        &["● $ seq 100; until", "esc interrupts", "running $"],
+    );
     std::fs::write(scene.file("go"), "").unwrap();
     screen.wait_for("Over.");
     assert_shown(&screen, &["  │ it went"]);

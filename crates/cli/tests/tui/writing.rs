@@ -22,20 +22,26 @@ fn many_lines_are_written_in_each_of_the_ways() {
 
 #[test]
 fn a_pasted_block_is_one_message_byte_for_byte() {
-    let block = "fn main() {\n\tprintln!(\"é 日本語 🦀\");   \n\n}\\\n/quit\n\"\"\"\n  the end";
-    let scene = Scene::new([say("Heard.")]);
-    let screen = Screen::ready(&scene, 80, 24, &[]);
-    screen.paste(block);
-    screen.wait_for("the end");
-    assert_eq!(
-        scene.server.request_count(),
-        0,
-        "no line of it is sent by itself"
-    );
-    screen.press(&["Enter"]);
-    screen.wait_for("Heard.");
-    assert_eq!(last_prompts(&scene), [block]);
-    assert_eq!(scene.server.request_count(), 1);
+    for (block, shown) in [
+        (
+            "fn main() {\n\tprintln!(\"é 日本語 🦀\");   \n\n}\\\n  the end",
+            "the end",
+        ),
+        (
+            "first\n/quit\n\"\"\"\n> four \n\tfive\\\n\n  seven",
+            "7 lines",
+        ),
+    ] {
+        let scene = Scene::new([say("Heard.")]);
+        let screen = Screen::ready(&scene, 80, 24, &[]);
+        screen.paste(block);
+        screen.wait_for(shown);
+        assert_eq!(scene.server.request_count(), 0, "no line is sent by itself");
+        screen.press(&["Enter"]);
+        screen.wait_for("Heard.");
+        assert_eq!(last_prompts(&scene), [block]);
+        assert_eq!(scene.server.request_count(), 1);
+    }
 }
 
 #[test]
@@ -68,7 +74,9 @@ fn what_was_said_before_comes_back() {
     screen.say("others");
     screen.wait_for("Two.");
     screen.press(&["Up", "Up"]);
-    screen.wait_until("twice", |text| text.matches("> the first words").count() == 2);
+    screen.wait_until("twice", |text| {
+        text.matches("> the first words").count() == 2
+    });
     screen.say(" again");
     screen.wait_for("Three.");
     let said = last_prompts(&scene);
@@ -113,4 +121,51 @@ fn files_of_the_workspace_are_completed() {
         last_prompts(&scene),
         ["look at @src/deep/needle_of_ours.rs and tell"]
     );
+}
+
+#[test]
+fn what_was_said_before_is_looked_for() {
+    let scene = Scene::new(["One.", "Two.", "Three."].map(say));
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.say("plant an orchard");
+    screen.wait_for("One.");
+    screen.say("water it");
+    screen.wait_for("Two.");
+    screen.press(&["C-r"]);
+    screen.wait_for("said before");
+    screen.write("orch");
+    screen.wait_until("it is found", |text| {
+        text.matches("> plant an orchard").count() == 2
+    });
+    screen.press(&["Enter"]);
+    screen.wait_gone("said before");
+    screen.say(" again");
+    screen.wait_for("Three.");
+    assert_eq!(
+        last_prompts(&scene).last().unwrap(),
+        "plant an orchard again"
+    );
+}
+
+#[test]
+fn a_pasted_path_of_a_picture_is_the_picture() {
+    let scene = Scene::new([say("A dot.")]);
+    let path = scene.place.here("dot.png");
+    std::fs::write(&path, b"\x89PNG\r\n\x1a\n and so on").unwrap();
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.write("what is ");
+    screen.paste(path.to_str().unwrap());
+    screen.wait_for("[image: dot.png");
+    screen.say(" here?");
+    screen.wait_for("A dot.");
+    let body = scene.server.requests().pop().unwrap().json();
+    let content = body["messages"][0]["content"].as_array().unwrap();
+    let mut pictures = content.iter().filter(|block| block["type"] == "image");
+    let picture = pictures.next().unwrap();
+    assert_eq!(picture["source"]["media_type"], "image/png");
+    assert!(pictures.next().is_none());
+    let said = last_prompts(&scene).pop().unwrap();
+    assert!(said.starts_with("what is "), "{said}");
+    assert!(said.contains(" here?"), "{said}");
+    assert!(!said.contains(path.to_str().unwrap()), "{said}");
 }

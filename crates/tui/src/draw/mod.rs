@@ -1,6 +1,6 @@
 //! Paints the state. Changes nothing, decides nothing: the same state is the same picture.
 //!
-//! [`areas`] says where everything stands; each part of the screen has a file of its own.
+//! [`areas()`] says where everything stands; each part of the screen has a file of its own.
 
 mod activity;
 mod areas;

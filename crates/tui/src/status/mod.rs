@@ -1,7 +1,7 @@
 //! What is true at this moment: the model, the walls, what it costs, what is being done. A fold
 //! over events. Pure: the time is a value that the app keeps up to date.
 //!
-//! Never decides anything; [`bar`] chooses how much of it fits on a line. Entry type: [`Status`].
+//! Never decides anything; [`bar()`] chooses how much of it fits on a line. Entry type: [`Status`].
 
 mod activity;
 mod bar;

@@ -11,8 +11,10 @@ use super::decoder::{Decoder, Heard};
 
 /// Bytes that are taken in before anything else gets its turn.
 const BATCH: usize = 256 * 1024;
-/// How long an escape character may be the beginning of a sequence.
+/// How long an escape character alone may be the beginning of a sequence, and not the key.
 const PATIENCE: Duration = Duration::from_millis(30);
+/// How long the rest of a sequence may take: nobody waits for this one, and a slow line may cut it.
+const LONG_PATIENCE: Duration = Duration::from_millis(200);
 /// How long answers are waited for that would become words at the shell's prompt.
 const FAREWELL: Duration = Duration::from_millis(100);
 
@@ -60,7 +62,11 @@ impl Keyboard {
 
     /// When half a sequence has to be taken for what it is.
     pub(super) fn doubts_until(&self) -> Option<Duration> {
-        self.decoder.is_unsure().then(|| self.fed + PATIENCE)
+        let patience = match self.decoder.is_escape() {
+            true => PATIENCE,
+            false => LONG_PATIENCE,
+        };
+        self.decoder.is_unsure().then(|| self.fed + patience)
     }
 
     /// Whether nothing that was typed by now is unread.

@@ -1,5 +1,6 @@
 //! Signals as something to wait for. Those that end the program are heard once; a second one ends
-//! it at once, in whatever state it is.
+//! it at once, in whatever state it is. A terminal that closes does not count as a second one: the
+//! kernel and the shell both tell of it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,6 +16,8 @@ use signal_hook::iterator::exfiltrator::SignalOnly;
 use signal_hook::{SigId, flag, low_level};
 
 const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+/// Those that end it at once when they come second.
+const IMPATIENT: [i32; 3] = [SIGINT, SIGQUIT, SIGTERM];
 
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +42,7 @@ impl Signals {
     pub(super) fn listen() -> io::Result<Self> {
         let is_ending = Arc::new(AtomicBool::new(false));
         let mut impatience = Vec::new();
-        for signal in ENDING {
+        for signal in IMPATIENT {
             let flag = Arc::clone(&is_ending);
             impatience.push(flag::register_conditional_default(signal, flag)?);
         }

@@ -15,6 +15,7 @@ const WRITTEN: usize = 2048;
 
 /// How the last line of a command's result begins: that of the harness.
 const ENDINGS: [&str; 4] = [
+    // The first two: of what is over.
     "exit code: ",
     "killed by signal ",
     "running in the background as job ",
@@ -141,6 +142,17 @@ impl Call {
         let line = self.output.trim_end().rsplit('\n').next()?;
         let is_ending = ENDINGS.iter().any(|ending| line.starts_with(ending));
         (is_command && is_ending && self.is_over()).then_some(line)
+    }
+
+    /// It was to kill a job, and that is over: however it ended, nothing has failed.
+    pub(super) fn has_killed(&self) -> bool {
+        let is_kill = self.name == "bash_job" && self.summary.starts_with("kill job ");
+        let line = self.output.trim_end().rsplit('\n').next();
+        let is_over = |line: &str| {
+            let mut endings = ENDINGS.iter().take(2);
+            endings.any(|ending| line.starts_with(ending))
+        };
+        is_kill && line.is_some_and(is_over)
     }
 
     /// What it printed, without what the harness says of its end.

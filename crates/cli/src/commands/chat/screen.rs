@@ -134,11 +134,9 @@ fn end(screen: Screen) -> Result<u8, Complaint> {
 /// Ends this process at a signal, once the UI has ended: somebody does not want to wait for the
 /// agent's end. The sandbox goes with the process. Before that, signals are the UI's.
 fn hurry(has_ended: Arc<AtomicBool>) -> Result<(), Complaint> {
-    for kind in [
-        SignalKind::interrupt(),
-        SignalKind::terminate(),
-        SignalKind::hangup(),
-    ] {
+    // A terminal that closes is told of more than once, by the kernel and by the shell: that is
+    // nobody's hurry.
+    for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
         let mut signals = signal(kind).map_err(|error| {
             Complaint::new(FAILED, format!("cannot listen to signals: {error}"))
         })?;

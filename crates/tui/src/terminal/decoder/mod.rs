@@ -110,6 +110,11 @@ impl Decoder {
         !self.waiting.is_empty()
     }
 
+    /// Whether what waits is an escape character and nothing else.
+    pub(super) fn is_escape(&self) -> bool {
+        self.waiting == [0x1b]
+    }
+
     /// Whether nothing at all is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.paste.is_none() && self.heard.is_empty()

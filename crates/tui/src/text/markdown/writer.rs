@@ -1,7 +1,7 @@
 //! Lays out one block, with all that is in it, line by line.
 //!
 //! What is inside of lists and quotes is as deep as its author likes, so depth is a list here and
-//! not a recursion. Entry point: [`write`].
+//! not a recursion. Entry point: [`write()`].
 
 use std::collections::HashMap;
 

@@ -173,12 +173,12 @@ fn end_call(log: &mut Log, index: usize, ended: &EventKind) {
     log.story.open_calls.retain(|open| *open != index);
     log.story.partial.retain(|partial| *partial != index);
     change_call(log, index, |call| {
-        call.state = CallState::Ended {
-            is_error: *is_error,
-            millis: *millis,
-        };
         call.kept = kept.clone();
         call.end(result(content), changes);
+        call.state = CallState::Ended {
+            is_error: *is_error && !call.has_killed(),
+            millis: *millis,
+        };
     });
 }
 

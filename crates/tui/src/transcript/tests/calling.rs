@@ -97,6 +97,28 @@ fn commands_end() {
         |✗ $ make · cut off
         |! interrupted",
     );
+    // To kill a job is to have it end so; to be kept from it is not.
+    let kill = |output: &str| {
+        let input = json!({"job": 1, "action": "kill"});
+        let ended = ended("a", "bash_job", output, true);
+        [called("a", "bash_job", input), ended]
+    };
+    check(
+        &kill("killed by signal 15 (SIGTERM)"),
+        "|✓ kill job 1 · 2.3 s · killed by signal 15 (SIGTERM)",
+    );
+    check(
+        &kill("bye\nexit code: 8"),
+        "
+        |✓ kill job 1 · 2.3 s · exit code 8
+        |  │ bye",
+    );
+    check(
+        &kill("there is no job 1"),
+        "
+        |✗ kill job 1 · 2.3 s
+        |  │ there is no job 1",
+    );
     // A name that is used again is another call.
     check(
         &[

@@ -73,12 +73,13 @@ impl Input {
         }
     }
 
-    /// A line that was typed after this question was shown; nothing that was typed before counts.
-    pub(super) fn answer(&mut self, question: &str) -> io::Result<Said> {
-        self.show(question);
+    /// The answer to a question that is on the terminal already: a line that is typed from now on.
+    /// What was typed before is thrown away.
+    pub(super) fn answer(&mut self, choices: &str) -> io::Result<Said> {
         self.buffer.clear();
         // Where it is no terminal, nobody is asked.
         let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
+        self.show(choices);
         self.line()
     }
 

@@ -36,7 +36,7 @@ impl Server {
             last_turn: 0,
             is_resting: false,
         };
-        follower.say(&follower.job.described()).await;
+        follower.tell_of(&follower.job).await;
         let mut wait = FIRST_WAIT;
         loop {
             let broken = match follower.connect().await {
@@ -130,7 +130,7 @@ impl Follower {
                 // A newer server may tell of jobs in a way that is not known here.
                 if let Ok(job) = serde_json::from_str::<RemoteJob>(data) {
                     if job.state != self.job.state || job.failure != self.job.failure {
-                        self.say(&job.described()).await;
+                        self.tell_of(&job).await;
                     }
                     self.job = job;
                 }
@@ -163,6 +163,16 @@ impl Follower {
         if !std::mem::replace(&mut self.is_resting, true) {
             let _ = self.remarks.send(Remark::Rests).await;
         }
+    }
+
+    /// Says how the job stands.
+    async fn tell_of(&self, job: &RemoteJob) {
+        let what = job.described();
+        let remark = match job.failure {
+            Some(_) => Remark::Failed { what, hint: None },
+            None => Remark::Said(what),
+        };
+        let _ = self.remarks.send(remark).await;
     }
 
     async fn say(&self, text: &str) {

@@ -1,0 +1,116 @@
+//! From a key to its letter, in worse and worse company. A time is from the write of the key to the
+//! end of the frame that has moved the cursor.
+
+use std::fs;
+use std::process::Command;
+use std::time::Instant;
+
+use llm::script::ScriptedReply;
+use serde_json::json;
+
+use super::pty::Pty;
+use super::{Opened, Ui};
+use crate::peers::Bench;
+use crate::report::{Goal, Report, Row};
+use crate::samples::Samples;
+
+/// Between two words, in milliseconds: some 200 a second, as timers go.
+const PACE: u64 = 3;
+/// Prints 50 MB a second, and writes down how much it was, in bytes.
+const PRINTER: &str = r#"perl -MTime::HiRes=time,sleep -e '
+    my $piece = ("the quick brown fox jumps over the lazy dog, line after line\n" x 4000);
+    my ($begun, $sum) = (time, 0);
+    while (1) {
+        print $piece;
+        $sum += length $piece;
+        open my $file, ">", "sum.new"; print $file $sum; close $file; rename "sum.new", "sum";
+        my $ahead = $sum / 50e6 - (time - $begun);
+        sleep $ahead if $ahead > 0;
+    }'"#;
+
+pub(super) fn measure(bench: &Bench, count: usize, report: &mut Report) -> anyhow::Result<()> {
+    let mut cat = Pty::start(Command::new("cat").arg("-u"))?;
+    let floor = cat.echoes(count)?;
+    report.add(Row::times("a letter, a bare terminal", &floor));
+    let mut quiet = Ui::prepare(Vec::new())?.open(bench)?;
+    report.add(Row::times("a letter, at rest", &quiet.pty.keys(count)?));
+
+    let printed = |is_background: bool| {
+        let input = json!({"command": PRINTER, "timeout": 600, "background": is_background});
+        ScriptedReply::call("bash", input)
+    };
+    let scenes: [(&str, Vec<ScriptedReply>, bool, bool); 3] = [
+        ("a letter, words come", vec![streamed()], true, false),
+        (
+            "a letter, a command prints",
+            vec![printed(false)],
+            false,
+            true,
+        ),
+        (
+            "a letter, both at once",
+            vec![printed(true), streamed()],
+            true,
+            true,
+        ),
+    ];
+    for (name, replies, has_words, has_output) in scenes {
+        let mut opened = Ui::prepare(replies)?.open(bench)?;
+        opened.pty.send("go\r")?;
+        opened
+            .pty
+            .wait_for(if has_words { "word" } else { "lazy dog" })?;
+        let before = Load::look(&opened);
+        let times = opened.pty.keys(count)?;
+        let after = Load::look(&opened);
+        let goals = vec![Goal::at_most("Ms at p99", times.p99(), 8.0)];
+        report.add(Row::times(name, &times).goals(goals));
+        let seconds = (after.at - before.at).as_secs_f64();
+        if has_words {
+            report.add(Row::rate("  words", (after.words - before.words) / seconds));
+        }
+        if has_output {
+            let mut rate = Samples::default();
+            rate.add((after.bytes - before.bytes) / seconds / 1e9);
+            report.add(Row::rates("  printed", &rate));
+        }
+    }
+    Ok(())
+}
+
+/// More words than a measurement takes to read, each with its number.
+fn streamed() -> ScriptedReply {
+    let text: String = (0..60_000)
+        .map(|number| match number % 12 {
+            11 => format!("word{number}.\n\n"),
+            _ => format!("word{number} "),
+        })
+        .collect();
+    ScriptedReply {
+        pace_ms: PACE,
+        ..ScriptedReply::text(text)
+    }
+}
+
+/// How far those have come that make the noise.
+struct Load {
+    at: Instant,
+    words: f64,
+    bytes: f64,
+}
+
+impl Load {
+    fn look(opened: &Opened) -> Self {
+        let text = opened.pty.text();
+        let words = text.split_whitespace().filter_map(|word| {
+            let number = word.strip_prefix("word")?;
+            number.trim_end_matches('.').parse::<u32>().ok()
+        });
+        let sum = fs::read_to_string(opened.ui.workspace().join("sum"));
+        Self {
+            at: Instant::now(),
+            words: words.max().unwrap_or(0).into(),
+            bytes: sum.ok().and_then(|sum| sum.parse().ok()).unwrap_or(0.0),
+        }
+    }
+}

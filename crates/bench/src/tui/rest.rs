@@ -1,0 +1,67 @@
+//! What is used while nothing happens.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use anyhow::Context;
+use llm::script::ScriptedReply;
+
+use super::Ui;
+use crate::peers::Bench;
+use crate::report::{Goal, Report, Row};
+
+const WHILE: Duration = Duration::from_secs(10);
+/// Until what a turn started has come to its end.
+const SETTLING: Duration = Duration::from_secs(2);
+
+pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
+    let mut opened = Ui::prepare(vec![ScriptedReply::text("the very end")])?.open(bench)?;
+    opened.pty.send("go\r")?;
+    opened.pty.wait_for("the very end")?;
+    opened.pty.pause(SETTLING)?;
+    let before = work(opened.pty.pid())?;
+    opened.pty.pause(WHILE)?;
+    let after = work(opened.pty.pid())?;
+    // A thread that has ended meanwhile is not there to be asked.
+    let spent = after.iter().map(|(thread, now)| {
+        let then = before.get(thread).copied().unwrap_or_default();
+        (now.seconds - then.seconds, now.rests - then.rests)
+    });
+    let (seconds, rests) = spent.fold((0.0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let goals = vec![
+        Goal::at_most("Ms of a processor", seconds * 1e3, 1.0),
+        Goal::at_most("Rests of its threads", rests as f64, 10.0),
+    ];
+    let percent = seconds * 100.0 / WHILE.as_secs_f64();
+    report.add(Row::load("at rest for 10 s", percent).goals(goals));
+    Ok(())
+}
+
+/// What a thread has done so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Work {
+    /// On a processor.
+    seconds: f64,
+    /// How often it went to sleep, or was put aside.
+    rests: u64,
+}
+
+fn work(pid: u32) -> anyhow::Result<BTreeMap<String, Work>> {
+    let mut all = BTreeMap::new();
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let task = task?;
+        let spent = fs::read_to_string(task.path().join("schedstat"))?;
+        let nanoseconds: f64 = spent.split(' ').next().context("it is empty")?.parse()?;
+        let status = fs::read_to_string(task.path().join("status"))?;
+        let counts = status.lines().filter(|line| line.contains("ctxt_switches"));
+        let work = Work {
+            seconds: nanoseconds / 1e9,
+            rests: counts
+                .filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok())
+                .sum(),
+        };
+        all.insert(task.file_name().to_string_lossy().into_owned(), work);
+    }
+    Ok(all)
+}
