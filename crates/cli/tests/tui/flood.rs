@@ -6,7 +6,7 @@ use crate::processes::peak_memory;
 use crate::scene::{Scene, bash, say};
 use crate::screen::Screen;
 
-/// In a build for tests, which is the bigger one; what it takes is some 60 MiB.
+/// In a build for tests, which is the bigger one; what it takes is some 42 MiB.
 const MEMORY: u64 = 120;
 
 #[test]

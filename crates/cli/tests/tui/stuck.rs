@@ -24,7 +24,7 @@ fn terminal(screen: &Screen) -> File {
 #[test]
 fn the_agent_goes_on_and_nothing_is_lost() {
     let gate = Gate::new();
-    let first = Answer::reply(bash("seq 200; echo made >made")).hold(0, &gate);
+    let first = Answer::reply(bash("seq 300000; echo made >made")).hold(0, &gate);
     let scene = Scene::new([first, say("The last words.").into()]);
     let screen = Screen::start(&scene, 80, 24, &[]);
     screen.wait_for(": asks");
@@ -45,5 +45,5 @@ fn the_agent_goes_on_and_nothing_is_lost() {
     screen.wait_gone("typed meanwhile");
     screen.assert_intact();
     screen.press(&["C-o"]);
-    screen.wait_for("200");
+    screen.wait_for("300000");
 }

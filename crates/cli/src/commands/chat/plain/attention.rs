@@ -20,10 +20,11 @@ pub(super) enum Wish {
 }
 
 impl Wish {
-    fn code(self) -> u8 {
-        match self {
-            Self::Interrupt => INTERRUPTED,
-            Self::Leave(code) => code,
+    /// The exit code when both were asked for, in whichever order.
+    fn code(self, other: Self) -> u8 {
+        match (self, other) {
+            (Self::Leave(code), _) | (_, Self::Leave(code)) => code,
+            (Self::Interrupt, Self::Interrupt) => INTERRUPTED,
         }
     }
 }
@@ -76,8 +77,8 @@ impl Attention {
             let mut place = self.wish.lock().unwrap_or_else(PoisonError::into_inner);
             place.replace(wish)
         };
-        if before.is_some() {
-            std::process::exit(wish.code().into());
+        if let Some(before) = before {
+            std::process::exit(wish.code(before).into());
         }
         self.notify.notify_one();
         // If it is full, the call is out already.
