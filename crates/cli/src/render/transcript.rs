@@ -1,6 +1,7 @@
 //! A stored session as text, for people to read. Pure.
 
 use protocol::{Block, Event, EventKind, Outcome};
+use tools::ToolSet;
 
 use super::text::{clean, first_line};
 
@@ -8,9 +9,10 @@ use super::text::{clean, first_line};
 const SHOWN_LINES: usize = 12;
 
 pub(crate) fn transcript(events: &[Event]) -> String {
+    let tools = ToolSet::standard();
     let mut text = String::new();
     for event in events {
-        if let Some(part) = part(&event.kind) {
+        if let Some(part) = part(&event.kind, &tools) {
             text.push_str(part.trim_end());
             text.push_str("\n\n");
         }
@@ -18,7 +20,7 @@ pub(crate) fn transcript(events: &[Event]) -> String {
     text
 }
 
-fn part(kind: &EventKind) -> Option<String> {
+fn part(kind: &EventKind, tools: &ToolSet) -> Option<String> {
     Some(match kind {
         EventKind::TurnStarted { turn, prompt } => {
             format!("## {turn}. person\n\n{}", words(prompt))
@@ -26,7 +28,7 @@ fn part(kind: &EventKind) -> Option<String> {
         EventKind::TurnContinued { turn } => format!("## {turn}. taken up again"),
         EventKind::Replied { content, .. } => content
             .iter()
-            .filter_map(said)
+            .filter_map(|block| said(block, tools))
             .collect::<Vec<_>>()
             .join("\n\n"),
         EventKind::ToolEnded { content, .. } => quoted(&words(content)),
@@ -53,12 +55,13 @@ fn part(kind: &EventKind) -> Option<String> {
     })
 }
 
-fn said(block: &Block) -> Option<String> {
+fn said(block: &Block, tools: &ToolSet) -> Option<String> {
     match block {
         Block::Text { text, .. } => Some(clean(text)),
-        Block::ToolUse { name, input, .. } => {
-            Some(format!("● {name} {}", first_line(&input.to_string(), 200)))
-        }
+        Block::ToolUse { name, input, .. } => Some(match tools.find(name) {
+            Some(tool) => format!("● {}", first_line(&tool.summary(input), 200)),
+            None => format!("● {name} {}", first_line(&input.to_string(), 200)),
+        }),
         _ => None,
     }
 }

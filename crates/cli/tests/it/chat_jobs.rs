@@ -1,79 +1,32 @@
 //! A server's jobs in the chat: listed, followed, talked to, and left alone by whoever leaves.
 
 use std::io::{BufRead, BufReader};
-use std::process::Child;
 
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::place::{assert_code, eventually, feed, finish, start, stderr, stdout};
-use crate::scene::{Scene, say, send, write};
+use crate::hosted::Hosted;
+use crate::place::{assert_code, feed, finish, start, stderr, stdout};
+use crate::scene::{Scene, say, write};
 
 /// A server beside the model, with a job.
 struct Jobs {
     scene: Scene,
-    server: Child,
-    url: String,
+    server: Hosted,
 }
 
 impl Jobs {
     fn start(scene: Scene, flags: &[&str]) -> Self {
-        let arguments = [&["serve", "--listen", "127.0.0.1:0"], flags].concat();
-        let mut server = start(&mut scene.hotcell(arguments));
-        let mut line = String::new();
-        let mut said = BufReader::new(server.stdout.take().unwrap());
-        said.read_line(&mut line).unwrap();
-        let url = line.split_whitespace().last().unwrap().to_owned();
-        Self { scene, server, url }
-    }
-
-    /// Asks the server for something.
-    fn ask(&self, path: &str, body: Option<Value>) -> Value {
-        let url = format!("{}{path}", self.url);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        runtime.block_on(async {
-            let client = reqwest::Client::builder()
-                .tls_certs_only([])
-                .no_proxy()
-                .build()
-                .unwrap();
-            let request = match body {
-                Some(body) => client.post(url).json(&body),
-                None => client.get(url),
-            };
-            request.send().await.unwrap().json().await.unwrap()
-        })
-    }
-
-    fn schedule(&self, job: Value) -> String {
-        let job = self.ask("/v1/jobs", Some(job));
-        job["id"].as_str().unwrap().to_owned()
-    }
-
-    #[track_caller]
-    fn wait_until(&self, id: &str, state: &str) {
-        let path = format!("/v1/jobs/{id}");
-        eventually(state, || self.ask(&path, None)["state"] == state);
+        let server = Hosted::start(&scene, flags);
+        Self { scene, server }
     }
 
     #[track_caller]
     fn talk(&self, lines: &[&str]) -> std::process::Output {
         let said = lines.join("\n") + "\n";
-        let mut command = self.scene.hotcell(["--server", &self.url]);
+        let mut command = self.scene.hotcell(["--server", &self.server.url]);
         // A store of its own, as on another machine.
         command.args(["--data", "own"]);
         feed(&mut command, said.as_bytes())
-    }
-}
-
-impl Drop for Jobs {
-    fn drop(&mut self) {
-        send(&self.server, Signal::SIGTERM);
-        let _ = self.server.wait();
     }
 }
 
@@ -86,8 +39,10 @@ fn a_job_is_followed_from_its_first_word_and_talked_to() {
         say("three"),
     ]);
     let jobs = Jobs::start(scene, &[]);
-    let id = jobs.schedule(json!({"task": "Make it", "interactive": true}));
-    jobs.wait_until(&id, "waiting");
+    let id = jobs
+        .server
+        .schedule(json!({"task": "Make it", "interactive": true}));
+    jobs.server.wait_until(&id, "waiting");
     let attach = format!("/attach {}", &id[..13]);
     let lines = [
         "/jobs", &attach, "And now?", "/files", "/diff", "/undo", "/clear", "Hello",
@@ -105,7 +60,7 @@ fn a_job_is_followed_from_its_first_word_and_talked_to() {
     );
     // Whoever left did not end it.
     assert_eq!(
-        jobs.ask(&format!("/v1/jobs/{id}"), None)["state"],
+        jobs.server.ask(&format!("/v1/jobs/{id}"), None)["state"],
         "waiting"
     );
 }
@@ -113,8 +68,8 @@ fn a_job_is_followed_from_its_first_word_and_talked_to() {
 #[test]
 fn a_message_wakes_up_a_job_that_has_ended() {
     let jobs = Jobs::start(Scene::new(["one", "two"].map(say)), &[]);
-    let id = jobs.schedule(json!({"task": "Say one"}));
-    jobs.wait_until(&id, "complete");
+    let id = jobs.server.schedule(json!({"task": "Say one"}));
+    jobs.server.wait_until(&id, "complete");
     let output = jobs.talk(&[&format!("/attach {id}"), "And then?"]);
     assert_code(&output, 0);
     assert_eq!(stdout(&output), "one\ntwo\n");
@@ -176,10 +131,10 @@ fn a_job_that_is_none() {
     let output = jobs.talk(&["/attach 019"]);
     assert_code(&output, 2);
     assert!(stderr(&output).starts_with("hotcell: there is no job `019`\nhint: "));
-    let one = jobs.schedule(json!({"task": "One"}));
-    let two = jobs.schedule(json!({"task": "Two"}));
-    jobs.wait_until(&one, "complete");
-    jobs.wait_until(&two, "complete");
+    let one = jobs.server.schedule(json!({"task": "One"}));
+    let two = jobs.server.schedule(json!({"task": "Two"}));
+    jobs.server.wait_until(&one, "complete");
+    jobs.server.wait_until(&two, "complete");
     let common: String = one
         .chars()
         .zip(two.chars())
@@ -201,9 +156,9 @@ fn a_connection_that_is_lost_is_made_again() {
     let held = testkit::Answer::reply(say("one two three")).hold(5, &gate);
     let scene = Scene::new([held, say("one two three").into()]);
     let mut jobs = Jobs::start(scene, &["--drain", "1ms"]);
-    let id = jobs.schedule(json!({"task": "Count"}));
+    let id = jobs.server.schedule(json!({"task": "Count"}));
     gate.wait_reached();
-    let mut command = jobs.scene.hotcell(["--server", &jobs.url]);
+    let mut command = jobs.scene.hotcell(["--server", &jobs.server.url]);
     command
         .args(["--data", "own"])
         .stdin(std::process::Stdio::piped());
@@ -222,11 +177,10 @@ fn a_connection_that_is_lost_is_made_again() {
         }
     };
     hear_until("session ");
-    send(&jobs.server, Signal::SIGTERM);
-    jobs.server.wait().unwrap();
+    jobs.server.stop();
     hear_until("the connection is lost");
-    let address = jobs.url.trim_start_matches("http://").to_owned();
-    jobs.server = start(&mut jobs.scene.hotcell(["serve", "--listen", &address]));
+    let address = jobs.server.url.trim_start_matches("http://").to_owned();
+    jobs.server = Hosted::listen(&jobs.scene, &address, &[]);
     hear_until("the connection is back");
     hear_until("the job is complete");
     drop(stdin);

@@ -17,6 +17,7 @@ mod endings;
 mod escapes;
 mod exec;
 mod forbidden;
+mod hosted;
 mod interrupted;
 mod json_events;
 mod killed;

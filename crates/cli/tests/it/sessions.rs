@@ -117,11 +117,11 @@ fn shown_for_people_to_read() {
 
         I write it.
 
-        ● write_file {"path":"a","content":"1\n"}
+        ● write a
 
           │ created `a`: 1 line, 2 bytes
 
-        ● bash {"command":"seq 20; exit 3"}
+        ● $ seq 20; exit 3
 
           │ 1
           │ 2

@@ -1,70 +1,12 @@
 //! Jobs of a real server on the screen: listed, followed while they run, and talked to.
 
-use std::io::{BufRead, BufReader};
-use std::process::Child;
-
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::{Answer, Gate, Replies};
 
 use crate::heard::last_prompts;
-use crate::place::{eventually, start};
-use crate::scene::{Scene, bash, say, send};
+use crate::hosted::Hosted;
+use crate::scene::{Scene, bash, say};
 use crate::screen::Screen;
-
-/// A server that asks the scene's model. Ends with this.
-struct Server {
-    child: Child,
-    url: String,
-}
-
-impl Server {
-    fn start(scene: &Scene) -> Self {
-        let mut child = start(&mut scene.hotcell(["serve", "--listen", "127.0.0.1:0"]));
-        let mut line = String::new();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        said.read_line(&mut line).unwrap();
-        let url = line.split_whitespace().last().unwrap().to_owned();
-        Self { child, url }
-    }
-
-    fn ask(&self, path: &str, body: Option<Value>) -> Value {
-        let url = format!("{}{path}", self.url);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        runtime.block_on(async {
-            let client = reqwest::Client::builder()
-                .tls_certs_only([])
-                .no_proxy()
-                .build()
-                .unwrap();
-            let request = match body {
-                Some(body) => client.post(url).json(&body),
-                None => client.get(url),
-            };
-            request.send().await.unwrap().json().await.unwrap()
-        })
-    }
-
-    fn schedule(&self, job: Value) -> String {
-        let job = self.ask("/v1/jobs", Some(job));
-        job["id"].as_str().unwrap().to_owned()
-    }
-
-    fn state(&self, id: &str) -> Value {
-        self.ask(&format!("/v1/jobs/{id}"), None)["state"].clone()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        send(&self.child, Signal::SIGTERM);
-        let _ = self.child.wait();
-    }
-}
 
 #[test]
 fn a_running_job_is_followed_and_talked_to() {
@@ -74,7 +16,7 @@ fn a_running_job_is_followed_and_talked_to() {
         Answer::reply(say("The job says one.")).hold(0, &gate),
         say("The job says two.").into(),
     ]));
-    let server = Server::start(&scene);
+    let server = Hosted::start(&scene, &[]);
     let id = server.schedule(json!({"task": "Count for me", "interactive": true}));
     gate.wait_reached();
     // A store of its own, as on another machine.
@@ -90,14 +32,14 @@ fn a_running_job_is_followed_and_talked_to() {
     screen.wait_for("esc interrupts");
     gate.open();
     screen.wait_for("The job says one.");
-    eventually("the job waits", || server.state(&id) == "waiting");
+    server.wait_until(&id, "waiting");
     screen.say("And then?");
     screen.wait_for("The job says two.");
     assert_eq!(last_prompts(&scene), ["Count for me", "And then?"]);
     screen.say("/quit");
     screen.assert_left(0);
     // Whoever left did not end it.
-    eventually("the job waits again", || server.state(&id) == "waiting");
+    server.wait_until(&id, "waiting");
 
     let screen = Screen::ready(&scene, 100, 30, &arguments);
     screen.say(&format!("/attach {}", &id[..13]));

@@ -11,6 +11,8 @@ mod commands;
 mod endings;
 mod flood;
 mod heard;
+#[path = "../it/hosted.rs"]
+mod hosted;
 mod hostile;
 mod interrupting;
 mod jobs;

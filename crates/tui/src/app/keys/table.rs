@@ -32,9 +32,10 @@ pub(crate) const BINDINGS: &[Binding] = &[
         "delete to the start or the end of the line", A::Change(C::DeleteToStart)),
     same(P::Editor, "ctrl-k", A::Change(C::DeleteToEnd)),
     bind(P::Editor, "ctrl-y", "ctrl-y", "put back what was deleted so", A::Change(C::Yank)),
-    bind(P::Editor, "ctrl-/ ctrl-_ ctrl-7 ctrl--", "ctrl-/ alt-/",
+    bind(P::Editor, "ctrl-/ ctrl-_ ctrl-7 ctrl--", "ctrl-/ alt-_",
         "undo, redo", A::Change(C::Undo)),
-    same(P::Editor, "alt-/ alt-_", A::Change(C::Redo)),
+    // Not alt-/: escape and a slash, typed fast, are the same bytes.
+    same(P::Editor, "alt-_", A::Change(C::Redo)),
     same(P::Editor, "← ctrl-b", A::Change(C::Back)),
     same(P::Editor, "→", A::Change(C::Forward)),
     same(P::Editor, "backspace shift-backspace ctrl-h", A::Change(C::DeleteBack)),

@@ -35,7 +35,7 @@ fn text_is_edited() {
 fn changes_are_taken_back_by_words() {
     check("one two<ctrl-/>", "one ");
     check("one two<ctrl-/><ctrl-/>", "");
-    check("one two<ctrl-/><alt-/>", "one two");
+    check("one two<ctrl-/><alt-_>", "one two");
     check("one two<ctrl-w><ctrl-/>", "one two");
     check("one<ctrl-u>two<ctrl-/>", "");
     check("one<ctrl-u>two<ctrl-/><ctrl-/>", "one");
