@@ -11,6 +11,9 @@ use tokio::time::Instant;
 use crate::browser::{Browser, PATIENCE, PAUSE};
 use crate::client::unzip;
 
+/// How often a person tries to hit what moves.
+const AIMS: usize = 20;
+
 impl Browser {
     /// Presses the mouse on it.
     #[track_caller]
@@ -26,9 +29,20 @@ impl Browser {
             // Away from the bars at the top and at the bottom.
             let script = "arguments[0].scrollIntoView({ block: 'center', behavior: 'instant' })";
             let itself = serde_json::to_value(&element).unwrap();
-            self.client.execute(script, vec![itself]).await.unwrap();
-            let clicked = element.click().await;
-            clicked.unwrap_or_else(|error| panic!("cannot click {what}: {error}"));
+            for aims_left in (0..AIMS).rev() {
+                self.client
+                    .execute(script, vec![itself.clone()])
+                    .await
+                    .unwrap();
+                match element.click().await {
+                    Ok(()) => return,
+                    // A page that follows what is being written moved under the mouse.
+                    Err(error) if aims_left > 0 && error.to_string().contains("intercepted") => {
+                        self.drawn().await;
+                    }
+                    Err(error) => panic!("cannot click {what}: {error}"),
+                }
+            }
         }
     }
 
