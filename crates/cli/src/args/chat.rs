@@ -19,6 +19,10 @@ pub(crate) struct Chat {
     #[arg(long)]
     pub(crate) plain: bool,
 
+    /// Asks nobody: what no rule allows to leave the sandbox is refused.
+    #[arg(long)]
+    pub(crate) no_ask: bool,
+
     /// The server whose jobs can be followed [default: `http://127.0.0.1:3001`].
     #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) server: Option<String>,

@@ -47,6 +47,7 @@ fn help() {
               --load <SESSION>  Opens a session by its name or how that begins
           -c, --continue        Opens the last session of this workspace
               --plain           Lines instead of a screen, for simple terminals, screen readers and pipes
+              --no-ask          Asks nobody: what no rule allows to leave the sandbox is refused
               --server <URL>    The server whose jobs can be followed [default: `http://127.0.0.1:3001`]
               --data <FOLDER>   Where sessions are kept [default: `hotcell` in the user's data folder] [env:
                                 HOTCELL_DATA=]

@@ -158,3 +158,22 @@ fn a_host_that_is_never_to_be_asked_for_is_not() {
         assert!(told.contains("403 "), "{told}");
     }
 }
+
+#[test]
+fn nobody_is_asked_who_does_not_want_to_be() {
+    let scene = fetching([
+        bash("python3 fetch.py 2>&1").into(),
+        say("So be it.").into(),
+    ]);
+    // What the screen says of the network must not be cut off.
+    let screen = Screen::start(&scene, 120, 30, &["--no-ask"]);
+    screen.wait_for("no network");
+    screen.say("Fetch it");
+    screen.wait_for("So be it.");
+    assert!(!screen.text().contains("question"), "{}", screen.text());
+    // There is not even a proxy to ask.
+    let told = result(&scene, 2);
+    assert!(told.contains("URLError") && !told.contains("403"), "{told}");
+    screen.say("/allow example.com");
+    screen.wait_for("this sandbox has no proxy that could open a host");
+}

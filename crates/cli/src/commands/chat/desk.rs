@@ -47,7 +47,7 @@ impl Plan {
         let flags = &chat.sandbox.flags;
         let workspace = workspace(flags, &settings)?;
         let data = data_folder(&chat.store, Some(&workspace))?;
-        let approvals = approvals(&chat.store, &workspace, asks)?;
+        let approvals = approvals(&chat.store, &workspace, asks && !chat.no_ask)?;
         Ok(Self {
             chosen,
             spec: sandbox_spec(flags, &settings)?,
@@ -178,9 +178,10 @@ impl<'a> Desk<'a> {
     fn plan_for(&self, found: &Found) -> Result<Plan, Complaint> {
         let chosen = choose_model(&found.settings, &self.chat.budget)?;
         let spec = found.spec(&self.chat.store)?;
+        let asks = self.asks && !self.chat.no_ask;
         Ok(Plan {
             chosen,
-            approvals: approvals(&self.chat.store, &spec.workspace, self.asks)?,
+            approvals: approvals(&self.chat.store, &spec.workspace, asks)?,
             spec,
             data: PathBuf::new(),
         })
