@@ -78,11 +78,9 @@ impl Goal {
         if !value.is_finite() {
             return format!("{what}: nothing to compare with");
         }
-        let unit = if what.chars().next().is_some_and(char::is_uppercase) || *what == "ms median" {
-            " "
-        } else {
-            "x "
-        };
+        // A ratio says what it is one of; anything else says its unit.
+        let is_ratio = what.starts_with("of ") || what.starts_with("faster ");
+        let unit = if is_ratio { "x " } else { " " };
         let relation = if self.more_is_better {
             "at least"
         } else {

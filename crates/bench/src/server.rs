@@ -126,20 +126,20 @@ fn load(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
     let schedule = post("/schedule", TASK);
     let accepted = flood(server.address, &schedule)?;
     let goals = vec![
-        Goal::at_least("Jobs a second", accepted, 2000.0),
+        Goal::at_least("jobs a second", accepted, 2000.0),
         Goal::at_least("of `/healthz`", accepted / floor, 0.1),
     ];
     report.add(Row::rate("jobs accepted", accepted).goals(goals));
 
     let paced = pace(server.address, &schedule, 1000.0)?;
-    let goals = vec![Goal::at_most("Ms at p99", paced.p99(), 20.0)];
+    let goals = vec![Goal::at_most("ms at p99", paced.p99(), 20.0)];
     report.add(Row::times("a schedule, 1,000 a second", &paced).goals(goals));
 
     let job = Connection::open(server.address)?.schedule()?;
     let status = get(&format!("/status/{job}"));
     let reads = flood(server.address, &status)?;
     let goals = vec![
-        Goal::at_least("Reads a second", reads, 10_000.0),
+        Goal::at_least("reads a second", reads, 10_000.0),
         Goal::at_least("of `/healthz`", reads / floor, 0.4),
     ];
     report.add(Row::rate("status read", reads).goals(goals));
@@ -156,7 +156,7 @@ fn grow(server: &Server, schedule: &[u8], report: &mut Report) -> anyhow::Result
     let jobs = (flood(server.address, schedule)? * begun.elapsed().as_secs_f64()).max(1.0);
     let after = server.resident()?;
     let each = after.saturating_sub(before) as f64 * 1024.0 / jobs;
-    let goals = vec![Goal::at_most("Bytes for each", each, 16.0)];
+    let goals = vec![Goal::at_most("bytes for each", each, 16.0)];
     report.add(Row::size("more, with more waiting", after.saturating_sub(before)).goals(goals));
     Ok(())
 }

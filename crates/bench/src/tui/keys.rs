@@ -63,7 +63,7 @@ pub(super) fn measure(bench: &Bench, count: usize, report: &mut Report) -> anyho
         let before = Load::look(&opened);
         let times = opened.pty.keys(count)?;
         let after = Load::look(&opened);
-        let goals = vec![Goal::at_most("Ms at p99", times.p99(), 8.0)];
+        let goals = vec![Goal::at_most("ms at p99", times.p99(), 8.0)];
         report.add(Row::times(name, &times).goals(goals));
         let seconds = (after.at - before.at).as_secs_f64();
         if has_words {

@@ -28,13 +28,13 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
     for key in [TOP, END].into_iter().cycle().take(40) {
         jumps.add_time(opened.pty.frame_after(key)?);
     }
-    let goals = vec![Goal::at_most("Ms at p99", jumps.p99(), 100.0)];
+    let goals = vec![Goal::at_most("ms at p99", jumps.p99(), 100.0)];
     report.add(Row::times("to the top or the end", &jumps).goals(goals));
     let mut pages = Samples::default();
     for _ in 0..100 {
         pages.add_time(opened.pty.frame_after(PAGE_UP)?);
     }
-    let goals = vec![Goal::at_most("Ms at p99", pages.p99(), 16.0)];
+    let goals = vec![Goal::at_most("ms at p99", pages.p99(), 16.0)];
     report.add(Row::times("a page up", &pages).goals(goals));
     report.add(row("after scrolling in them", &opened)?);
     Ok(())

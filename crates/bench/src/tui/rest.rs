@@ -30,8 +30,8 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
     });
     let (seconds, rests) = spent.fold((0.0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let goals = vec![
-        Goal::at_most("Ms of a processor", seconds * 1e3, 1.0),
-        Goal::at_most("Rests of its threads", rests as f64, 10.0),
+        Goal::at_most("ms of a processor", seconds * 1e3, 1.0),
+        Goal::at_most("rests of its threads", rests as f64, 10.0),
     ];
     let percent = seconds * 100.0 / WHILE.as_secs_f64();
     report.add(Row::load("at rest for 10 s", percent).goals(goals));
