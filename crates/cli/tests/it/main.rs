@@ -25,6 +25,7 @@ mod killed_sessions;
 mod limits;
 mod pages;
 mod place;
+mod programs;
 mod prompts;
 mod resume;
 mod rules;

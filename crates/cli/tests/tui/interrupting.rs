@@ -79,3 +79,21 @@ fn what_waits_is_back_in_the_editor_after_an_interrupt() {
             .ends_with("second thoughts")
     );
 }
+
+#[test]
+fn a_turn_that_was_cut_short_is_taken_up_again() {
+    let gate = Gate::new();
+    let answers = [held("Never heard.", &gate), say("To its end.").into()];
+    let scene = Scene::new(Replies::list(answers));
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.say("Begin");
+    gate.wait_reached();
+    screen.press(&["Escape"]);
+    screen.wait_for("interrupted\n");
+    gate.open();
+    screen.say("/continue");
+    screen.wait_for("To its end.");
+    assert_eq!(scene.sessions()[0]["turns"], 1, "the same turn");
+    screen.say("/continue");
+    screen.wait_for("the session has nothing left to do");
+}

@@ -23,6 +23,8 @@ mod opening;
 #[allow(dead_code, reason = "other tests use the rest of it")]
 mod place;
 mod processes;
+#[path = "../it/programs.rs"]
+mod programs;
 mod quiet;
 mod restoring;
 mod resuming;

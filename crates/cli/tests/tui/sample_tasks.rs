@@ -6,6 +6,7 @@ use serde_json::json;
 use testkit::{Answer, Gate, Replies};
 
 use crate::heard::last_prompts;
+use crate::programs::{FILTER, FILTER_TEST};
 use crate::scene::{Scene, bash, results, say, write};
 use crate::screen::Screen;
 
@@ -137,32 +138,13 @@ fn an_api_is_left_running_queried_tested_and_killed() {
     assert!(result(7).contains("exit code: 1"), "{}", result(7));
 }
 
-const FILTER: &str = r#"import csv
-import sys
-
-
-def select(rows, column, least):
-    return [row for row in rows if float(row[column]) >= least]
-
-
-def main(source, column, least, target):
-    with open(source, newline="") as file:
-        reader = csv.DictReader(file)
-        names, rows = reader.fieldnames, list(reader)
-    with open(target, "w", newline="") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(select(rows, column, float(least)))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
-"#;
-
 #[test]
 fn a_filter_with_sample_data_that_is_changed_after_its_first_run() {
     let people = "name,age\nAda,36\nBob,17\n\"Eve, of old\",90\n";
     let mut files = write("filter.py", FILTER);
+    files
+        .calls
+        .extend(write("test_filter.py", FILTER_TEST).calls);
     files.calls.extend(write("data/people.csv", people).calls);
     let edit = json!({
         "path": "filter.py",
@@ -172,6 +154,7 @@ fn a_filter_with_sample_data_that_is_changed_after_its_first_run() {
     let scene = Scene::new([
         files,
         bash(run),
+        bash("python3 -m unittest 2>&1"),
         ScriptedReply::call("edit_file", edit),
         bash(run),
         say("One of three is older than 36."),
@@ -185,6 +168,8 @@ fn a_filter_with_sample_data_that_is_changed_after_its_first_run() {
             "✓ write data/people.csv · +4\n",
             "  │ +Ada,36",
             "  │ Ada,36",
+            "✓ $ python3 -m unittest 2>&1",
+            "  │ OK",
             "✓ edit filter.py · +1 −1",
             "  │ -    return [row for row in rows if float(row[column]) >= least]",
             "  │ +    return [row for row in rows if float(row[column]) > least]",
@@ -194,7 +179,10 @@ fn a_filter_with_sample_data_that_is_changed_after_its_first_run() {
         scene.read("data/adults.csv"),
         "name,age\n\"Eve, of old\",90\n"
     );
-    assert_eq!(results(&scene.server.requests()[1]).len(), 2);
+    let requests = scene.server.requests();
+    assert_eq!(results(&requests[1]).len(), 3);
+    let tests = results(&requests[3]).join("");
+    assert!(tests.contains("Ran 2 tests"), "{tests}");
 }
 
 #[test]

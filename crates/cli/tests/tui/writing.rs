@@ -169,3 +169,22 @@ fn a_pasted_path_of_a_picture_is_the_picture() {
     assert!(said.contains(" here?"), "{said}");
     assert!(!said.contains(path.to_str().unwrap()), "{said}");
 }
+
+#[test]
+fn a_picture_is_added_by_command_and_one_that_is_none_is_not() {
+    let scene = Scene::new([say("A dot.")]);
+    std::fs::write(scene.place.here("dot.png"), b"\x89PNG\r\n\x1a\n and so on").unwrap();
+    std::fs::write(scene.place.here("words.png"), "no picture").unwrap();
+    let screen = Screen::ready(&scene, 80, 24, &[]);
+    screen.say("/image words.png");
+    screen.wait_for("words.png");
+    screen.wait_for("✗");
+    screen.say("/image dot.png");
+    screen.wait_for("[image: dot.png");
+    screen.say("what is it?");
+    screen.wait_for("A dot.");
+    let body = scene.server.requests().pop().unwrap().json();
+    let content = body["messages"][0]["content"].as_array().unwrap();
+    let pictures = content.iter().filter(|block| block["type"] == "image");
+    assert_eq!(pictures.count(), 1);
+}

@@ -27,9 +27,8 @@ fn a_key_from_before_the_question_was_seen_is_no_answer() {
     pty.wait_until("the editor is empty", |screen| {
         !screen.contents().contains("yy")
     });
-    pty.wait_until("it takes keys", |screen| screen.contents().contains("once"));
     // Whoever writes is not reading: some quiet has to be before the answer.
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    pty.wait_for("a letter answers only on its own");
     pty.send("y");
     pty.wait_for("the answer to 7 is yes");
     let told = pty.text();
