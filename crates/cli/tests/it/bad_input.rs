@@ -489,6 +489,7 @@ fn flags_of_the_chat() {
         "--load x --continue",
         "--plain run x",
         "--server",
+        "--server nowhere",
         "--memory lots",
         "--json",
         "ANTHROPIC_API_KEY=k --workspace missing",
@@ -515,6 +516,10 @@ fn flags_of_the_chat() {
         $ --server
         hotcell: a value is required for '--server <URL>' but none was supplied
         hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+
+        $ --server nowhere
+        hotcell: the server's address from flag is `nowhere`
+        hint: write it as `https://HOST` or `http://HOST:PORT`
 
         $ --memory lots
         hotcell: invalid value 'lots' for '--memory <SIZE>': a size is a number with K, M, G or T, such as `512M`

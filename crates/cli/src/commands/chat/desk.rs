@@ -13,6 +13,7 @@ use store::{Journal, Store, StoreError};
 
 use super::super::run::{Found, find_in, new_session, setup};
 use super::overrides;
+use super::remote::Server;
 use crate::args::Chat;
 use crate::complaint::Complaint;
 use crate::settings::{
@@ -43,6 +44,7 @@ impl Plan {
     /// For a new session. Everything that a person may have said wrong is found here.
     pub(super) fn new(chat: &Chat, model: Option<&str>, asks: bool) -> Result<Self, Complaint> {
         let settings = Settings::read(&overrides(chat, model))?;
+        check_server(chat, &settings)?;
         let chosen = choose_model(&settings, &chat.budget)?;
         let flags = &chat.sandbox.flags;
         let workspace = workspace(flags, &settings)?;
@@ -176,6 +178,7 @@ impl<'a> Desk<'a> {
     }
 
     fn plan_for(&self, found: &Found) -> Result<Plan, Complaint> {
+        check_server(self.chat, &found.settings)?;
         let chosen = choose_model(&found.settings, &self.chat.budget)?;
         let spec = found.spec(&self.chat.store)?;
         let asks = self.asks && !self.chat.no_ask;
@@ -185,5 +188,14 @@ impl<'a> Desk<'a> {
             spec,
             data: PathBuf::new(),
         })
+    }
+}
+
+/// A server that is named now has to have an address that is one; that of the settings counts when
+/// it is used.
+fn check_server(chat: &Chat, settings: &Settings) -> Result<(), Complaint> {
+    match chat.server {
+        Some(_) => Server::of(settings).map(drop),
+        None => Ok(()),
     }
 }
