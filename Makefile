@@ -21,6 +21,12 @@ test: ## install what tests need and is missing, build, run every test, also as 
 	@scripts/setup
 	cargo test --workspace --locked --no-fail-fast
 	@scripts/test-as-user
+	@scripts/test-backends
+
+.PHONY: test-backends
+test-backends: ## the suite of the sandbox on podman, docker, gvisor and microvm, and the program on each
+	@scripts/setup
+	@scripts/test-backends
 
 .PHONY: test-real-model
 test-real-model: ## test the model clients with a real, small model; fetches it once (270 MB)
@@ -35,10 +41,10 @@ check: ## formatting, lints, documentation, layers and headers
 	@scripts/check-headers
 
 .PHONY: bench
-bench: ## measure sandboxes beside unshare, bwrap, runc and podman, the agent, the server and the UI; writes bench.json
+bench: ## measure sandboxes beside bwrap, runc, podman, runsc and others, the agent, the server and the UI; writes bench.json
 	@scripts/setup bench
 	cargo build --release --locked --package cli --package bench
-	target/release/bench
+	target/release/bench --image "$$(scripts/base-image target/release/hotcell)"
 
 .PHONY: fuzz
 fuzz: ## fuzz what reads the guest's bytes, FUZZ_SECONDS (60) for each target

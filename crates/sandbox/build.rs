@@ -1,4 +1,5 @@
-//! Builds the guest, statically linked and in its own profile, for embedding.
+//! Builds the guest, statically linked and in its own profile, for embedding; and the small library
+//! that programs inside gVisor get loaded first.
 //!
 //! The guest is another program for another world (static, small, `panic = abort`), so it gets a
 //! cargo run of its own, in a target folder of its own beside this one.
@@ -10,7 +11,7 @@ use std::process::Command;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let crates = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("..");
-    for part in ["guest", "link", "walls"] {
+    for part in ["guest", "link", "share", "walls"] {
         println!(
             "cargo::rerun-if-changed={}",
             crates.join(part).join("src").display()
@@ -60,6 +61,29 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let guest = folder.join(&target).join("guest").join("hotcell-guest");
     println!("cargo::rustc-env=HOTCELL_GUEST={}", guest.display());
+    build_preload(&target)
+}
+
+/// One file without dependencies needs no cargo.
+fn build_preload(target: &str) -> Result<(), Box<dyn Error>> {
+    let source = "src/backends/gvisor/preload/lib.rs";
+    println!("cargo::rerun-if-changed={source}");
+    let library = PathBuf::from(env::var("OUT_DIR")?).join("preload.so");
+    let status = Command::new(env::var("RUSTC")?)
+        .args(["--edition", "2024", "--crate-type", "cdylib"])
+        .args(["--crate-name", "preload", "--target", target])
+        .args(["-O", "-C", "panic=abort", "-C", "strip=symbols"])
+        // Few parts, for every program has to be given each of them.
+        .args(["-C", "relro-level=off"])
+        .args(["-C", "link-arg=-Wl,-z,noseparate-code,--no-rosegment"])
+        .args(["-C", "link-arg=-nostdlib", "-o"])
+        .arg(&library)
+        .arg(source)
+        .status()?;
+    if !status.success() {
+        return Err("cannot build the library for gVisor".into());
+    }
+    println!("cargo::rustc-env=HOTCELL_PRELOAD={}", library.display());
     Ok(())
 }
 

@@ -127,6 +127,8 @@ impl Cell {
         });
         EventKind::SandboxStarted {
             backend: description.backend.to_owned(),
+            strength: description.strength().name().to_owned(),
+            reason: description.reason.clone(),
             walls: description.walls.clone(),
             network: self.network(),
             limits: limits.collect::<BTreeMap<_, _>>(),

@@ -7,14 +7,20 @@ use sandbox::{RootSpec, SandboxSpec, WORKSPACE, limits};
 /// More of a project's AGENTS.md is not read.
 pub(crate) const LONGEST_ADVICE: u64 = 32 * 1024;
 
+/// What is true of the sandbox as it stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    pub(crate) spec: &'a SandboxSpec,
+    pub(crate) backend: &'a str,
+    /// Whose programs there are; a backend may run an image where the spec names none.
+    pub(crate) root: &'a RootSpec,
+    /// Hosts that can be reached without a question.
+    pub(crate) network: &'a [String],
+}
+
 /// What does not change between sessions comes first, for the provider's cache.
-pub(crate) fn system(
-    spec: &SandboxSpec,
-    backend: &str,
-    network: &[String],
-    advice: &str,
-) -> Vec<String> {
-    let mut system = vec![MANNERS.to_owned(), surroundings(spec, backend, network)];
+pub(crate) fn system(sandbox: &Surroundings<'_>, advice: &str) -> Vec<String> {
+    let mut system = vec![MANNERS.to_owned(), surroundings(sandbox)];
     if !advice.trim().is_empty() {
         system.push(format!(
             "The project's own advice, from AGENTS.md in {WORKSPACE}:\n\n{}",
@@ -44,7 +50,13 @@ person did not write.
 - When you are done, say briefly what you did, what came of it and what is left. No lists of \
 what is obvious.";
 
-fn surroundings(spec: &SandboxSpec, backend: &str, network: &[String]) -> String {
+fn surroundings(sandbox: &Surroundings<'_>) -> String {
+    let Surroundings {
+        spec,
+        backend,
+        root,
+        network,
+    } = *sandbox;
     let limits = &spec.limits;
     let mut text = String::new();
     let mut line = |line: &str| {
@@ -64,7 +76,7 @@ fn surroundings(spec: &SandboxSpec, backend: &str, network: &[String]) -> String
          folder. Only what is there lasts; the rest (`/tmp`, `/home/hotcell`, processes) ends \
          with the session."
     ));
-    line(match spec.root {
+    line(match root {
         RootSpec::Host => {
             "- Programs are those of the host, read-only; you are an ordinary user \
                            without root, sudo or package manager."

@@ -29,6 +29,8 @@ impl Session {
             model: self.model.model.name().to_owned(),
             window: self.model.window,
             backend: description.backend.to_owned(),
+            strength: description.strength().name().to_owned(),
+            reason: description.reason.clone(),
             walls: description.walls.clone(),
             network: self.cell.network(),
             asks: self.cell.spec().network.asks(),
@@ -48,10 +50,15 @@ impl Session {
             self.scribe.record(started).await?;
         }
         if self.system.is_empty() {
-            let backend = sandbox.description().backend;
             let network = self.cell.network();
             let advice = advice(&sandbox).await;
-            self.system = prompt::system(self.cell.spec(), backend, &network, &advice);
+            let surroundings = prompt::Surroundings {
+                spec: self.cell.spec(),
+                backend: sandbox.description().backend,
+                root: sandbox.root(),
+                network: &network,
+            };
+            self.system = prompt::system(&surroundings, &advice);
         }
         Ok(sandbox)
     }

@@ -17,6 +17,12 @@ pub enum Record {
     Start {
         /// The backend that runs it.
         backend: String,
+        /// What a way out has to break: `namespaces`, `kernel` or `vm`; `none` without walls.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        strength: String,
+        /// Why this backend and no other.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
         /// The walls that stand, by name.
         walls: Vec<String>,
         /// Each limit's name and what enforces it.

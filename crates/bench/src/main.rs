@@ -18,6 +18,7 @@ mod samples;
 mod server;
 mod streaming;
 mod tui;
+mod walls;
 mod wire;
 
 use std::path::PathBuf;
@@ -29,7 +30,7 @@ use crate::machine::Machine;
 use crate::peers::Bench;
 use crate::report::Report;
 
-/// Measures sandboxes against bare processes, unshare, bwrap, runc and podman.
+/// Measures sandboxes against bare processes, unshare, bwrap, runc, podman and runsc.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// What to measure; all of it unless said.
@@ -51,6 +52,11 @@ struct Arguments {
     /// The `hotcell` to measure [default: the one beside this program].
     #[arg(long, env = "HOTCELL_BIN")]
     hotcell: Option<PathBuf>,
+
+    /// A folder with a root file system, for virtual machines: `hotcell image show base` says where
+    /// that of `base` is.
+    #[arg(long, value_name = "FOLDER", env = "HOTCELL_BENCH_IMAGE")]
+    image: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -60,6 +66,7 @@ enum Part {
     Streaming,
     Footprint,
     Crowd,
+    Walls,
     Agent,
     Server,
     Tui,
@@ -69,7 +76,7 @@ fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let wanted = |part| arguments.parts.is_empty() || arguments.parts.contains(&part);
     let rounds = arguments.rounds.max(3);
-    let bench = Bench::prepare(arguments.hotcell.clone())?;
+    let bench = Bench::prepare(arguments.hotcell.clone(), arguments.image.clone())?;
     // As the `hotcell` program does it: one worker beside the thread that waits.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -91,6 +98,9 @@ fn main() -> anyhow::Result<()> {
     }
     if wanted(Part::Crowd) {
         crowd::measure(&bench, &runtime, arguments.crowd, &mut report)?;
+    }
+    if wanted(Part::Walls) {
+        walls::measure(&bench, &runtime, (rounds / 4).max(3), &mut report)?;
     }
     drop(runtime);
     if wanted(Part::Agent) {

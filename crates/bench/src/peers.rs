@@ -8,9 +8,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use sandbox::SandboxSpec;
+use sandbox::{Backend, Provisions, SandboxSpec};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -24,10 +25,15 @@ pub(crate) const PROGRAM: &str = "/bin/true";
 pub(crate) struct Bench {
     scratch: TempDir,
     hotcell: PathBuf,
+    /// A root file system for virtual machines.
+    image: Option<PathBuf>,
 }
 
 impl Bench {
-    pub(crate) fn prepare(hotcell: Option<PathBuf>) -> anyhow::Result<Self> {
+    pub(crate) fn prepare(
+        hotcell: Option<PathBuf>,
+        image: Option<PathBuf>,
+    ) -> anyhow::Result<Self> {
         let beside = std::env::current_exe()?.with_file_name("hotcell");
         let hotcell = hotcell.unwrap_or(beside);
         ensure!(
@@ -53,7 +59,11 @@ impl Bench {
         for (name, points_to) in host_links() {
             symlink(points_to, root.join(name))?;
         }
-        Ok(Self { scratch, hotcell })
+        Ok(Self {
+            scratch,
+            hotcell,
+            image,
+        })
     }
 
     pub(crate) fn workspace(&self) -> PathBuf {
@@ -64,9 +74,19 @@ impl Bench {
         self.scratch.path().join("rootfs")
     }
 
-    /// The default sandbox, without an audit log.
+    /// The default sandbox behind native walls, without an audit log.
     pub(crate) fn spec(&self) -> SandboxSpec {
-        SandboxSpec::new(self.workspace())
+        let mut provisions = Provisions {
+            default_image: self.image.clone(),
+            ..Provisions::default()
+        };
+        // Snapshots and disks of images cost seconds to make: they are kept for the next run.
+        provisions.cache.set_extension("bench");
+        SandboxSpec {
+            backend: Backend::Native,
+            provisions: Arc::new(provisions),
+            ..SandboxSpec::new(self.workspace())
+        }
     }
 
     /// The program that is measured.
@@ -78,7 +98,7 @@ impl Bench {
     pub(crate) fn hotcell(&self, command: &[&str]) -> Command {
         let mut hotcell = Command::new(&self.hotcell);
         hotcell
-            .args(["exec", "--no-audit", "--workspace"])
+            .args(["exec", "--backend", "native", "--no-audit", "--workspace"])
             .arg(self.workspace())
             .arg("--")
             .args(command)
@@ -117,7 +137,7 @@ impl Peer {
 
     /// Runs it once with open ears, and remembers why it cannot be measured if it cannot.
     fn prove(mut self) -> Self {
-        let needs_root = ["runc", "podman"].contains(&self.name);
+        let needs_root = ["runc", "podman", "podman run", "runsc run"].contains(&self.name);
         if needs_root && !nix::unistd::geteuid().is_root() {
             self.missing = Some("measured as root only".to_owned());
             return self;
@@ -219,13 +239,74 @@ fn runc(bench: &Bench) -> anyhow::Result<Command> {
 }
 
 fn podman(bench: &Bench) -> Command {
-    let folder = bench.scratch.path().join("podman");
-    let volume = |source: &Path, target: &str| {
-        let mut text = OsString::from(source);
-        text.push(":");
-        text.push(target);
-        text
-    };
+    let mut podman = podman_run(bench, &["--rm"]);
+    podman.arg(PROGRAM);
+    podman
+}
+
+/// `podman run` by itself, as [`peers`] has it.
+pub(crate) fn bare_podman(bench: &Bench) -> Peer {
+    Peer::new("podman run", podman(bench)).prove()
+}
+
+/// `runsc run` by itself, on the bundle of `runc`.
+pub(crate) fn bare_runsc(bench: &Bench) -> anyhow::Result<Peer> {
+    runc(bench)?;
+    let bundle = bench.scratch.path();
+    let mut runsc = Command::new("runsc");
+    runsc
+        .arg("--root")
+        .arg(bundle.join("runsc"))
+        .args(["--network=none", "--ignore-cgroups", "run", "--bundle"])
+        .arg(bundle)
+        .arg(format!("hotcell-bench-{}", std::process::id()));
+    Ok(Peer::new("runsc run", runsc).prove())
+}
+
+/// A container of podman's that does nothing, to run commands in.
+pub(crate) struct Container {
+    name: String,
+    folder: PathBuf,
+}
+
+impl Container {
+    pub(crate) fn start(bench: &Bench) -> anyhow::Result<Self> {
+        let name = format!("hotcell-bench-{}", std::process::id());
+        let mut run = podman_run(bench, &["--detach", "--name", &name]);
+        let output = run.args(["sleep", "infinity"]).output()?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "{}",
+            text.lines().last().unwrap_or("it failed")
+        );
+        Ok(Self {
+            name,
+            folder: bench.scratch.path().to_owned(),
+        })
+    }
+
+    /// A command in it.
+    pub(crate) fn exec(&self) -> Command {
+        let mut podman = podman_program(&self.folder);
+        podman
+            .args(["exec", &self.name, PROGRAM])
+            .stdin(Stdio::null());
+        podman
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let mut podman = podman_program(&self.folder);
+        let _ = podman
+            .args(["rm", "--force", "-t", "0", &self.name])
+            .output();
+    }
+}
+
+fn podman_program(scratch: &Path) -> Command {
+    let folder = scratch.join("podman");
     let mut podman = Command::new("podman");
     podman
         .arg("--root")
@@ -233,8 +314,22 @@ fn podman(bench: &Bench) -> Command {
         .arg("--runroot")
         .arg(folder.join("run"))
         .args(["--storage-driver", "vfs", "--cgroup-manager", "cgroupfs"])
-        .args(["--events-backend", "file", "--runtime", "runc"])
-        .args(["run", "--rm", "--read-only", "--network", "none"])
+        .args(["--events-backend", "file", "--runtime", "runc"]);
+    podman
+}
+
+fn podman_run(bench: &Bench, how: &[&str]) -> Command {
+    let volume = |source: &Path, target: &str| {
+        let mut text = OsString::from(source);
+        text.push(":");
+        text.push(target);
+        text
+    };
+    let mut podman = podman_program(bench.scratch.path());
+    podman
+        .arg("run")
+        .args(how)
+        .args(["--read-only", "--network", "none"])
         // Hosts without the right to raise limits cannot have podman's own defaults.
         .args([
             "--ulimit",
@@ -247,8 +342,7 @@ fn podman(bench: &Bench) -> Command {
         .arg("--volume")
         .arg(volume(&bench.workspace(), "/workspace"))
         .arg("--rootfs")
-        .arg(bench.rootfs())
-        .arg(PROGRAM);
+        .arg(bench.rootfs());
     podman
 }
 

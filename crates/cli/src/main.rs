@@ -72,6 +72,7 @@ fn run(arguments: Arguments) -> Result<u8, Complaint> {
         Subcommand::Config(config) => commands::config::run(&config).map_err(Complaint::of_agent),
         Subcommand::Exec(exec) => commands::exec::run(&exec),
         Subcommand::Doctor(doctor) => commands::doctor::run(&doctor),
+        Subcommand::Image(image) => commands::image::run(&image),
         Subcommand::Audit(AuditCommand::Verify { file }) => commands::audit::verify(&file),
         Subcommand::Completions { shell } => commands::pages::completions(shell),
         Subcommand::Man => commands::pages::man(),

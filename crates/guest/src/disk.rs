@@ -13,21 +13,33 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use link::request::{DiskLimit, Limit};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::kill;
-use nix::sys::statfs::{TMPFS_MAGIC, statfs};
+use nix::sys::statfs::{FUSE_SUPER_MAGIC, TMPFS_MAGIC, statfs};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
 
+use crate::held::{held, is_zombie};
 use crate::session::Guest;
+use crate::spawn::Moment;
 
 const EVERY: Duration = Duration::from_millis(50);
 
+/// Somebody else may free as much as is filled here: a look now and then, if it is cheap.
+const SELDOM: Duration = Duration::from_secs(5);
+const MOST_OF_THE_TIME: u32 = 50;
+
 /// Room for cleaning up after a kill.
-const SLACK: u64 = 16 * 1024 * 1024;
+const SLACK: Usage = Usage {
+    bytes: 16 * 1024 * 1024,
+    inodes: 1024,
+};
+
+/// Looks in a row that may be vague before they count all the same.
+const VAGUE: u32 = 10;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Usage {
@@ -40,6 +52,13 @@ impl Usage {
         Self {
             bytes: self.bytes.saturating_sub(base.bytes),
             inodes: self.inodes.saturating_sub(base.inodes),
+        }
+    }
+
+    fn with(self, bytes: u64) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(bytes),
+            ..self
         }
     }
 
@@ -69,7 +88,8 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
         return;
     };
     let used_before = used_at_start(&guest, &root).await;
-    let mut killed = false;
+    let (mut killed, mut vague) = (false, 0);
+    let (mut looked, mut cost) = (Instant::now(), Duration::ZERO);
     let mut tick = tokio::time::interval(EVERY);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -79,25 +99,46 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
         let Some(filled) = filled(&root) else {
             continue;
         };
-        if !filled.exceeds(filled_before, limit) {
+        let is_fuller = filled.exceeds(filled_before, limit);
+        if !is_fuller && looked.elapsed() < SELDOM.max(cost * MOST_OF_THE_TIME) {
             continue;
         }
+        let began = Instant::now();
         let folder = root.clone();
-        let seen = guest.workers.run(move || Seen::look(&folder)).await;
+        let is_linux = guest.settings.is_linux;
+        let seen = guest
+            .workers
+            .run(move || Seen::look(&folder, is_linux))
+            .await;
+        (looked, cost) = (Instant::now(), began.elapsed());
+        let is_clear = seen.usage.exceeds(used_before, limit);
+        if is_clear || !seen.is_vague {
+            vague = 0;
+        } else if vague < VAGUE {
+            vague += 1;
+            continue;
+        }
         let hidden = filled
             .since(filled_before)
             .bytes
             .saturating_sub(seen.usage.since(used_before).bytes);
-        let is_over = seen.usage.exceeds(used_before, limit)
-            || !seen.is_all
-            || (hidden > limit.bytes && seen.written > limit.bytes);
-        if is_over {
+        let is_hiding = match seen.hidden {
+            Hidden::Written(written) => is_fuller && hidden > limit.bytes && written > limit.bytes,
+            Hidden::Held(held) => seen.usage.with(held).exceeds(used_before, limit),
+            Hidden::Unknown => is_fuller && hidden > limit.bytes,
+        };
+        if is_clear || (is_fuller && !seen.is_all) || is_hiding {
             guest.processes.kill_all(Some(Limit::Disk));
             // What comes next may tidy up, but not grow it further: once.
             if !std::mem::replace(&mut killed, true) {
                 let grown = seen.usage.since(used_before);
-                limit.bytes = limit.bytes.max(grown.bytes + SLACK);
-                limit.inodes = limit.inodes.max(grown.inodes + 1024);
+                limit.bytes = limit.bytes.max(grown.bytes + SLACK.bytes);
+                limit.inodes = limit.inodes.max(grown.inodes + SLACK.inodes);
+                // Nor what cannot be seen.
+                filled_before = filled.since(Usage {
+                    bytes: limit.bytes.saturating_sub(SLACK.bytes),
+                    inodes: limit.inodes.saturating_sub(SLACK.inodes),
+                });
             }
         } else {
             // Somebody else fills this file system: wait for as much again.
@@ -139,39 +180,60 @@ struct Seen {
     usage: Usage,
     /// Whether all of the folder could be looked at.
     is_all: bool,
-    /// Bytes that the sandbox wrote to disks in its life.
-    written: u64,
+    /// Whether the next look may well show more: there was no memory for this one, or somebody was
+    /// just being started, or has died and is not buried, whom newer kernels do not let anybody ask.
+    is_vague: bool,
+    hidden: Hidden,
+}
+
+/// What is known of that which cannot be looked at.
+enum Hidden {
+    /// Bytes that the sandbox wrote to disks in its life: no more than these.
+    Written(u64),
+    /// Bytes in files that were removed and are held open: these.
+    Held(u64),
+    Unknown,
 }
 
 impl Seen {
-    fn look(root: &Path) -> Self {
+    fn look(root: &Path, is_linux: bool) -> Self {
+        let began = Moment::now();
         let mut usage = Usage::default();
         let mut walk = Walk::new(root);
         walk.count(&mut usage, usize::MAX);
+        let mut is_vague = walk.is_short;
+        let hidden = match processes(is_linux) {
+            Ok(processes) if is_linux && is_counted(root) => {
+                Hidden::Written(written(&processes, &mut is_vague))
+            }
+            Ok(processes) => held(root, &processes, is_linux).map_or(Hidden::Unknown, Hidden::Held),
+            Err(_) => Hidden::Unknown,
+        };
         Self {
             usage,
             is_all: walk.is_all,
-            written: written(root),
+            is_vague: is_vague || !began.is_quiet_since(),
+            hidden,
         }
     }
 }
 
-/// By the processes that ended and those that live; without bound where nobody counts, or where
-/// one does not let itself be asked.
-fn written(root: &Path) -> u64 {
-    let counts = statfs(root).is_ok_and(|state| state.filesystem_type() != TMPFS_MAGIC);
-    let ended = getrusage(UsageWho::RUSAGE_CHILDREN);
-    let mut all = match ended {
-        Ok(ended) if counts => ended.block_writes() as u64 * 512,
-        _ => return u64::MAX,
+/// Whether the kernel counts what processes write to this file system.
+fn is_counted(root: &Path) -> bool {
+    let uncounted = [TMPFS_MAGIC, FUSE_SUPER_MAGIC];
+    statfs(root).is_ok_and(|state| !uncounted.contains(&state.filesystem_type()))
+}
+
+/// By the processes that ended and those that live; without bound where one does not let itself be
+/// asked.
+fn written(processes: &[i32], is_vague: &mut bool) -> u64 {
+    let mut all = match getrusage(UsageWho::RUSAGE_CHILDREN) {
+        Ok(ended) => ended.block_writes() as u64 * 512,
+        Err(_) => return u64::MAX,
     };
-    let exists = |pid| kill(Pid::from_raw(pid), None).is_ok();
-    // By number: a process can hide from the list in `/proc`, but not from a signal.
-    for pid in (2..=last_pid()).filter(|pid| exists(*pid)) {
-        if Path::new(&format!("/proc/self/task/{pid}")).exists() {
-            continue;
-        }
+    for pid in processes.iter().copied() {
         let count = fs::read_to_string(format!("/proc/{pid}/io"))
+            .inspect_err(|error| *is_vague |= error.kind() == io::ErrorKind::OutOfMemory)
             .ok()
             .and_then(|text| {
                 let count = text
@@ -181,12 +243,33 @@ fn written(root: &Path) -> u64 {
             });
         match count {
             Some(count) => all = all.saturating_add(count),
-            None if exists(pid) => return u64::MAX,
+            None if exists(pid) => {
+                *is_vague |= is_zombie(pid);
+                return u64::MAX;
+            }
             // It has ended meanwhile.
             None => {}
         }
     }
     all
+}
+
+/// All processes but this one.
+fn processes(is_linux: bool) -> io::Result<Vec<i32>> {
+    if is_linux {
+        // By number: a process can hide from the list in `/proc`, but not from a signal.
+        let is_own = |pid: &i32| Path::new(&format!("/proc/self/task/{pid}")).exists();
+        let all = (2..=last_pid()).filter(|pid| exists(*pid) && !is_own(pid));
+        return Ok(all.collect());
+    }
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    let own = std::process::id() as i32;
+    let all = fs::read_dir("/proc")?.flatten().filter_map(number);
+    Ok(all.filter(|pid| *pid != own).collect())
+}
+
+fn exists(pid: i32) -> bool {
+    kill(Pid::from_raw(pid), None).is_ok()
 }
 
 /// The highest number that a process here can have had so far.
@@ -206,6 +289,8 @@ struct Walk {
     seen: HashSet<u64>,
     /// Whether every folder could be opened so far.
     is_all: bool,
+    /// Whether there was no memory to open one.
+    is_short: bool,
 }
 
 impl Walk {
@@ -215,6 +300,7 @@ impl Walk {
             open: None,
             seen: HashSet::new(),
             is_all: true,
+            is_short: false,
         }
     }
 
@@ -226,7 +312,10 @@ impl Walk {
                 match self.folders.pop() {
                     Some(folder) => match fs::read_dir(folder) {
                         Ok(open) => self.open = Some(open),
-                        Err(error) => self.is_all &= error.kind() == io::ErrorKind::NotFound,
+                        Err(error) => {
+                            self.is_all &= error.kind() == io::ErrorKind::NotFound;
+                            self.is_short |= error.kind() == io::ErrorKind::OutOfMemory;
+                        }
                     },
                     None => return true,
                 }

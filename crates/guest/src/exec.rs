@@ -16,11 +16,13 @@ use bytes::BytesMut;
 use link::request::{Answer, Control, Exec, Exit, Limit, Program, Raw, RefusalKind};
 use link::{Item, Receiver, Sender, Stream, StreamError};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::Signal;
 use nix::unistd::{Pid, pipe2};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
+use crate::keys;
 use crate::processes::signal_group;
 use crate::refusal::{refuse, refuse_with};
 use crate::session::Guest;
@@ -56,10 +58,6 @@ async fn run(
             .map_or("".into(), |name| name.to_string_lossy())
     );
     let cwd = guest.resolve(request.cwd.as_ref());
-    if !cwd.is_dir() {
-        let message = format!("cannot start in `{}`: no such folder", cwd.display());
-        return Err(refuse_with(RefusalKind::NotFound, message));
-    }
     let mut streams = Streams::open(&request).map_err(|error| refuse(&what, error))?;
     let start = Start {
         argv: &argv,
@@ -71,10 +69,14 @@ async fn run(
             .as_ref()
             .map(|terminal| terminal.path.as_path()),
     };
-    let mut child = guest
-        .processes
-        .start(&start)
-        .map_err(|error| refuse(&what, error))?;
+    let started = guest.processes.start(&start);
+    let mut child = started.map_err(|error| match cwd.is_dir() {
+        true => refuse(&what, error),
+        false => {
+            let message = format!("cannot start in `{}`: no such folder", cwd.display());
+            refuse_with(RefusalKind::NotFound, message)
+        }
+    })?;
     streams.close_theirs();
     let group = child.group;
     let limit = Rc::new(Cell::new(None));
@@ -84,7 +86,13 @@ async fn run(
         .running
         .borrow_mut()
         .insert(id, (group, terminal.clone()));
-    let feeder = feed(receiver, streams.stdin, terminal.clone(), group);
+    let feeder = feed(
+        receiver,
+        streams.stdin,
+        terminal.clone(),
+        group,
+        guest.settings.is_linux,
+    );
     let feeder = tokio::task::spawn_local(feeder);
 
     let (over, is_over) = watch::channel(false);
@@ -199,7 +207,9 @@ pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
     let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
     // A wish: the kernel bounds what one user's pipes may hold together.
     let _ = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(PIPE));
-    Ok((pipe::Receiver::from_owned_fd(nonblocking(reader)?)?, writer))
+    // That it is a pipe, and how it is open, need not be asked.
+    let reader = pipe::Receiver::from_owned_fd_unchecked(nonblocking(reader)?)?;
+    Ok((reader, writer))
 }
 
 pub(crate) fn nonblocking(fd: OwnedFd) -> io::Result<OwnedFd> {
@@ -213,6 +223,7 @@ async fn feed(
     mut stdin: Option<pipe::Sender>,
     terminal: Option<Rc<Terminal>>,
     group: Pid,
+    is_linux: bool,
 ) {
     let mut line_is_begun = false;
     while let Ok(Some(item)) = receiver.receive().await {
@@ -221,7 +232,10 @@ async fn feed(
         };
         line_is_begun = !bytes.ends_with(b"\n");
         if let Some(terminal) = &terminal {
-            let _ = terminal.write_all(&bytes).await;
+            let _ = match is_linux {
+                true => terminal.write_all(&bytes).await,
+                false => terminal.type_keys(&bytes, group).await,
+            };
         } else if let Some(pipe) = &mut stdin
             && pipe.write_all(&bytes).await.is_err()
         {
@@ -256,9 +270,14 @@ pub(crate) async fn control(guest: &Rc<Guest>, exec: u32, control: Control, mut 
         (Some((group, _)), Control::Signal(signal)) => {
             signal_group(group, signal).map_err(|error| refuse("send a signal", error))
         }
-        (Some((_, terminal)), Control::Resize(size)) => terminal
-            .map_or(Ok(()), |terminal| terminal.resize(size))
-            .map_err(|error| refuse("change the size of the terminal", error)),
+        (Some((group, Some(terminal))), Control::Resize(size)) => {
+            let changed = terminal.resize(size);
+            if !guest.settings.is_linux {
+                keys::tell(group, Signal::SIGWINCH);
+            }
+            changed.map_err(|error| refuse("change the size of the terminal", error))
+        }
+        (Some((_, None)), Control::Resize(_)) => Ok(()),
     };
     let _ = stream.send(&answer).await;
 }
@@ -333,7 +352,8 @@ impl Output<'_> {
             }
             self.send(buffer.split(), false).await?;
         }
-        let mut left = PIPE as usize;
+        // No more than there is: somebody may still print. Some kernels hold much more than a pipe.
+        let mut left = terminal.pending().max(PIPE as usize);
         while left > 0
             && let Ok(length @ 1..) = terminal.try_read(&mut buffer)
         {

@@ -5,7 +5,6 @@
 
 use std::fs::{self, File, Metadata as FileMetadata, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -15,8 +14,10 @@ use bytes::Bytes;
 use link::request::{Answer, FileKind, Metadata, Raw, ReadFile, RefusalKind, WriteFile, WriteMode};
 use link::{Item, Stream};
 use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use nix::unistd::linkat;
 
+use crate::descriptors;
 use crate::refusal::{OnPath, refuse_with};
 use crate::session::Guest;
 use crate::walk::open_unblocked;
@@ -290,9 +291,9 @@ fn nameless(path: &Path, mode: u32) -> io::Result<File> {
 
 /// Gives a file that has no name its first one, unless that is taken.
 fn name(file: &File, path: &Path) -> io::Result<()> {
-    let held = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let (folder, held) = descriptors::place(file);
     let flags = AtFlags::AT_SYMLINK_FOLLOW;
-    Ok(linkat(AT_FDCWD, held.as_str(), AT_FDCWD, path, flags)?)
+    Ok(linkat(folder, &held, AT_FDCWD, path, flags)?)
 }
 
 /// A name beside the file, in the same file system.
@@ -375,8 +376,10 @@ pub(crate) async fn set_mode(guest: &Rc<Guest>, path: Raw, mode: u32, stream: St
             return refuse(RefusalKind::WrongType, "it is a symlink");
         }
         // By the descriptor: what stands at the path now may be another thing.
-        let held_path = format!("/proc/self/fd/{}", held.as_raw_fd());
-        fs::set_permissions(held_path, fs::Permissions::from_mode(mode))
+        let (folder, held_path) = descriptors::place(&held);
+        let mode = Mode::from_bits_truncate(mode);
+        fchmodat(folder, &held_path, mode, FchmodatFlags::FollowSymlink)
+            .map_err(io::Error::from)
             .on("set the mode of", &path)
     })
     .await;

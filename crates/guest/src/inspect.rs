@@ -67,9 +67,12 @@ fn read_walls() -> Answer<Walls> {
         .filter_map(|line| line.split_once(':'))
         .collect();
     let field = |name: &str| fields.get(name).map_or("", |value| value.trim());
+    // Some kernels say nothing of ambient ones, which are never more than those permitted.
+    let is_told = |name: &&str| *name != "CapAmb" || fields.contains_key("CapAmb");
     let capabilities = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
     let capabilities = capabilities
-        .iter()
+        .into_iter()
+        .filter(is_told)
         .map(|name| u64::from_str_radix(field(name), 16).unwrap_or(u64::MAX))
         .fold(0, |all, set| all | set);
     // By name: the folder of a process that nobody may look into cannot be listed either.
@@ -90,7 +93,7 @@ fn read_walls() -> Answer<Walls> {
         uid: nix::unistd::getuid().as_raw(),
         gid: nix::unistd::getgid().as_raw(),
         capabilities,
-        no_new_privileges: field("NoNewPrivs") == "1",
+        no_new_privileges: nix::sys::prctl::get_no_new_privs().unwrap_or(false),
         seccomp: field("Seccomp").parse().unwrap_or(0),
         namespaces,
         interfaces,

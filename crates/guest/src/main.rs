@@ -1,15 +1,33 @@
 //! The one program that runs inside every sandbox, as its first process.
 //!
-//! `serve` is the guest: it answers the host's requests over the link on standard input and
-//! ends with it. `walls` is the supervisor of the native backend, outside the sandbox; it
-//! becomes nothing else. It reads no environment and no configuration: the host says all.
+//! It answers the host's requests over the link and ends with it. Its roles, by where it stands:
+//!
+//! - `serve`: no walls; the link is standard input.
+//! - `walls`: the supervisor of native walls, outside the sandbox; it becomes nothing else.
+//! - `machine`: process 1 behind such walls, beside the program of a virtual machine.
+//! - `init`: process 1 of the virtual machine.
+//! - `warden SECONDS`: outside; holds the program of a virtual machine that has walls of its own.
+//! - `fence PID`: outside; bounds a container whose first process it is.
+//! - `stage PROGRAM …`: outside; mounts what standard input says, and becomes the program.
+//! - `contained [SOCKET]`, `piped`: process 1 behind the walls of another program; the link is the
+//!   socket, standard input, or standard input and output.
+//!
+//! It reads no environment and no configuration: the host says all.
 
+mod channel;
+mod contained;
+mod descriptors;
 mod disk;
 mod exec;
 mod files;
+mod held;
+mod init;
 mod inspect;
 mod jobs;
+mod keys;
 mod listing;
+mod machine;
+mod memory;
 mod ports;
 mod processes;
 mod readiness;
@@ -17,31 +35,104 @@ mod refusal;
 mod search;
 mod session;
 mod shell;
+mod signals;
 mod spawn;
 mod state;
 mod survey;
 mod tails;
 mod terminal;
 mod walk;
+mod warden;
 mod watch;
 mod workers;
 
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::ExitCode;
 
+use channel::Channel;
+use signals::Kernel;
+use walls::plan::Behind;
+
 fn main() -> ExitCode {
-    let role = std::env::args().nth(1);
+    let mut arguments = std::env::args_os().skip(1);
+    let role = arguments.next();
     // SAFETY: the starter gave this process descriptors 0 and 1 for good; nothing else here
     // uses them.
-    let (link, control) = unsafe { (OwnedFd::from_raw_fd(0), OwnedFd::from_raw_fd(1)) };
-    match role.as_deref() {
-        Some("walls") => walls::supervise(link, UnixStream::from(control), session::serve),
-        Some("serve") => {
-            // Standard output stays open, so that no later file takes its number.
-            std::mem::forget(control);
-            session::serve(link)
+    let (input, output) = unsafe { (OwnedFd::from_raw_fd(0), OwnedFd::from_raw_fd(1)) };
+    match role.as_ref().and_then(|role| role.to_str()) {
+        Some("walls") => walls::supervise(input, output, inside),
+        // Only where the walls' supervisor has to start it anew.
+        Some("machine") => {
+            keep(output);
+            machine::serve(input)
         }
+        Some("warden") => {
+            keep(output);
+            let seconds = arguments.next();
+            let seconds = seconds.and_then(|text| text.to_str()?.parse().ok());
+            warden::serve(input, seconds.unwrap_or(0))
+        }
+        Some("fence") => {
+            keep(input);
+            keep(output);
+            let pid = arguments
+                .next()
+                .and_then(|text| text.to_str()?.parse().ok());
+            pid.map_or(ExitCode::from(2), walls::fence::serve)
+        }
+        Some("stage") => {
+            keep(output);
+            let program: Vec<_> = arguments.collect();
+            walls::staging::serve(input, &program)
+        }
+        Some("init") => {
+            keep(input);
+            keep(output);
+            init::run()
+        }
+        Some("serve") => {
+            keep(output);
+            serve(input)
+        }
+        Some("contained") => {
+            keep(output);
+            let socket = arguments.next();
+            contained::serve(match &socket {
+                Some(path) => {
+                    keep(input);
+                    contained::Link::Path(Path::new(path))
+                }
+                None => contained::Link::Socket(input),
+            })
+        }
+        Some("piped") => contained::serve(contained::Link::Pipes(input, output)),
         _ => ExitCode::from(2),
     }
+}
+
+/// What process 1 does behind native walls.
+fn inside(behind: Behind) -> walls::Inside {
+    match behind {
+        Behind::Guest => walls::Inside {
+            run: serve,
+            role: c"serve",
+        },
+        Behind::Machine => walls::Inside {
+            run: machine::serve,
+            role: c"machine",
+        },
+    }
+}
+
+fn serve(link: OwnedFd) -> ExitCode {
+    match Channel::both_ways(link) {
+        Ok(channel) => session::serve(channel, Kernel::Linux),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// A standard descriptor stays open, so that no later file takes its number.
+fn keep(descriptor: OwnedFd) {
+    std::mem::forget(descriptor);
 }

@@ -4,24 +4,28 @@
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use link::request::Answer;
 use link::{Link, Stream, StreamIo};
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncWriteExt, copy, sink};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::refusal::refuse;
 
 /// Connections to the proxy at once; the next ones wait in the kernel's queue.
 const CONNECTIONS: usize = 128;
 
+/// How long a program may go on sending after both sides have ended.
+const LINGER: Duration = Duration::from_secs(1);
+
 pub(crate) async fn connect(port: u16, mut stream: Stream) {
     match TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await {
-        Ok(mut connection) => {
+        Ok(connection) => {
             if stream.send(&Answer::Ok(())).await.is_ok() {
-                let mut stream = StreamIo::from(stream);
-                let _ = copy_bidirectional(&mut connection, &mut stream).await;
+                relay(connection, stream).await;
             }
         }
         Err(error) => {
@@ -40,18 +44,35 @@ pub(crate) async fn listen(port: u16, link: Link) -> io::Result<()> {
             let Ok(place) = places.clone().acquire_owned().await else {
                 return;
             };
-            let Ok((mut connection, _)) = listener.accept().await else {
+            let Ok((connection, _)) = listener.accept().await else {
                 continue;
             };
             let Some(stream) = link.open() else {
                 return;
             };
             tokio::task::spawn_local(async move {
-                let mut stream = StreamIo::from(stream);
-                let _ = copy_bidirectional(&mut connection, &mut stream).await;
+                relay(connection, stream).await;
                 drop(place);
             });
         }
     });
     Ok(())
+}
+
+/// Until both sides have ended. One that takes no more still has its last word: what it sent before
+/// is passed on, whatever the other goes on sending.
+async fn relay(connection: TcpStream, stream: Stream) {
+    let (mut from_program, mut to_program) = connection.into_split();
+    let (mut from_host, mut to_host) = tokio::io::split(StreamIo::from(stream));
+    let outward = async {
+        let _ = copy(&mut from_program, &mut to_host).await;
+        let _ = to_host.shutdown().await;
+    };
+    let inward = async {
+        let _ = copy(&mut from_host, &mut to_program).await;
+        let _ = to_program.shutdown().await;
+    };
+    tokio::join!(outward, inward);
+    // To close a connection with something unread takes back what the program has not read yet.
+    let _ = timeout(LINGER, copy(&mut from_program, &mut sink())).await;
 }

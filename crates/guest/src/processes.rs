@@ -8,15 +8,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 use link::request::{Limit, Status};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, getpid};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, oneshot};
 
+use crate::signals::{Arriving, child_ended};
 use crate::spawn::{Start, spawn};
 
 #[derive(Clone, Default)]
@@ -39,11 +40,11 @@ pub(crate) struct Child {
 
 impl Processes {
     pub(crate) fn start(&self, start: &Start<'_>) -> io::Result<Child> {
-        let group = spawn(start)?;
+        let group = walls::going_first(|| spawn(start))?;
         let (status, ended) = oneshot::channel();
         self.waiters.borrow_mut().insert(group, status);
         self.alive.borrow_mut().insert(group);
-        self.started.notify_one();
+        self.started.notify_waiters();
         let purges = self.purges.get().0;
         Ok(Child {
             group,
@@ -66,10 +67,10 @@ impl Processes {
 
     /// Reaps for as long as the guest lives.
     pub(crate) async fn reap(self) -> io::Result<()> {
-        let mut children = signal(SignalKind::child())?;
+        let ends = Arriving::new(&child_ended())?;
         loop {
             self.reap_ended();
-            children.recv().await;
+            ends.next().await?;
         }
     }
 
@@ -130,9 +131,24 @@ pub(crate) fn group_lives(group: Pid) -> bool {
     killpg(group, None) != Err(Errno::ESRCH)
 }
 
+/// Kills a group until nothing of it is left: on another kernel than Linux a child that is just being
+/// started can slip through.
+async fn end_group(group: Pid) {
+    const ROUNDS: usize = 200;
+    for _ in 0..ROUNDS {
+        if killpg(group, Signal::SIGKILL).is_err() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Sends a signal to a whole group; a group that is gone needs none.
 pub(crate) fn signal_group(group: Pid, number: i32) -> io::Result<()> {
     let signal = Signal::try_from(number)?;
+    if signal == Signal::SIGKILL {
+        tokio::task::spawn_local(end_group(group));
+    }
     match killpg(group, signal) {
         Err(Errno::ESRCH) | Ok(()) => Ok(()),
         Err(error) => Err(error.into()),

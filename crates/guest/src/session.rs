@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -10,21 +9,24 @@ use std::time::Duration;
 
 use link::request::{Limit, Raw, Ready, Request, Settings};
 use link::{Incoming, Limits, Link, Role, Stream};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use tokio::net::UnixStream;
+use nix::sys::signal::Signal;
 
+use crate::channel::Channel;
 use crate::jobs::Jobs;
 use crate::processes::Processes;
-use crate::readiness::register;
+use crate::signals::{Arriving, Kernel, forwarded};
 use crate::workers::Workers;
 use crate::{
-    disk, exec, files, inspect, jobs, listing, ports, search, shell, survey, tails, watch,
+    disk, exec, files, inspect, jobs, listing, memory, ports, search, shell, signals, spawn,
+    survey, tails, watch,
 };
 
 /// What every request handler may use.
 pub(crate) struct Guest {
     pub(crate) settings: Settings,
+    /// Whether another kernel than the host's looks at the workspace, and believes for a moment
+    /// what it saw last.
+    is_shared: bool,
     pub(crate) processes: Processes,
     pub(crate) workers: Workers,
     pub(crate) execs: exec::Execs,
@@ -38,17 +40,24 @@ impl Guest {
         exec::resolve(&self.settings.workdir, path)
     }
 
+    /// Waits until what the host did to files before it asked is what is seen here.
+    fn settle(&self) {
+        if self.is_shared {
+            // A workspace that is gone is found by whatever comes next.
+            let _ = share::settle(self.settings.workdir.as_path());
+        }
+    }
+
     pub(crate) fn env_with(&self, more: &[(Raw, Raw)]) -> Vec<(OsString, OsString)> {
         exec::merge_env(&self.settings.env, more)
     }
 }
 
 /// Serves the link until it ends.
-pub(crate) fn serve(link: OwnedFd) -> ExitCode {
-    // The supervisor blocked signals; and no command may look into this process.
-    ignore_signals();
-    let _ = SigSet::all().thread_unblock();
-    let _ = forwarded().thread_block();
+pub(crate) fn serve(link: Channel, kernel: Kernel) -> ExitCode {
+    signals::withstand(kernel);
+    memory::keep_freed();
+    // No command may look into this process.
     let _ = nix::sys::prctl::set_dumpable(false);
     let outcome = || -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -63,37 +72,8 @@ pub(crate) fn serve(link: OwnedFd) -> ExitCode {
     }
 }
 
-/// Ignores every signal but that of a child's end. Process 1 is spared the default actions only while
-/// its signals are not blocked, and they are for a moment whenever a command is started: a
-/// command that sends one just then would end the sandbox.
-fn ignore_signals() {
-    /// As the kernel has it; the C library keeps two signals to itself.
-    #[repr(C)]
-    #[derive(Default)]
-    struct Action {
-        handler: usize,
-        flags: libc::c_ulong,
-        restorer: usize,
-        mask: u64,
-    }
-    let size = size_of::<u64>();
-    // The handlers of the standard library, for its own stack, are among what is taken away.
-    for signal in (1..=64).filter(|signal| *signal != libc::SIGCHLD) {
-        let mut action = Action::default();
-        // SAFETY: both actions outlive the calls and have the kernel's layout.
-        unsafe {
-            let null = std::ptr::null_mut::<Action>();
-            libc::syscall(libc::SYS_rt_sigaction, signal, null, &mut action, size);
-            action.handler = libc::SIG_IGN;
-            libc::syscall(libc::SYS_rt_sigaction, signal, &action, null, size);
-        }
-    }
-}
-
-async fn run(link: OwnedFd) -> io::Result<()> {
-    let socket = std::os::unix::net::UnixStream::from(link);
-    socket.set_nonblocking(true)?;
-    let (reader, writer) = UnixStream::from_std(socket)?.into_split();
+async fn run(link: Channel) -> io::Result<()> {
+    let (reader, writer) = link.split()?;
     let limits = Limits {
         peer_streams: 4096,
         ..Limits::default()
@@ -106,6 +86,7 @@ async fn run(link: OwnedFd) -> io::Result<()> {
             .await
             .map_err(io::Error::other)?;
     let guest = Rc::new(Guest {
+        is_shared: share::is_shared(settings.workdir.as_path()),
         settings,
         processes: Processes::default(),
         workers: Workers::default(),
@@ -113,10 +94,16 @@ async fn run(link: OwnedFd) -> io::Result<()> {
         jobs: Jobs::default(),
         shells: shell::Sessions::default(),
     });
+    if !guest.settings.is_linux {
+        // The system call filter guards the guest's threads by their numbers.
+        guest.workers.start_all();
+        spawn::stay_in(&guest.resolve(None));
+    }
     tokio::task::spawn_local(guest.processes.clone().reap());
     tokio::task::spawn_local(forward_signals(guest.processes.clone()));
     tokio::task::spawn_local(keep_deadline(guest.clone()));
     tokio::task::spawn_local(disk::watch(guest.clone()));
+    tokio::task::spawn_local(memory::watch(guest.clone()));
     if let Some(port) = guest.settings.proxy_port {
         ports::listen(port, link.clone()).await?;
     }
@@ -137,6 +124,9 @@ async fn answer(guest: Rc<Guest>, mut stream: Stream) {
     let Ok(request) = stream.expect().await else {
         return;
     };
+    if looks_at_files(&request) {
+        guest.settle();
+    }
     match request {
         Request::Exec(exec) => exec::exec(guest, exec, stream).await,
         Request::Control { exec, control } => {
@@ -167,32 +157,42 @@ async fn answer(guest: Rc<Guest>, mut stream: Stream) {
     }
 }
 
-/// Process 1 has no default actions: a signal for it is for the sandbox. Read from a descriptor
-/// and not taken by handlers, which a storm of signals would stack up.
-async fn forward_signals(processes: Processes) -> io::Result<()> {
-    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-    let signals = register(SignalFd::with_flags(&forwarded(), flags)?)?;
-    loop {
-        let mut ready = signals.readable().await?;
-        let outcome = ready.try_io(|signals| match signals.get_ref().0.read_signal()? {
-            Some(signal) => Ok(signal),
-            None => Err(io::ErrorKind::WouldBlock.into()),
-        });
-        if let Ok(arrived) = outcome
-            && let Ok(signal) = Signal::try_from(arrived?.ssi_signo as i32)
-        {
-            processes.signal_all(signal);
-        }
+/// Those that begin with the files as they are.
+fn looks_at_files(request: &Request) -> bool {
+    match request {
+        Request::Exec(_)
+        | Request::Shell(_)
+        | Request::Read(_)
+        | Request::Write(_)
+        | Request::Rename { .. }
+        | Request::Remove { .. }
+        | Request::MakeFolder { .. }
+        | Request::MakeLink { .. }
+        | Request::SetMode { .. }
+        | Request::Stat { .. }
+        | Request::List(_)
+        | Request::Survey { .. }
+        | Request::Watch { .. }
+        | Request::Search(_) => true,
+        Request::Control { .. }
+        | Request::Poll(_)
+        | Request::Tail { .. }
+        | Request::Feed { .. }
+        | Request::Kill { .. }
+        | Request::Connect { .. }
+        | Request::Stats
+        | Request::Inspect => false,
     }
 }
 
-/// What process 1 passes on.
-fn forwarded() -> SigSet {
-    let mut set = SigSet::empty();
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-        set.add(signal);
+/// A signal for process 1 is for the sandbox.
+async fn forward_signals(processes: Processes) -> io::Result<()> {
+    let signals = Arriving::new(&forwarded())?;
+    loop {
+        if let Ok(signal) = Signal::try_from(signals.next().await?) {
+            processes.signal_all(signal);
+        }
     }
-    set
 }
 
 async fn keep_deadline(guest: Rc<Guest>) {

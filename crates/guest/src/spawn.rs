@@ -1,14 +1,23 @@
-//! Starts a program: `posix_spawn`, which shares memory with the parent until the exec and so
-//! costs the same however large the parent is.
+//! Starts a program in a process that shares memory with this one until then, and so costs the same
+//! however large this one is.
+//!
+//! As the C library's `posix_spawn` does, which asks the kernel about every signal there is each time:
+//! on gVisor's that takes longer than the rest.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::convert::Infallible;
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use nix::errno::Errno;
+use nix::sys::wait::waitpid;
 use nix::unistd::{AccessFlags, Pid, access};
+
+use crate::signals;
 
 /// What to start and with which descriptors.
 pub(crate) struct Start<'a> {
@@ -19,6 +28,16 @@ pub(crate) struct Start<'a> {
     pub(crate) descriptors: &'a [(RawFd, BorrowedFd<'a>)],
     /// A terminal to open as 0, 1 and 2 instead; the new session's controlling one.
     pub(crate) terminal: Option<&'a Path>,
+}
+
+/// Where this process stays, so that commands that begin there need not go there.
+static OWN_FOLDER: OnceLock<PathBuf> = OnceLock::new();
+
+/// For a folder that nobody can put another in the place of, as where something is mounted.
+pub(crate) fn stay_in(folder: &Path) {
+    if std::env::set_current_dir(folder).is_ok() {
+        let _ = OWN_FOLDER.set(folder.to_owned());
+    }
 }
 
 /// Starts the program as leader of a session and group of its own.
@@ -68,6 +87,7 @@ fn c_string(text: &OsStr) -> io::Result<CString> {
 
 fn spawn_file(start: &Start<'_>, program: &Path, argv: &[OsString]) -> io::Result<Pid> {
     let program = c_string(program.as_os_str())?;
+    let cwd = c_string(start.cwd.as_os_str())?;
     let argv: Vec<CString> = argv
         .iter()
         .map(|text| c_string(text))
@@ -82,122 +102,153 @@ fn spawn_file(start: &Start<'_>, program: &Path, argv: &[OsString]) -> io::Resul
             c_string(OsStr::from_bytes(&pair))
         })
         .collect::<Result<_, _>>()?;
-    let argv = pointers(&argv);
-    let env = pointers(&env);
-    let actions = Actions::new(start)?;
-    let attributes = Attributes::new()?;
-    let mut pid = 0;
-    // SAFETY: every pointer leads to a live, initialised value; both arrays end with null.
-    check(unsafe {
-        libc::posix_spawn(
-            &mut pid,
-            program.as_ptr(),
-            &actions.0,
-            &attributes.0,
-            argv.as_ptr(),
-            env.as_ptr(),
-        )
-    })?;
-    Ok(Pid::from_raw(pid))
+    let (argv, env) = (pointers(&argv), pointers(&env));
+    let terminal = start.terminal.map(|path| c_string(path.as_os_str()));
+    let (input, flags) = match terminal.transpose()? {
+        Some(terminal) => (terminal, libc::O_RDWR),
+        None => (c"/dev/null".to_owned(), libc::O_RDONLY),
+    };
+    let duplicates = start.descriptors.iter();
+    let mut orders = Orders {
+        program: &program,
+        argv: &argv,
+        env: &env,
+        cwd: (OWN_FOLDER.get().map(PathBuf::as_path) != Some(start.cwd)).then_some(&*cwd),
+        input: (&input, flags),
+        is_terminal: start.terminal.is_some(),
+        duplicates: &duplicates
+            .map(|(number, file)| (file.as_raw_fd(), *number))
+            .collect::<Vec<_>>(),
+        changed: signals::changed(),
+        errno: 0,
+    };
+    start_child(&mut orders)
 }
 
-fn pointers(texts: &[CString]) -> Vec<*mut libc::c_char> {
-    let mut pointers: Vec<_> = texts.iter().map(|text| text.as_ptr().cast_mut()).collect();
-    pointers.push(std::ptr::null_mut());
+fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
+    let mut pointers: Vec<_> = texts.iter().map(|text| text.as_ptr()).collect();
+    pointers.push(std::ptr::null());
     pointers
 }
 
-/// These functions return the error instead of setting it.
-fn check(error: libc::c_int) -> io::Result<()> {
-    match error {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
+/// Everything that the new process needs, ready: it may not allocate.
+struct Orders<'a> {
+    program: &'a CStr,
+    /// Both end with null.
+    argv: &'a [*const libc::c_char],
+    env: &'a [*const libc::c_char],
+    /// `None`: where this process is.
+    cwd: Option<&'a CStr>,
+    /// What to open as 0, and how.
+    input: (&'a CStr, libc::c_int),
+    is_terminal: bool,
+    /// Open here, and the number there.
+    duplicates: &'a [(RawFd, RawFd)],
+    changed: &'static [libc::c_int],
+    /// Set by the new process when it cannot go on.
+    errno: libc::c_int,
+}
+
+/// Beginnings and ends of starts: odd while there is a process that still shares this one's memory and,
+/// like this one, does not let itself be looked at.
+static STARTS: AtomicU64 = AtomicU64::new(0);
+
+/// A moment, for [`Moment::is_quiet_since`].
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        Self(STARTS.load(Ordering::SeqCst))
+    }
+
+    /// Whether nothing was being started then or has been since.
+    pub(crate) fn is_quiet_since(&self) -> bool {
+        self.0.is_multiple_of(2) && STARTS.load(Ordering::SeqCst) == self.0
     }
 }
 
-struct Actions(libc::posix_spawn_file_actions_t);
-
-impl Actions {
-    fn new(start: &Start<'_>) -> io::Result<Self> {
-        let mut raw = MaybeUninit::uninit();
-        // SAFETY: init fills the value before it is assumed to be there.
-        let mut actions = unsafe {
-            check(libc::posix_spawn_file_actions_init(raw.as_mut_ptr()))?;
-            Self(raw.assume_init())
-        };
-        let cwd = c_string(start.cwd.as_os_str())?;
-        // SAFETY: the actions are initialised; the path is copied by the call.
-        check(unsafe { libc::posix_spawn_file_actions_addchdir_np(&mut actions.0, cwd.as_ptr()) })?;
-        match start.terminal {
-            Some(terminal) => {
-                actions.open(0, terminal, libc::O_RDWR)?;
-                actions.duplicate(0, 1)?;
-                actions.duplicate(0, 2)?;
-            }
-            None => actions.open(0, Path::new("/dev/null"), libc::O_RDONLY)?,
-        }
-        for (number, file) in start.descriptors {
-            actions.duplicate(file.as_raw_fd(), *number)?;
-        }
-        Ok(actions)
-    }
-
-    fn open(&mut self, number: RawFd, path: &Path, flags: libc::c_int) -> io::Result<()> {
-        let path = c_string(path.as_os_str())?;
-        // SAFETY: the actions are initialised; the path is copied by the call.
-        check(unsafe {
-            libc::posix_spawn_file_actions_addopen(&mut self.0, number, path.as_ptr(), flags, 0)
-        })
-    }
-
-    fn duplicate(&mut self, from: RawFd, to: RawFd) -> io::Result<()> {
-        // SAFETY: the actions are initialised.
-        check(unsafe { libc::posix_spawn_file_actions_adddup2(&mut self.0, from, to) })
-    }
-}
-
-impl Drop for Actions {
-    fn drop(&mut self) {
-        // SAFETY: initialised in `new` and destroyed only here.
-        unsafe { libc::posix_spawn_file_actions_destroy(&mut self.0) };
-    }
-}
-
-struct Attributes(libc::posix_spawnattr_t);
-
-impl Attributes {
-    /// A new session, no signal blocked, all signals at their defaults.
-    fn new() -> io::Result<Self> {
-        const POSIX_SPAWN_SETSID: libc::c_int = 0x80;
-        let flags = POSIX_SPAWN_SETSID | libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
-        let mut raw = MaybeUninit::uninit();
-        let mut set = MaybeUninit::uninit();
-        // SAFETY: init and the set functions fill their values before they are used.
-        unsafe {
-            check(libc::posix_spawnattr_init(raw.as_mut_ptr()))?;
-            let mut attributes = Self(raw.assume_init());
-            libc::sigemptyset(set.as_mut_ptr());
-            check(libc::posix_spawnattr_setsigmask(
-                &mut attributes.0,
-                set.as_ptr(),
-            ))?;
-            libc::sigfillset(set.as_mut_ptr());
-            check(libc::posix_spawnattr_setsigdefault(
-                &mut attributes.0,
-                set.as_ptr(),
-            ))?;
-            check(libc::posix_spawnattr_setflags(
-                &mut attributes.0,
-                flags as libc::c_short,
-            ))?;
-            Ok(attributes)
+/// Makes a process that shares this one's memory, while this one stands still, until it is another
+/// program or has ended.
+fn start_child(orders: &mut Orders<'_>) -> io::Result<Pid> {
+    /// For some system calls in a row.
+    const STACK: usize = 32 * 1024;
+    let mut stack = vec![0_u128; STACK / size_of::<u128>()];
+    // No signal has a handler here that could run in the new process.
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    STARTS.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the stack is aligned, large enough for the function, which calls nothing but the system,
+    // and like the orders it outlives the call: this process goes on when the other has left both.
+    let pid = unsafe {
+        let end = stack.as_mut_ptr().add(stack.len());
+        libc::clone(obey, end.cast(), flags, (&raw mut *orders).cast())
+    };
+    let made = Errno::result(pid);
+    STARTS.fetch_add(1, Ordering::SeqCst);
+    let pid = Pid::from_raw(made?);
+    match orders.errno {
+        0 => Ok(pid),
+        errno => {
+            // It has ended, and nobody else knows of it yet.
+            let _ = waitpid(pid, None);
+            Err(io::Error::from_raw_os_error(errno))
         }
     }
 }
 
-impl Drop for Attributes {
-    fn drop(&mut self) {
-        // SAFETY: initialised in `new` and destroyed only here.
-        unsafe { libc::posix_spawnattr_destroy(&mut self.0) };
+/// The new process, until it is another program: system calls alone.
+extern "C" fn obey(orders: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: as `start_child` passes it; nobody else looks at it meanwhile.
+    let orders = unsafe { &mut *orders.cast::<Orders<'_>>() };
+    orders.errno = match carry_out(orders) {
+        Err(errno) => errno as libc::c_int,
+    };
+    127
+}
+
+/// Returns only what went wrong.
+fn carry_out(orders: &Orders<'_>) -> Result<Infallible, Errno> {
+    for signal in orders.changed {
+        signals::set_action(*signal, libc::SIG_DFL);
     }
+    let (input, flags) = orders.input;
+    // SAFETY: every pointer leads to a live, initialised value; both arrays end with null.
+    unsafe {
+        Errno::result(libc::setsid())?;
+        if let Some(cwd) = orders.cwd {
+            Errno::result(libc::chdir(cwd.as_ptr()))?;
+        }
+        // A terminal that is opened by the leader of a session without one is its own.
+        libc::close(0);
+        let opened = Errno::result(libc::open(input.as_ptr(), flags))?;
+        if opened != 0 {
+            duplicate(opened, 0)?;
+            libc::close(opened);
+        }
+        if orders.is_terminal {
+            duplicate(0, 1)?;
+            duplicate(0, 2)?;
+        }
+        for (from, to) in orders.duplicates {
+            duplicate(*from, *to)?;
+        }
+        let none = 0_u64;
+        let null = std::ptr::null_mut::<u64>();
+        let how = libc::SIG_SETMASK;
+        libc::syscall(libc::SYS_rt_sigprocmask, how, &none, null, size_of::<u64>());
+        let (argv, env) = (orders.argv.as_ptr(), orders.env.as_ptr());
+        libc::execve(orders.program.as_ptr(), argv, env);
+    }
+    Err(Errno::last())
+}
+
+/// Leaves a descriptor that stays open in the new program.
+fn duplicate(from: RawFd, to: RawFd) -> Result<(), Errno> {
+    // SAFETY: only numbers are passed.
+    Errno::result(unsafe {
+        match from == to {
+            true => libc::fcntl(to, libc::F_SETFD, 0),
+            false => libc::dup2(from, to),
+        }
+    })?;
+    Ok(())
 }

@@ -1,18 +1,21 @@
 //! Pseudo-terminals of the sandbox's own: the master stays with the guest.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 
 use bytes::BytesMut;
 use link::request::TerminalSize;
 use nix::fcntl::OFlag;
 use nix::pty::{PtyMaster, posix_openpt, ptsname_r, unlockpt};
+use nix::unistd::Pid;
 use tokio::io::unix::AsyncFd;
 
+use crate::keys::{self, Keys, Typed};
 use crate::readiness::{Source, register};
 
 nix::ioctl_write_ptr_bad!(set_size, libc::TIOCSWINSZ, libc::winsize);
+nix::ioctl_read_bad!(readable, libc::FIONREAD, libc::c_int);
 
 /// The guest's end of a terminal.
 pub(crate) struct Terminal {
@@ -52,6 +55,27 @@ impl Terminal {
             if let Ok(outcome) = ready.try_io(|_| self.try_read(buffer)) {
                 return outcome;
             }
+        }
+    }
+
+    /// Types as a person does, where the kernel makes no signals of keys.
+    pub(crate) async fn type_keys(&self, bytes: &[u8], foreground: Pid) -> io::Result<()> {
+        for typed in Keys::of(self.master.get_ref().0.as_fd()).split(bytes) {
+            match typed {
+                Typed::Text(text) => self.write_all(text).await?,
+                Typed::Signal(signal) => keys::tell(foreground, signal),
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that were printed and not yet read, where the kernel says.
+    pub(crate) fn pending(&self) -> usize {
+        let mut bytes = 0;
+        // SAFETY: the master is open and the number outlives the call.
+        match unsafe { readable(self.master.as_raw_fd(), &mut bytes) } {
+            Ok(_) => usize::try_from(bytes).unwrap_or(0),
+            Err(_) => 0,
         }
     }
 

@@ -17,6 +17,9 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 /// No ignore file that people write is longer; the rest of one is not read.
 const LONGEST_IGNORE_FILE: u64 = 256 * 1024;
 
+/// Where rules are, below a folder.
+const RULES: &[&str] = &[".git/info/exclude", ".gitignore", ".ignore"];
+
 /// One entry on the way.
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
@@ -97,12 +100,18 @@ impl Walk {
         let Ok(entries) = fs::read_dir(folder) else {
             return;
         };
-        let rules = match self.passing {
-            Passing::Nothing => None,
-            _ => read_rules(folder, above),
+        let entries: Vec<_> = entries.flatten().collect();
+        let has_rules = entries.iter().any(|entry| {
+            let name = entry.file_name();
+            RULES.iter().any(|path| Path::new(path).starts_with(&name))
+        });
+        let rules = match (self.passing, has_rules) {
+            (Passing::Nothing, _) => None,
+            (_, true) => read_rules(folder, above),
+            (_, false) => above,
         };
         let first = self.ahead.len();
-        for entry in entries.flatten() {
+        for entry in entries {
             let Ok(kind) = entry.file_type() else {
                 continue;
             };
@@ -133,7 +142,7 @@ impl Iterator for Walk {
 fn read_rules(folder: &Path, above: Option<Rc<Rules>>) -> Option<Rc<Rules>> {
     let mut rules = GitignoreBuilder::new(folder);
     let mut any = false;
-    for name in [".git/info/exclude", ".gitignore", ".ignore"] {
+    for name in RULES {
         let Ok(text) = open_regular(&folder.join(name)).and_then(read_start) else {
             continue;
         };

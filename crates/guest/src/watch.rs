@@ -1,6 +1,7 @@
 //! Watches a folder and all below it for changes, with the kernel's inotify.
 
 use std::collections::HashMap;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -13,7 +14,6 @@ use tokio::io::unix::AsyncFd;
 use crate::readiness::{Source, register};
 use crate::refusal::refuse;
 use crate::session::Guest;
-use crate::walk::{Passing, Walk};
 
 const EVENTS: AddWatchFlags = AddWatchFlags::IN_CREATE
     .union(AddWatchFlags::IN_CLOSE_WRITE)
@@ -26,7 +26,7 @@ const EVENTS: AddWatchFlags = AddWatchFlags::IN_CREATE
 
 pub(crate) async fn watch(guest: &Rc<Guest>, path: Raw, mut stream: Stream) {
     let root = guest.resolve(Some(&path));
-    let watched = Watch::new(&root);
+    let watched = Watch::new(&root).await;
     let mut watch = match watched {
         Ok(watch) => watch,
         Err(error) => {
@@ -62,7 +62,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(root: &Path) -> io::Result<Self> {
+    async fn new(root: &Path) -> io::Result<Self> {
         let flags = InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC;
         let mut watch = Self {
             inotify: register(Inotify::init(flags)?)?,
@@ -71,7 +71,7 @@ impl Watch {
         };
         // The root itself must be watchable; what vanishes below it meanwhile need not be.
         watch.add(root)?;
-        watch.add_below(root);
+        watch.explore(root, None).await;
         Ok(watch)
     }
 
@@ -81,10 +81,27 @@ impl Watch {
         Ok(())
     }
 
-    fn add_below(&mut self, folder: &Path) {
-        for found in Walk::new(folder, u32::MAX, Passing::Nothing) {
-            if found.kind.is_dir() {
-                let _ = self.add(&found.path);
+    /// Watches a folder and all below it, and tells what is there. Others get their turn on the
+    /// way: a hostile command may have made it large.
+    async fn explore(&mut self, folder: &Path, mut told: Option<&mut Vec<Change>>) {
+        const AT_ONCE: usize = 16;
+        let mut ahead = vec![folder.to_owned()];
+        for number in 1.. {
+            let Some(folder) = ahead.pop() else {
+                return;
+            };
+            // The watch first: what comes after the look is an event.
+            let _ = self.add(&folder);
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                if let Some(told) = &mut told {
+                    told.push(self.change(&entry.path(), ChangeKind::Created));
+                }
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    ahead.push(entry.path());
+                }
+            }
+            if number % AT_ONCE == 0 {
+                tokio::task::yield_now().await;
             }
         }
     }
@@ -98,31 +115,34 @@ impl Watch {
                     Err(_) => continue,
                 }
             };
-            let changes: Vec<Change> = events
-                .into_iter()
-                .flat_map(|event| self.changes(event))
-                .collect();
+            let (mut changes, mut new_folders) = (Vec::new(), Vec::new());
+            for event in events {
+                changes.extend(self.change_of(event, &mut new_folders));
+            }
+            for folder in new_folders {
+                self.explore(&folder, Some(&mut changes)).await;
+            }
             if !changes.is_empty() {
                 return Ok(changes);
             }
         }
     }
 
-    fn changes(&mut self, event: InotifyEvent) -> Vec<Change> {
+    /// What an event tells, and the folder that has come by it, if it is not yet among the new ones:
+    /// one that comes and goes many times is looked at once.
+    fn change_of(&mut self, event: InotifyEvent, new_folders: &mut Vec<PathBuf>) -> Option<Change> {
         if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
             let path = Raw::from("");
-            return vec![Change {
+            return Some(Change {
                 path,
                 kind: ChangeKind::Overflow,
-            }];
+            });
         }
         if event.mask.contains(AddWatchFlags::IN_IGNORED) {
             self.folders.remove(&event.wd);
-            return Vec::new();
+            return None;
         }
-        let Some(folder) = self.folders.get(&event.wd) else {
-            return Vec::new();
-        };
+        let folder = self.folders.get(&event.wd)?;
         let path = event.name.map_or(folder.clone(), |name| folder.join(name));
         let appears = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
         let goes = AddWatchFlags::IN_DELETE | AddWatchFlags::IN_MOVED_FROM;
@@ -133,16 +153,12 @@ impl Watch {
         } else {
             ChangeKind::Modified
         };
-        let mut changes = vec![self.change(&path, kind)];
-        if kind == ChangeKind::Created && event.mask.contains(AddWatchFlags::IN_ISDIR) {
-            let _ = self.add(&path);
-            self.add_below(&path);
-            // What was put into the new folder before its watch stood.
-            for found in Walk::new(&path, u32::MAX, Passing::Nothing) {
-                changes.push(self.change(&found.path, ChangeKind::Created));
-            }
+        let change = self.change(&path, kind);
+        let is_folder = event.mask.contains(AddWatchFlags::IN_ISDIR);
+        if kind == ChangeKind::Created && is_folder && !new_folders.contains(&path) {
+            new_folders.push(path);
         }
-        changes
+        Some(change)
     }
 
     fn change(&self, path: &Path, kind: ChangeKind) -> Change {

@@ -61,6 +61,13 @@ impl Shared {
 }
 
 impl Workers {
+    /// Starts all threads now, so that their numbers are the lowest.
+    pub(crate) fn start_all(&self) {
+        for _ in 0..MOST {
+            self.add_thread();
+        }
+    }
+
     /// Runs `work` on a thread and waits for its result.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
@@ -88,14 +95,17 @@ impl Workers {
 
     /// Makes sure that somebody serves the queue, with one more thread if all are busy.
     fn has_thread(&self) -> bool {
-        let mut threads = self.threads.borrow_mut();
-        if *threads < MOST && self.shared.lock().idle == 0 {
-            let shared = self.shared.clone();
-            let thread = std::thread::Builder::new().stack_size(STACK);
-            if thread.spawn(move || shared.serve()).is_ok() {
-                *threads += 1;
-            }
+        if *self.threads.borrow() < MOST && self.shared.lock().idle == 0 {
+            self.add_thread();
         }
-        *threads > 0
+        *self.threads.borrow() > 0
+    }
+
+    fn add_thread(&self) {
+        let shared = self.shared.clone();
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        if thread.spawn(move || shared.serve()).is_ok() {
+            *self.threads.borrow_mut() += 1;
+        }
     }
 }

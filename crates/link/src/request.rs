@@ -21,6 +21,12 @@ pub struct Settings {
     pub deadline: Option<Duration>,
     /// How much the workdir may grow.
     pub disk: Option<DiskLimit>,
+    /// Bytes that all processes and files in memory may take together, where the guest is to see
+    /// to it.
+    pub memory: Option<u64>,
+    /// Whether the kernel below the guest is Linux. Another one counts less and does less for
+    /// terminals.
+    pub is_linux: bool,
     /// Loopback port on which the guest takes connections for the host's proxy.
     pub proxy_port: Option<u16>,
 }
@@ -217,6 +223,7 @@ pub enum Limit {
     Time,
     Output,
     Disk,
+    Memory,
 }
 
 /// A command for a shell session. Folder, variables, functions and options live on from one

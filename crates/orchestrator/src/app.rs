@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use audit::AuditLog;
+use protocol::EventKind;
 use protocol::job::{Job, JobId, UserRole};
 use store::Store;
 use store::jobs::JobQuery;
@@ -141,6 +142,16 @@ impl App {
         }
     }
 
+    /// What a job has, or last had, around it; nothing before its first start.
+    pub(crate) async fn walls(&self, job: &Job) -> Result<Option<EventKind>, AppError> {
+        let Some(session) = &job.session else {
+            return Ok(None);
+        };
+        let store = &self.parts.store;
+        let started = store.last_event(session, "sandbox_started").await?;
+        Ok(started.map(|event| event.kind))
+    }
+
     /// Only their own, for those who are not admins.
     pub(crate) async fn list(
         &self,
@@ -232,6 +243,12 @@ impl App {
             queued: self.parts.loads.queued(),
             running: self.parts.loads.running(),
         }
+    }
+
+    /// Machines that a job could take at once.
+    pub(crate) fn machines_waiting(&self) -> usize {
+        let machines = self.parts.config.policy.sandbox.pool.as_ref();
+        machines.map_or(0, |machines| machines.waiting())
     }
 
     /// A place for an upload, not yet there; [`App::schedule`] takes it over.

@@ -26,6 +26,8 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// Origins of other sites that may use the API from a browser.
     pub origins: Vec<String>,
+    /// Machines that wait for the next job, where jobs get machines of QEMU's.
+    pub machines_waiting: usize,
     pub policy: Policy,
     pub retention: Retention,
     /// How long running jobs may go on when the server is told to end; then they are parked.

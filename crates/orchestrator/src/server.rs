@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use audit::AuditLog;
+use sandbox::{Backend, Pool, doctor};
 use store::{Jobs, Store};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -69,6 +70,7 @@ impl Server {
             source,
         };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
+        config.policy.sandbox.pool = machines(&config)?;
         let parts = Arc::new(Parts {
             address: listener.local_addr().map_err(listen)?,
             loads: Arc::new(Loads::new(Bounds {
@@ -151,6 +153,9 @@ impl Server {
                 error!(%error, "helper broke");
             }
         }
+        if let Some(machines) = &config.policy.sandbox.pool {
+            machines.end().await;
+        }
         let outcome = dispatched.and(served.map(drop));
         outcome.map_err(|error| ServeError::Broke(io::Error::other(error)))
     }
@@ -167,6 +172,29 @@ fn make_folder(path: &Path) -> Result<(), ServeError> {
         path: path.to_owned(),
         source,
     })
+}
+
+/// Machines for the jobs to come, if jobs get any: a job that takes one need not wait for it.
+fn machines(config: &Config) -> Result<Option<Arc<Pool>>, ServeError> {
+    let spec = &config.policy.sandbox;
+    let is_machine = match spec.backend {
+        Backend::Auto => {
+            doctor::would_take(spec).is_ok_and(|choice| choice.backend == Backend::Microvm)
+        }
+        backend => backend == Backend::Microvm,
+    };
+    if !is_machine || config.machines_waiting == 0 {
+        return Ok(None);
+    }
+    // On the file system of the jobs' workspaces.
+    let folder = config.data.join("machines");
+    make_folder(&folder)?;
+    let pool = Pool::start(spec.clone(), config.machines_waiting, &folder);
+    let pool = pool.map_err(|source| ServeError::Folder {
+        path: folder,
+        source,
+    })?;
+    Ok(Some(Arc::new(pool)))
 }
 
 /// Takes a data folder, as an operating system's lock on a file.

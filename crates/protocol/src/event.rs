@@ -43,6 +43,13 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<u64>,
         backend: String,
+        /// What a way out of the sandbox has to break: `namespaces`, `kernel` or `vm`; `none` without
+        /// walls.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        strength: String,
+        /// Why this backend and no other.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
         walls: Vec<String>,
         /// Hosts that can be reached; none when the network is off.
         network: Vec<String>,
@@ -62,6 +69,13 @@ pub enum EventKind {
     /// Lasting. What protects the machine from what follows.
     SandboxStarted {
         backend: String,
+        /// What a way out of the sandbox has to break: `namespaces`, `kernel` or `vm`; `none` without
+        /// walls.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        strength: String,
+        /// Why this backend and no other.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
         walls: Vec<String>,
         /// Hosts that can be reached; none when the network is off.
         network: Vec<String>,

@@ -49,9 +49,12 @@ pub struct JobRequest {
     /// `claude-…`, or `openai/NAME`; the server's own choice when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Which walls; the strongest that work when absent.
+    /// Which walls; the server's own choice when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<JobBackend>,
+    /// How strong the walls must be: nothing weaker is started. A server may require more by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub require: Option<JobStrength>,
     #[serde(default)]
     pub limits: JobLimits,
     /// Hosts that can be reached from inside, such as `pypi.org` or `*.example.com:443`.
@@ -79,8 +82,28 @@ pub struct JobRequest {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum JobBackend {
+    /// The strongest that was proved on the server and that is allowed.
     Auto,
     Native,
+    Podman,
+    Docker,
+    Gvisor,
+    Microvm,
+    Firecracker,
+    Microsandbox,
+}
+
+/// What a way out of the sandbox has to break, weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum JobStrength {
+    /// The server's kernel, seen through namespaces and filters.
+    Namespaces,
+    /// A kernel in user space, and then the server's.
+    Kernel,
+    /// A kernel of its own on a machine of its own, and then the server's.
+    Vm,
 }
 
 /// What the sandbox may use; the server's own limits where absent.

@@ -7,6 +7,7 @@ use link::request::Refusal;
 use thiserror::Error;
 
 use crate::limits::LimitKind;
+use crate::spec::{Backend, Strength};
 
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -21,6 +22,28 @@ pub enum SandboxError {
     #[error("cannot put up the native walls")]
     Walls {
         source: walls::plan::Failure,
+        advice: Option<String>,
+    },
+    /// What a backend is made of is not here, or does not work here.
+    #[error("cannot use the `{backend}` backend: {reason}")]
+    Unavailable {
+        backend: Backend,
+        reason: String,
+        advice: Option<String>,
+    },
+    /// A step of a backend failed.
+    #[error("cannot {doing} for the `{backend}` backend")]
+    Backend {
+        backend: Backend,
+        /// As the end of "cannot …".
+        doing: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The policy demands more than there is.
+    #[error("nothing here is as strong as `{}`, which is required: {reason}", .required.name())]
+    TooWeak {
+        required: Strength,
+        reason: String,
         advice: Option<String>,
     },
     #[error("nothing on this machine enforces the limit on {} in full: {reason}", .limit.name())]
@@ -52,7 +75,9 @@ impl SandboxError {
     /// How to fix it, if that is known.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Walls { advice, .. } => advice.clone(),
+            Self::Walls { advice, .. }
+            | Self::Unavailable { advice, .. }
+            | Self::TooWeak { advice, .. } => advice.clone(),
             Self::Unenforced { .. } => {
                 Some("drop `--strict-limits`, or run where a cgroup is delegated to you".into())
             }

@@ -257,6 +257,7 @@ impl Running<'_> {
             Some(Limit::Time) => Some(LimitKind::WallTime),
             Some(Limit::Output) => Some(LimitKind::Output),
             Some(Limit::Disk) => Some(LimitKind::Disk),
+            Some(Limit::Memory) => Some(LimitKind::Memory),
             // The kernel killed something for want of memory while this ran, and it failed.
             None if exit.status != Status::Code(0) => {
                 let kills = self.sandbox.memory_kills().await;

@@ -14,9 +14,9 @@ use tracing::{debug, info};
 
 use crate::backends::{self, Description, Raised, Standing};
 use crate::error::SandboxError;
-use crate::limits::BYTES_PER_INODE;
+use crate::limits::{BYTES_PER_INODE, Enforcer, LimitKind};
 use crate::recorder::Recorder;
-use crate::spec::{Network, SandboxSpec};
+use crate::spec::{Backend, Network, RootSpec, SandboxSpec};
 
 /// Port of the proxy inside.
 const PROXY_PORT: u16 = 3128;
@@ -30,7 +30,7 @@ pub struct Sandbox {
     pub(crate) workdir: String,
     pub(crate) spec: SandboxSpec,
     description: Description,
-    walls: Mutex<Standing>,
+    walls: Mutex<Box<dyn Standing>>,
     driver: JoinHandle<()>,
     proxy: JoinHandle<()>,
 }
@@ -47,7 +47,7 @@ impl Sandbox {
     pub async fn start(spec: SandboxSpec) -> Result<Self, SandboxError> {
         let id = spec.name.clone().unwrap_or_else(new_id);
         let recorder = Recorder::new(&id, spec.audit.clone());
-        let raised = backends::raise(&spec).await?;
+        let (raised, spec) = backends::raise(spec).await?;
         recorder.record(&start_record(&spec, &raised.description))?;
         let settings = settings(&spec, &raised);
         let workdir = raised.workdir.to_string_lossy().into_owned();
@@ -89,6 +89,11 @@ impl Sandbox {
         &self.description
     }
 
+    /// What `/` is. A spec with the host's programs may have become one with an image.
+    pub fn root(&self) -> &RootSpec {
+        &self.spec.root
+    }
+
     /// What can be reached from inside.
     pub fn network(&self) -> &Network {
         &self.spec.network
@@ -113,7 +118,7 @@ impl Sandbox {
 
     /// Kernel kills for want of memory so far, if anybody counts them.
     pub async fn memory_kills(&self) -> u64 {
-        self.walls.lock().await.memory_kills()
+        self.walls.lock().await.memory_kills().await
     }
 
     /// Opens a stream and says what is wanted.
@@ -160,8 +165,16 @@ fn settings(spec: &SandboxSpec, raised: &Raised) -> Settings {
             bytes: spec.limits.disk,
             inodes: spec.limits.disk / BYTES_PER_INODE,
         }),
+        memory: by_guest(&raised.description, LimitKind::Memory).then_some(spec.limits.memory),
+        is_linux: raised.description.backend != Backend::Gvisor.name(),
         proxy_port,
     }
+}
+
+/// Whether the guest is what enforces a limit.
+fn by_guest(description: &Description, limit: LimitKind) -> bool {
+    let mut limits = description.limits.iter();
+    limits.any(|one| one.limit == limit && one.enforcer == Enforcer::Guest)
 }
 
 fn egress(network: &Network, recorder: &Recorder) -> Option<Arc<Egress>> {
@@ -213,6 +226,8 @@ fn start_record(spec: &SandboxSpec, description: &Description) -> Record {
     });
     Record::Start {
         backend: description.backend.into(),
+        strength: description.strength().name().into(),
+        reason: description.reason.clone(),
         walls: description.walls.clone(),
         limits: limits.collect::<BTreeMap<_, _>>(),
         workspace: spec.workspace.display().to_string(),

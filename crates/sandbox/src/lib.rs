@@ -5,6 +5,7 @@
 //! Entry points: [`Sandbox::start`] with a [`SandboxSpec`], and [`doctor`].
 
 mod backends;
+mod choosing;
 mod client;
 pub mod doctor;
 mod error;
@@ -12,19 +13,24 @@ mod exec;
 mod guest_program;
 mod handle;
 pub mod limits;
+mod proofs;
+mod provisions;
 mod reading;
 mod recorder;
 mod spec;
 
-pub use backends::Description;
+pub use backends::{Description, Pool};
+pub use choosing::Choice;
 pub use client::{Batches, Port};
 pub use error::SandboxError;
 pub use exec::{Captured, Command, Input, Output, Remote, Running, Verdict};
 pub use guest_program::GUEST;
 pub use handle::{Ending, Sandbox};
 pub use limits::{Enforcement, Enforcer, LimitKind, Limits};
+pub use proofs::Proof;
+pub use provisions::{Containers, Gvisor, Machines, Provisions};
 pub use reading::{LONGEST_READ, Reading};
-pub use spec::{Backend, Network, RootSpec, SandboxSpec, WORKSPACE};
+pub use spec::{Backend, Network, RootSpec, SandboxSpec, Strength, WORKSPACE};
 
 pub use link::request;
 

@@ -80,10 +80,14 @@ pub enum Enforcer {
     Rlimit,
     /// The processors that the sandbox may run on.
     Affinity,
+    /// The virtual machine, and the control group inside it to the byte.
+    Vm,
     /// The guest looks, and kills.
     Guest,
     /// The guest, and the supervisor behind it.
     GuestAndSupervisor,
+    /// The guest, and the container engine behind it.
+    GuestAndEngine,
     Nothing,
 }
 
@@ -94,8 +98,10 @@ impl fmt::Display for Enforcer {
             Self::CgroupV1 => "cgroup v1",
             Self::Rlimit => "rlimit",
             Self::Affinity => "cpu affinity",
+            Self::Vm => "virtual machine",
             Self::Guest => "guest",
             Self::GuestAndSupervisor => "guest and supervisor",
+            Self::GuestAndEngine => "guest and container engine",
             Self::Nothing => "nothing",
         })
     }
@@ -121,7 +127,7 @@ impl Enforcement {
         }
     }
 
-    fn but(mut self, caveat: impl Into<String>) -> Self {
+    pub(crate) fn but(mut self, caveat: impl Into<String>) -> Self {
         self.caveat = Some(caveat.into());
         self
     }
@@ -148,6 +154,17 @@ pub(crate) fn enforce(limits: &Limits, groups: &Available, processors: usize) ->
             .home(controller)
             .map(|home| Enforcer::from(home.version))
     };
+    enforce_by(limits, group, processors, Enforcer::GuestAndSupervisor)
+}
+
+/// What enforces each limit where the kernel's groups hold what `group` says, and `wall` ends the
+/// sandbox at its deadline.
+pub(crate) fn enforce_by(
+    limits: &Limits,
+    group: impl Fn(Controller) -> Option<Enforcer>,
+    processors: usize,
+    wall: Enforcer,
+) -> Vec<Enforcement> {
     let memory = Enforcement::new(
         LimitKind::Memory,
         bytes(limits.memory),
@@ -171,7 +188,7 @@ pub(crate) fn enforce(limits: &Limits, groups: &Available, processors: usize) ->
     };
     // The kernel counts RLIMIT_NPROC for each user namespace, and the sandbox has one to itself.
     let pids = group(Controller::Pids).unwrap_or(Enforcer::Rlimit);
-    let wall = match limits.wall {
+    let deadline = match limits.wall {
         Some(wall) => format!("{wall:?}"),
         None => "none set".to_owned(),
     };
@@ -186,9 +203,56 @@ pub(crate) fn enforce(limits: &Limits, groups: &Available, processors: usize) ->
             limits.open_files.to_string(),
             Enforcer::Rlimit,
         ),
-        Enforcement::new(LimitKind::WallTime, wall, Enforcer::GuestAndSupervisor),
+        Enforcement::new(LimitKind::WallTime, deadline, wall),
         Enforcement::new(LimitKind::Output, output, Enforcer::Guest),
     ]
+}
+
+/// What enforces each limit inside gVisor: its kernel and the guest, and around all of it the
+/// host's control groups, which leave room for gVisor itself.
+pub(crate) fn enforce_in_gvisor(
+    limits: &Limits,
+    groups: &Available,
+    processors: usize,
+) -> Vec<Enforcement> {
+    let change = |enforcement: Enforcement| match enforcement.limit {
+        // gVisor's kernel has no such limit, and the host's would end all of the sandbox.
+        LimitKind::Memory => {
+            let value = enforcement.value;
+            let memory = Enforcement::new(LimitKind::Memory, value, Enforcer::Guest);
+            match groups.home(Controller::Memory) {
+                Some(_) => memory.but(
+                    "all but the buffers of gVisor's own kernel: the cgroup around it bounds \
+                     those, and past it the whole sandbox ends",
+                ),
+                None => memory.but(
+                    "nothing stops what grows between two looks: \
+                     no cgroup is delegated to this user",
+                ),
+            }
+        }
+        LimitKind::Pids => Enforcement {
+            enforcer: Enforcer::Rlimit,
+            ..enforcement
+        },
+        _ => enforcement,
+    };
+    let native = enforce(limits, groups, processors);
+    native.into_iter().map(change).collect()
+}
+
+/// What enforces each limit in a virtual machine, where all controllers are there.
+pub(crate) fn enforce_in_machine(limits: &Limits) -> Vec<Enforcement> {
+    enforce(limits, &Available::unified("/"), 0)
+        .into_iter()
+        .map(|enforcement| match enforcement.limit {
+            LimitKind::Memory | LimitKind::Cpu => Enforcement {
+                enforcer: Enforcer::Vm,
+                ..enforcement
+            },
+            _ => enforcement,
+        })
+        .collect()
 }
 
 /// What holds without any walls: only what the guest itself does.

@@ -26,6 +26,12 @@ const EVENTS_AFTER: &str = "
     WHERE s.name = ?1 AND e.seq > ?2
     ORDER BY e.seq LIMIT ?3";
 
+const LAST_OF_KIND: &str = "
+    SELECT s.number, s.events, e.seq, e.version, e.time, e.body
+    FROM sessions s JOIN events e ON e.session = s.number
+    WHERE s.name = ?1 AND e.kind = ?2
+    ORDER BY e.seq DESC LIMIT 1";
+
 /// A session's number in the database, and its events up to `last`.
 pub(crate) async fn load_events(
     connection: &mut SqliteConnection,
@@ -87,6 +93,26 @@ pub(crate) async fn load_events_after(
         events.push(row.event(session)?);
     }
     Ok(events)
+}
+
+/// The last event of this kind, as its `type` names it.
+pub(crate) async fn load_last(
+    connection: &mut SqliteConnection,
+    session: &SessionId,
+    kind: &str,
+) -> Result<Option<Event>, StoreError> {
+    const WHAT: &str = "read events";
+    let row = sqlx::query(LAST_OF_KIND)
+        .bind(session.as_str())
+        .bind(kind)
+        .fetch_optional(connection)
+        .await
+        .map_err(StoreError::database(WHAT))?;
+    let Some(row) = row else {
+        return Ok(None);
+    };
+    let row = EventRow::read(&row).map_err(StoreError::database(WHAT))?;
+    row.event(session).map(Some)
 }
 
 struct EventRow<'r> {

@@ -6,7 +6,8 @@ use protocol::{Event, SessionId, Usage};
 
 use crate::error::StoreError;
 use crate::rows::{
-    load_events, load_events_after, session_id, signed, summary, summary_columns, unsigned,
+    load_events, load_events_after, load_last, session_id, signed, summary, summary_columns,
+    unsigned,
 };
 use crate::store::Store;
 
@@ -138,6 +139,16 @@ impl Store {
     ) -> Result<Vec<Event>, StoreError> {
         let mut reader = self.sessions_db().reader().await?;
         load_events_after(&mut reader, session, after, limit).await
+    }
+
+    /// The last event of a kind, as its `type` names it; none of an unknown session.
+    pub async fn last_event(
+        &self,
+        session: &SessionId,
+        kind: &str,
+    ) -> Result<Option<Event>, StoreError> {
+        let mut reader = self.sessions_db().reader().await?;
+        load_last(&mut reader, session, kind).await
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) fn limit_behind(exit: &Exit, memory_kills: u64) -> Option<LimitKind> 
         Some(Limit::Time) => Some(LimitKind::WallTime),
         Some(Limit::Output) => Some(LimitKind::Output),
         Some(Limit::Disk) => Some(LimitKind::Disk),
+        Some(Limit::Memory) => Some(LimitKind::Memory),
         None if exit.status != Status::Code(0) && memory_kills > 0 => Some(LimitKind::Memory),
         None => None,
     }

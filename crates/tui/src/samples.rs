@@ -40,6 +40,18 @@ pub(crate) fn event_at(millis: i64, kind: EventKind) -> Event {
     }
 }
 
+const REASON: &str = "the strongest that was proved here";
+
+fn strength(backend: &str) -> String {
+    let strength = match backend {
+        "none" => "none",
+        "microvm" => "vm",
+        "gvisor" => "kernel",
+        _ => "namespaces",
+    };
+    strength.to_owned()
+}
+
 pub(crate) fn ready(backend: &str, network: &[&str], asks: bool) -> EventKind {
     let walls = match backend {
         "none" => Vec::new(),
@@ -57,6 +69,8 @@ pub(crate) fn ready(backend: &str, network: &[&str], asks: bool) -> EventKind {
         model: MODEL.into(),
         window: Some(200_000),
         backend: backend.into(),
+        strength: strength(backend),
+        reason: REASON.into(),
         walls,
         network: network.iter().map(ToString::to_string).collect(),
         asks,
@@ -75,6 +89,8 @@ pub(crate) fn started() -> EventKind {
 pub(crate) fn sandbox_started(backend: &str) -> EventKind {
     EventKind::SandboxStarted {
         backend: backend.into(),
+        strength: strength(backend),
+        reason: REASON.into(),
         walls: vec!["seccomp allow-list".into()],
         network: Vec::new(),
         limits: BTreeMap::new(),

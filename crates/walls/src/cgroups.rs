@@ -66,6 +66,17 @@ impl Available {
         available
     }
 
+    /// All controllers in one folder of version 2 that hands them down, as in a machine of one's own.
+    pub fn unified(folder: impl Into<PathBuf>) -> Self {
+        let home = Home {
+            folder: folder.into(),
+            version: GroupVersion::V2,
+        };
+        Self {
+            homes: Controller::ALL.map(|one| (one, home.clone())).into(),
+        }
+    }
+
     pub fn home(&self, controller: Controller) -> Option<&Home> {
         self.homes.get(&controller)
     }
@@ -127,6 +138,29 @@ struct Place {
     controllers: Vec<String>,
     mount: PathBuf,
     folder: PathBuf,
+}
+
+/// A group that a process is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Membership {
+    pub version: GroupVersion,
+    /// Of version 1; in version 2 the group's files tell.
+    pub controllers: Vec<String>,
+    pub folder: PathBuf,
+}
+
+/// The groups that a process is in, as far as they can be seen from here.
+pub fn memberships(pid: i32) -> Vec<Membership> {
+    let memberships = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    places(&memberships, &mounts)
+        .into_iter()
+        .map(|place| Membership {
+            version: place.version,
+            controllers: place.controllers,
+            folder: place.folder,
+        })
+        .collect()
 }
 
 /// Joins `/proc/self/cgroup` with `/proc/self/mountinfo`.
@@ -195,6 +229,11 @@ pub fn group_name(number: u64) -> Option<String> {
     ))
 }
 
+/// Whether a name was made by [`group_name`] in a process that no longer lives.
+pub fn is_abandoned(name: &str) -> bool {
+    Owner::of(name).is_some_and(Owner::is_dead)
+}
+
 const PREFIX: &str = "hotcell-";
 
 /// The host process that made a group.
@@ -257,21 +296,20 @@ impl Groups {
             let step = |what: &str| format!("{what} `{name}`");
             fs::create_dir(&group.folder).at(Stage::Cgroups, step("make control group"))?;
             self.made.push(group.clone());
-            for (file, value, required) in &group.settings {
-                let written = fs::write(group.folder.join(file), value);
-                if *required {
-                    written.at(
-                        Stage::Cgroups,
-                        step(&format!("set {file} of control group")),
-                    )?;
-                }
-            }
+            set(group)?;
             if group.version == GroupVersion::V2 {
                 let open =
                     File::open(&group.folder).at(Stage::Cgroups, step("open control group"))?;
                 self.unified = Some(open.into());
             }
         }
+        Ok(())
+    }
+
+    /// Gives those that there are other values.
+    pub(crate) fn change(&mut self, groups: &[Group]) -> Step<()> {
+        groups.iter().try_for_each(set)?;
+        self.made = groups.to_vec();
         Ok(())
     }
 
@@ -299,11 +337,7 @@ impl Groups {
     pub(crate) fn out_of_memory_kills(&self) -> u64 {
         let counters = self.made.iter().filter_map(|group| {
             let file = group.kill_counter.as_ref()?;
-            let text = fs::read_to_string(group.folder.join(file)).ok()?;
-            let line = text
-                .lines()
-                .find_map(|line| line.strip_prefix("oom_kill "))?;
-            line.trim().parse::<u64>().ok()
+            count_memory_kills(&fs::read_to_string(group.folder.join(file)).ok()?)
         });
         counters.sum()
     }
@@ -313,6 +347,18 @@ impl Groups {
             remove(&group.folder);
         }
     }
+}
+
+fn set(group: &Group) -> Step<()> {
+    for (file, value, required) in &group.settings {
+        let written = fs::write(group.folder.join(file), value);
+        if *required {
+            let name = group.folder.display();
+            let step = format!("set {file} of control group `{name}`");
+            written.at(Stage::Cgroups, step)?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads `memory.oom_control` or `memory.events`: processes killed for want of memory.

@@ -5,16 +5,19 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::RawFd;
 use std::os::unix::net::UnixStream;
 
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Gid, Uid, setgroups, sethostname, setresgid, setresuid, setsid};
 
-use crate::plan::{Landlocked, Plan, Stage};
+use crate::confine::{apply_limits, filter_calls, restrict};
+use crate::plan::{Landlocked, Plan, Program, Stage};
 use crate::root::Unfinished;
+use crate::seccomp::Options;
 use crate::supervisor::{At, Step};
 use crate::supplies::Supplies;
-use crate::{landlock_rules, privileges, seccomp, sys};
+use crate::{privileges, sys, victims};
 
 /// Puts up all walls around this process, which then is the guest. `line` leads to the
 /// supervisor; its end means that the supervisor died.
@@ -30,24 +33,22 @@ pub(crate) fn enter(plan: &Plan, mut line: &UnixStream) -> Step<Option<Landlocke
     setsid().at(Stage::Confinement, "start a session")?;
     sethostname(&plan.hostname).at(Stage::Confinement, "set the host name")?;
     sys::loopback_up().at(Stage::Network, "switch the loopback on")?;
-    privileges::limit_namespace();
+    privileges::limit_namespace(plan.program.is_some());
     let root = Unfinished::build(plan)?;
     let supplies = Supplies::receive(line, plan)?;
     enter_groups(supplies.groups)?;
     root.finish(plan, supplies.trees)?;
 
-    privileges::apply_rlimits(&plan.rlimits)?;
-    if let Some(processors) = &plan.processors {
-        privileges::stay_on(processors)?;
+    apply_limits(&plan.rlimits, plan.processors.as_deref())?;
+    if plan.program.is_some() {
+        return Ok(None);
     }
-    sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1).at(Stage::Confinement, "forbid new privileges")?;
-    let landlocked =
-        landlock_rules::restrict(&plan.writable).at(Stage::Confinement, "apply Landlock")?;
+    let landlocked = restrict(&plan.writable)?;
     sys::drop_capabilities().at(Stage::Confinement, "drop capabilities")?;
-    seccomp::install(&seccomp::Options {
+    filter_calls(&Options {
         refuse_affinity: plan.processors.is_some(),
-    })
-    .at(Stage::Confinement, "install the system call filter")?;
+        ..Options::default()
+    })?;
     Ok(landlocked)
 }
 
@@ -72,13 +73,24 @@ fn take_identity(plan: &Plan) -> Step<()> {
     setresuid(uid, uid, uid).at(Stage::Identity, STEP)
 }
 
-/// Lets go of every descriptor of the host's but 0, which is the link; 1 and 2 become the
-/// sandbox's own `/dev/null`.
-pub(crate) fn let_go_of_descriptors() -> io::Result<()> {
+/// Lets go of every descriptor of the host's but 0, which is the link, and that of [`victims`]; 1 and
+/// 2 become the sandbox's own `/dev/null`.
+///
+/// Another program than the guest keeps 2, to say why it did not start.
+pub(crate) fn let_go_of_descriptors(program: Option<&Program>) -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
-    for descriptor in [1, 2] {
+    let outputs = if program.is_some() { 1..=1 } else { 1..=2 };
+    for descriptor in outputs {
         sys::duplicate(&null, descriptor)?;
     }
     drop(null);
-    sys::close_from(3)
+    match victims::descriptor() {
+        Some(kept) => {
+            if kept > 3 {
+                sys::close_all(3..=kept - 1)?;
+            }
+            sys::close_all(kept + 1..=RawFd::MAX)
+        }
+        None => sys::close_all(3..=RawFd::MAX),
+    }
 }

@@ -75,6 +75,14 @@ impl Filter {
         self.refused.push((call as u32, errno));
     }
 
+    pub(crate) fn conditional(&self) -> &[(u32, Vec<Vec<Condition>>)] {
+        &self.conditional
+    }
+
+    pub(crate) fn refused(&self) -> &[(u32, Errno)] {
+        &self.refused
+    }
+
     /// Instructions for the kernel. Everything that was not named is refused with `EPERM`, calls
     /// that are newer than this filter with `ENOSYS`, so that libraries fall back to older
     /// ones; another architecture's calls end the process.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// Everything about one sandbox's walls.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub identity: Identity,
     pub hostname: String,
@@ -25,6 +25,67 @@ pub struct Plan {
     pub writable: Vec<PathBuf>,
     /// Wall time after which the supervisor kills the sandbox, whatever the guest does.
     pub deadline: Option<Duration>,
+    /// What process 1 becomes behind these walls instead of the guest.
+    pub program: Option<Program>,
+    /// What process 1 is where it becomes no other program.
+    pub behind: Behind,
+}
+
+impl Plan {
+    /// The same without what can be changed while the walls stand: the numbers of limits, and when
+    /// all ends.
+    pub(crate) fn shape(&self) -> Self {
+        let mut shape = self.clone();
+        shape.deadline = None;
+        for group in &mut shape.groups {
+            group.settings.clear();
+        }
+        for limit in &mut shape.rlimits {
+            limit.value = 0;
+        }
+        shape
+    }
+}
+
+/// What stands behind the walls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Behind {
+    /// The guest.
+    Guest,
+    /// What starts and serves the program of a virtual machine: see [`machine`](crate::machine).
+    Machine,
+}
+
+/// A program that puts up more walls and starts the guest behind them, as gVisor's `runsc` does. It
+/// keeps its rights in its own user namespace, because walls take rights: neither Landlock nor
+/// the system call filter holds it, and nothing else than the plan names is in its sight.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Where it stands in its own root.
+    pub path: PathBuf,
+    /// All of them, its name first.
+    pub arguments: Vec<String>,
+    /// Its own root: nothing but these, read-only, and the root of the plan.
+    pub fittings: Vec<Fitting>,
+    /// Where in its own root the root of the plan stands.
+    pub inner: PathBuf,
+}
+
+/// What the guest does to itself where another program (a container engine, gVisor) put up the
+/// walls: the part of a [`Plan`] that needs no rights.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    pub rlimits: Vec<Rlimit>,
+    /// As in [`Plan`].
+    pub processors: Option<Vec<usize>>,
+    /// As in [`Plan`].
+    pub writable: Vec<PathBuf>,
+    /// The user to be, in a user namespace of its own, where whoever put up the walls knows this
+    /// process under another number.
+    pub user: Option<u32>,
+    /// Whether the kernel is the sandbox's own and no Linux, and this process begins with the
+    /// rights to close what that leaves open: gVisor's.
+    pub is_own_kernel: bool,
 }
 
 /// Who the sandbox is, outside and inside.
@@ -85,6 +146,12 @@ pub enum Fitting {
         access: Access,
         idmap: Option<IdMap>,
     },
+    /// A host file to read, in a folder that the sandbox's user may not enter: opened with the
+    /// supervisor's rights.
+    Kept {
+        source: PathBuf,
+        target: PathBuf,
+    },
     Tmpfs {
         target: PathBuf,
         bytes: u64,
@@ -96,6 +163,15 @@ pub enum Fitting {
     },
     Terminals {
         target: PathBuf,
+    },
+    /// This very program, for others to start.
+    Guest {
+        target: PathBuf,
+    },
+    /// A library or program that the plan brings along.
+    Code {
+        target: PathBuf,
+        content: Vec<u8>,
     },
 }
 
@@ -148,8 +224,21 @@ pub enum Report {
     Ready { landlock: Option<Landlocked> },
     /// A wall could not be put up; nothing was started.
     Failed(Failure),
+    /// The answer to [`Ask::Kills`].
+    Kills { out_of_memory_kills: u64 },
     /// Everything is gone.
     Ended { out_of_memory_kills: u64 },
+}
+
+/// What the host may ask of a supervisor whose walls stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ask {
+    /// How many processes the kernel has killed for want of memory.
+    Kills,
+    /// To end in so long, instead of at the plan's deadline.
+    Deadline(Duration),
+    /// To end now, where closing the control channel would lose the last report.
+    End,
 }
 
 /// How far Landlock holds.

@@ -3,11 +3,11 @@
 //!
 //! Every host path is opened first, as a detached mount, while the host's tree is in sight.
 //! Then the host's tree is let go for good, and the new root is furnished by paths that can
-//! only lead inside. Entry points: [`open_mapped`] outside, [`Unfinished`] in process 1.
+//! only lead inside. Entry points: [`open_supplied`] outside, [`Unfinished`] in process 1.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -17,58 +17,124 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::fstat;
 use nix::unistd::pivot_root;
 
-use crate::plan::{Access, Fitting, IdMap, Plan, Root, Stage};
+use crate::plan::{Access, Fitting, IdMap, Plan, Program, Root, Stage};
 use crate::supervisor::{At, Step};
 use crate::sys;
 
 /// Detached mounts, by the path inside at which they will stand.
-pub(crate) type Trees = HashMap<PathBuf, OwnedFd>;
+pub(crate) type Trees = BTreeMap<PathBuf, OwnedFd>;
+
+/// Options of the file system of terminals, of which all sandboxes share what the machine has.
+pub(crate) const TERMINALS: &str = "newinstance,ptmxmode=0666,mode=0620,max=64";
 
 /// Where an image's own folder stands before the overlay covers it.
 const LOWER: &str = "/lower";
 
-/// Opens the sources that need the host's own rights: those with a mapping of owners.
-/// Called by the supervisor; `userns_for` makes a user namespace with the wanted mapping.
-pub(crate) fn open_mapped(
+/// Opens the sources that need the host's own rights. Called by the supervisor; `userns_for` makes
+/// a user namespace with the wanted mapping.
+pub(crate) fn open_supplied(
     plan: &Plan,
     mut userns_for: impl FnMut(IdMap) -> Step<OwnedFd>,
 ) -> Step<Trees> {
     let mut trees = Trees::new();
-    for (source, target, access, idmap) in sources(plan) {
-        if let Some(idmap) = idmap {
-            let userns = userns_for(idmap)?;
-            let tree =
-                sys::open_tree(source).at(Stage::Mounts, format!("open `{}`", source.display()))?;
-            sys::mount_setattr(&tree, attributes(access), Some(&userns)).at(
-                Stage::Mounts,
-                format!("map the owner of `{}`", source.display()),
-            )?;
-            trees.insert(target.to_owned(), tree);
-        }
+    for source in sources(plan) {
+        let tree = match source.opener {
+            Opener::Inside => continue,
+            Opener::Supervisor => open(source.path, source.access)?,
+            Opener::Mapped(idmap) => {
+                let userns = userns_for(idmap)?;
+                let path = source.path.display();
+                let tree =
+                    sys::open_tree(source.path).at(Stage::Mounts, format!("open `{path}`"))?;
+                sys::mount_setattr(&tree, attributes(source.access), Some(&userns))
+                    .at(Stage::Mounts, format!("map the owner of `{path}`"))?;
+                tree
+            }
+        };
+        trees.insert(source.target.to_owned(), tree);
     }
     Ok(trees)
 }
 
-fn sources(plan: &Plan) -> impl Iterator<Item = (&Path, &Path, Access, Option<IdMap>)> {
+/// A host path that will stand in the root.
+struct Source<'a> {
+    path: &'a Path,
+    target: &'a Path,
+    access: Access,
+    opener: Opener,
+}
+
+/// With whose rights a path is opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Opener {
+    /// Process 1's, which are those of the sandbox's user.
+    Inside,
+    Supervisor,
+    /// The supervisor's, with a mapping of owners.
+    Mapped(IdMap),
+}
+
+impl From<Option<IdMap>> for Opener {
+    fn from(idmap: Option<IdMap>) -> Self {
+        idmap.map_or(Self::Inside, Self::Mapped)
+    }
+}
+
+fn sources(plan: &Plan) -> impl Iterator<Item = Source<'_>> {
     let image = match &plan.root {
-        Root::Image { folder, idmap, .. } => {
-            Some((folder.as_path(), Path::new(LOWER), Access::ReadOnly, *idmap))
-        }
+        Root::Image { folder, idmap, .. } => Some(Source {
+            path: folder,
+            target: Path::new(LOWER),
+            access: Access::ReadOnly,
+            opener: (*idmap).into(),
+        }),
         Root::Empty => None,
     };
-    let binds = plan.fittings.iter().filter_map(|fitting| match fitting {
+    image
+        .into_iter()
+        .chain(plan.fittings.iter().filter_map(source))
+}
+
+fn source(fitting: &Fitting) -> Option<Source<'_>> {
+    match fitting {
         Fitting::Bind {
             source,
             target,
             access,
             idmap,
-        } => Some((source.as_path(), target.as_path(), *access, *idmap)),
+        } => Some(Source {
+            path: source,
+            target,
+            access: *access,
+            opener: (*idmap).into(),
+        }),
+        Fitting::Kept { source, target } => Some(Source {
+            path: source,
+            target,
+            access: Access::ReadOnly,
+            opener: Opener::Supervisor,
+        }),
         _ => None,
-    });
-    image.into_iter().chain(binds)
+    }
 }
 
-fn attributes(access: Access) -> u64 {
+fn open(source: &Path, access: Access) -> Step<OwnedFd> {
+    sys::open_tree(source)
+        .and_then(|tree| sys::mount_setattr(&tree, attributes(access), None).map(|()| tree))
+        .at(Stage::Mounts, format!("open `{}`", source.display()))
+}
+
+/// While the host's own /proc is in sight: the kernel asks for that.
+fn add_procs(trees: &mut Trees, fittings: &[Fitting]) -> Step<()> {
+    for fitting in fittings {
+        if let Fitting::Proc { target } = fitting {
+            trees.insert(target.clone(), new_proc()?);
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn attributes(access: Access) -> u64 {
     match access {
         Access::ReadOnly => MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
         Access::ReadWrite => MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
@@ -76,16 +142,18 @@ fn attributes(access: Access) -> u64 {
     }
 }
 
-/// Places inside of what [`open_mapped`] opens, in the same order.
-pub(crate) fn mapped_targets(plan: &Plan) -> impl Iterator<Item = &Path> {
-    let mapped = sources(plan).filter(|(.., idmap)| idmap.is_some());
-    mapped.map(|(_, target, ..)| target)
+/// Places inside of what [`open_supplied`] opens, in the same order.
+pub(crate) fn supplied_targets(plan: &Plan) -> impl Iterator<Item = &Path> {
+    let supplied = sources(plan).filter(|source| source.opener != Opener::Inside);
+    supplied.map(|source| source.target)
 }
 
 /// A root that lacks only what the supervisor supplies.
 pub(crate) struct Unfinished {
     trees: Trees,
     copies: Copies,
+    /// Of the root around it, if there is one.
+    outer: Trees,
 }
 
 impl Unfinished {
@@ -96,27 +164,26 @@ impl Unfinished {
         mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
             .at(Stage::Mounts, "make mounts private")?;
         let mut trees = Trees::new();
-        for (source, target, access, idmap) in sources(plan) {
-            if idmap.is_none() {
-                let tree = sys::open_tree(source)
-                    .and_then(|tree| {
-                        sys::mount_setattr(&tree, attributes(access), None).map(|()| tree)
-                    })
-                    .at(Stage::Mounts, format!("open `{}`", source.display()))?;
-                trees.insert(target.to_owned(), tree);
-            }
+        for source in sources(plan).filter(|source| source.opener == Opener::Inside) {
+            trees.insert(source.target.to_owned(), open(source.path, source.access)?);
         }
-        for fitting in &plan.fittings {
-            if let Fitting::Proc { target } = fitting {
-                // While the host's own /proc is in sight: the kernel asks for that.
-                trees.insert(target.clone(), new_proc()?);
+        add_procs(&mut trees, &plan.fittings)?;
+        let mut outer = Trees::new();
+        if let Some(program) = &plan.program {
+            for source in program.fittings.iter().filter_map(source) {
+                outer.insert(source.target.to_owned(), open(source.path, source.access)?);
             }
+            add_procs(&mut outer, &program.fittings)?;
         }
         let copies = read_copies(plan)?;
         enter_tmpfs(16 * 1024 * 1024)?;
-        let unfinished = Self { trees, copies };
+        let unfinished = Self {
+            trees,
+            copies,
+            outer,
+        };
         if plan.root == Root::Empty {
-            unfinished.furnish(plan, |fitting| !is_mapped(fitting))?;
+            unfinished.furnish(plan, |fitting| !is_supplied(fitting))?;
         }
         Ok(unfinished)
     }
@@ -127,18 +194,16 @@ impl Unfinished {
         match &plan.root {
             Root::Image { overlay_bytes, .. } => {
                 enter_overlay(&mut self.trees, *overlay_bytes)?;
-                self.furnish(plan, |_| true)
+                self.furnish(plan, |_| true)?;
             }
             Root::Empty => {
-                self.furnish(plan, is_mapped)?;
-                let flags = MsFlags::MS_BIND
-                    | MsFlags::MS_REMOUNT
-                    | MsFlags::MS_RDONLY
-                    | MsFlags::MS_NOSUID
-                    | MsFlags::MS_NODEV;
-                mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
-                    .at(Stage::Mounts, "make the root read-only")
+                self.furnish(plan, is_supplied)?;
+                close_root()?;
             }
+        }
+        match &plan.program {
+            Some(program) => surround(program, &self.outer),
+            None => Ok(()),
         }
     }
 
@@ -150,12 +215,18 @@ impl Unfinished {
     }
 }
 
-fn is_mapped(fitting: &Fitting) -> bool {
-    matches!(fitting, Fitting::Bind { idmap: Some(_), .. })
+fn is_supplied(fitting: &Fitting) -> bool {
+    source(fitting).is_some_and(|source| source.opener != Opener::Inside)
 }
 
-/// Contents of host files, by the path inside at which they will stand.
-type Copies = HashMap<PathBuf, Vec<u8>>;
+/// What of the host is written anew inside.
+#[derive(Default)]
+struct Copies {
+    /// Contents of files, by the path inside at which they will stand.
+    files: BTreeMap<PathBuf, Vec<u8>>,
+    /// This very program.
+    guest: Option<fs::File>,
+}
 
 /// No file that is copied is longer.
 const LONGEST_COPY: u64 = 256 * 1024;
@@ -163,7 +234,7 @@ const LONGEST_COPY: u64 = 256 * 1024;
 /// Reads the files to copy with the rights of the sandbox's user: what that user may not read
 /// is left out.
 fn read_copies(plan: &Plan) -> Step<Copies> {
-    let mut copies = Copies::new();
+    let mut copies = Copies::default();
     for fitting in &plan.fittings {
         if let Fitting::Copy { source, target } = fitting
             && let Ok(file) = fs::File::open(source)
@@ -172,7 +243,11 @@ fn read_copies(plan: &Plan) -> Step<Copies> {
             file.take(LONGEST_COPY)
                 .read_to_end(&mut content)
                 .at(Stage::Mounts, format!("read `{}`", source.display()))?;
-            copies.insert(target.clone(), content);
+            copies.files.insert(target.clone(), content);
+        }
+        if let Fitting::Guest { .. } = fitting {
+            let own = fs::File::open("/proc/self/exe");
+            copies.guest = Some(own.at(Stage::Mounts, "open the guest program")?);
         }
     }
     Ok(copies)
@@ -199,6 +274,28 @@ fn change_root(folder: &Path) -> Step<()> {
         std::env::set_current_dir("/")
     };
     change().at(Stage::Mounts, "change the root")
+}
+
+fn close_root() -> Step<()> {
+    let flags = MsFlags::MS_BIND
+        | MsFlags::MS_REMOUNT
+        | MsFlags::MS_RDONLY
+        | MsFlags::MS_NOSUID
+        | MsFlags::MS_NODEV;
+    mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
+        .at(Stage::Mounts, "make the root read-only")
+}
+
+/// Makes the finished root a folder of another one, a program's.
+fn surround(program: &Program, trees: &Trees) -> Step<()> {
+    let inner = sys::open_tree(Path::new("/")).at(Stage::Mounts, "hold the root")?;
+    enter_tmpfs(1024 * 1024)?;
+    for fitting in &program.fittings {
+        furnish(fitting, trees, &Copies::default())?;
+    }
+    make_folder(&program.inner, 0o755)?;
+    sys::move_mount(&inner, &program.inner).at(Stage::Mounts, "attach the root")?;
+    close_root()
 }
 
 fn enter_overlay(trees: &mut Trees, bytes: u64) -> Step<()> {
@@ -236,12 +333,14 @@ fn furnish(fitting: &Fitting, trees: &Trees, copies: &Copies) -> Step<()> {
         },
         Fitting::File { target, content } => replace_file(target, content.as_bytes())
             .at(Stage::Mounts, format!("write `{}`", target.display())),
-        Fitting::Copy { target, .. } => match copies.get(target) {
+        Fitting::Copy { target, .. } => match copies.files.get(target) {
             Some(content) => replace_file(target, content)
                 .at(Stage::Mounts, format!("write `{}`", target.display())),
             None => Ok(()),
         },
-        Fitting::Bind { target, .. } | Fitting::Proc { target } => attach(target, trees),
+        Fitting::Bind { target, .. } | Fitting::Kept { target, .. } | Fitting::Proc { target } => {
+            attach(target, trees)
+        }
         Fitting::Tmpfs {
             target,
             bytes,
@@ -253,28 +352,48 @@ fn furnish(fitting: &Fitting, trees: &Trees, copies: &Copies) -> Step<()> {
         }
         Fitting::Terminals { target } => {
             make_folder(target, 0o755)?;
-            // All sandboxes share what the machine has.
-            let options = "newinstance,ptmxmode=0666,mode=0620,max=64";
             let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
-            mount(Some("devpts"), target, Some("devpts"), flags, Some(options))
-                .at(Stage::Mounts, "mount terminals")
+            mount(
+                Some("devpts"),
+                target,
+                Some("devpts"),
+                flags,
+                Some(TERMINALS),
+            )
+            .at(Stage::Mounts, "mount terminals")
         }
+        Fitting::Guest { target } => {
+            let own = copies.guest.as_ref();
+            let own = own.ok_or(io::Error::from_raw_os_error(libc::ENOENT));
+            let mut own = own.at(Stage::Mounts, "find the guest program")?;
+            write_code(target, |file| io::copy(&mut own, file).map(drop))
+        }
+        Fitting::Code { target, content } => write_code(target, |file| file.write_all(content)),
     }
 }
 
 /// Writes a file of the plan's own, in an image instead of what the image had.
 fn replace_file(target: &Path, content: &[u8]) -> io::Result<()> {
-    use io::Write;
+    write_file(target, 0o644, |file| file.write_all(content))
+}
+
+fn write_file(
+    target: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut fs::File) -> io::Result<()>,
+) -> io::Result<()> {
     match fs::remove_file(target) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o644)
-        .open(target)?
-        .write_all(content)
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    write(&mut options.open(target)?)
+}
+
+fn write_code(target: &Path, write: impl FnOnce(&mut fs::File) -> io::Result<()>) -> Step<()> {
+    make_folder(target.parent().unwrap_or(Path::new("/")), 0o755)?;
+    write_file(target, 0o555, write).at(Stage::Mounts, format!("write `{}`", target.display()))
 }
 
 fn attach(target: &Path, trees: &Trees) -> Step<()> {

@@ -3,7 +3,7 @@
 //! Refused with `EPERM`, so that a program can say so, but for `clone3`, which answers `ENOSYS`,
 //! so that the C library falls back to `clone`, whose flags a filter can read. System calls of
 //! another architecture (i386) kill the process; those of x32 are numbers that are not on the
-//! list. Entry point: [`install`].
+//! list. Entry points: `install`, and [`listing`] for engines that put up a filter of their own.
 
 use std::io;
 
@@ -17,10 +17,110 @@ use crate::filter::{Condition, Filter};
 pub(crate) struct Options {
     /// Affinity is what limits the processors, so it must stay.
     pub(crate) refuse_affinity: bool,
+    /// The kernel may be another than Linux, on which commands can kill process 1.
+    pub(crate) guard_process_1: bool,
+    /// It is: its processes have no other guard than this filter.
+    pub(crate) is_own_kernel: bool,
 }
 
+/// The highest number of the guest's own on a kernel that is no Linux: itself, what mapped its user,
+/// and two threads, which it starts before any command.
+const LAST_OF_GUEST: u32 = 4;
+
 /// Not yet known to the C library's crate.
-const FCHMODAT2: c_long = 452;
+#[allow(non_upper_case_globals, reason = "named as the C library would")]
+mod newer {
+    use libc::c_long;
+
+    pub(super) const SYS_futex_waitv: c_long = 449;
+    pub(super) const SYS_fchmodat2: c_long = 452;
+    pub(super) const SYS_futex_wake: c_long = 454;
+    pub(super) const SYS_futex_wait: c_long = 455;
+    pub(super) const SYS_futex_requeue: c_long = 456;
+}
+
+/// A system call by its number and, as the constant has it, its name.
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    number: c_long,
+    constant: &'static str,
+}
+
+impl Call {
+    fn name(&self) -> &'static str {
+        let after = self.constant.rsplit_once("SYS_");
+        after.map_or(self.constant, |(_, name)| name)
+    }
+}
+
+macro_rules! calls {
+    ($($call:path),* $(,)?) => {
+        &[$(Call { number: $call, constant: stringify!($call) }),*]
+    };
+}
+
+/// The filter by names, for programs that make one of their own of it. Wider than the filter where
+/// a condition is of a kind that they do not have: it stands around the other, which is stricter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    pub allowed: Vec<&'static str>,
+    /// Allowed if all bits of one of the alternatives are so.
+    pub conditional: Vec<(&'static str, Vec<Vec<Bits>>)>,
+    /// Refused with an error of their own.
+    pub refused: Vec<(&'static str, i32)>,
+}
+
+/// Bits that an argument must have. No alternative has two of these for one argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bits {
+    pub argument: u32,
+    pub mask: u32,
+    pub value: u32,
+}
+
+/// What [`install`] lets through. What a guest needs to confine itself is among it.
+pub fn listing() -> Listing {
+    let filter = filter(&Options::default());
+    let mut listing = Listing {
+        allowed: ALLOWED.iter().chain(ALLOWED_HERE).map(Call::name).collect(),
+        ..Listing::default()
+    };
+    let name = |number: u32| {
+        let mut named = NAMED.iter().chain(NAMED_HERE);
+        named
+            .find(|call| call.number as u32 == number)
+            .map(Call::name)
+            .expect("every call with a condition has a name")
+    };
+    for (number, alternatives) in filter.conditional() {
+        let plain = alternatives
+            .iter()
+            .map(|all| all.iter().map(bits).collect());
+        match plain.collect::<Option<Vec<_>>>() {
+            Some(plain) => listing.conditional.push((name(*number), plain)),
+            None => listing.allowed.push(name(*number)),
+        }
+    }
+    for (number, errno) in filter.refused() {
+        listing.refused.push((name(*number), *errno as i32));
+    }
+    listing
+}
+
+fn bits(condition: &Condition) -> Option<Bits> {
+    match *condition {
+        Condition::Masked {
+            argument,
+            mask,
+            value,
+        } => Some(Bits {
+            argument,
+            mask,
+            value,
+        }),
+        Condition::Not { .. } | Condition::Short { .. } => None,
+    }
+}
 
 /// Confines this process and all its descendants.
 pub(crate) fn install(options: &Options) -> io::Result<()> {
@@ -29,7 +129,7 @@ pub(crate) fn install(options: &Options) -> io::Result<()> {
 
 fn filter(options: &Options) -> Filter {
     let mut filter = Filter::default();
-    filter.allow(ALLOWED.iter().chain(ALLOWED_HERE).copied());
+    filter.allow(ALLOWED.iter().chain(ALLOWED_HERE).map(|call| call.number));
     filter.refuse(libc::SYS_clone3, Errno::ENOSYS);
 
     // No new namespaces, whatever else the flags say; the time namespace is among them.
@@ -70,23 +170,28 @@ fn filter(options: &Options) -> Filter {
     for (call, mode) in [
         (libc::SYS_fchmod, 1),
         (libc::SYS_fchmodat, 2),
-        (FCHMODAT2, 2),
-        (libc::SYS_mknodat, 2),
+        (newer::SYS_fchmodat2, 2),
     ] {
         filter.allow_if(call, vec![plain(mode)]);
     }
+    // No devices either, whatever another kernel than Linux thinks of that.
+    let no_device = |argument| {
+        vec![Condition::Masked {
+            argument,
+            mask: libc::S_ISUID | libc::S_ISGID | libc::S_IFCHR,
+            value: 0,
+        }]
+    };
+    filter.allow_if(libc::SYS_mknodat, vec![no_device(2)]);
     filter.allow_if(libc::SYS_openat, vec![makes_nothing(2), plain(3)]);
     // Its mode is behind a pointer, where no filter can look.
     filter.refuse(libc::SYS_openat2, Errno::ENOSYS);
     #[cfg(target_arch = "x86_64")]
     {
-        for (call, mode) in [
-            (libc::SYS_chmod, 1),
-            (libc::SYS_creat, 1),
-            (libc::SYS_mknod, 1),
-        ] {
+        for (call, mode) in [(libc::SYS_chmod, 1), (libc::SYS_creat, 1)] {
             filter.allow_if(call, vec![plain(mode)]);
         }
+        filter.allow_if(libc::SYS_mknod, vec![no_device(1)]);
         filter.allow_if(libc::SYS_open, vec![makes_nothing(1), plain(2)]);
     }
 
@@ -123,9 +228,52 @@ fn filter(options: &Options) -> Filter {
             filter.allow_if(call, vec![vec![not_guest(0)]]);
         }
     }
+    if options.guard_process_1 {
+        let mild = |argument| {
+            [libc::SIGKILL, libc::SIGSTOP]
+                .map(|signal| Condition::Not {
+                    argument,
+                    value: signal as u32,
+                })
+                .to_vec()
+        };
+        // A signal to one of its threads is one to all of it.
+        let last = match options.is_own_kernel {
+            true => LAST_OF_GUEST,
+            false => GUEST,
+        };
+        let nobody_of_guest = |argument| -> Vec<_> {
+            let numbers = GUEST..=last;
+            numbers
+                .map(|value| Condition::Not { argument, value })
+                .collect()
+        };
+        for (call, signal) in [
+            (libc::SYS_kill, 1),
+            (libc::SYS_rt_sigqueueinfo, 1),
+            (libc::SYS_tgkill, 2),
+            (libc::SYS_rt_tgsigqueueinfo, 2),
+        ] {
+            filter.allow_if(call, vec![nobody_of_guest(0), mild(signal)]);
+        }
+        // It names a thread, which can be any of the guest's.
+        filter.allow_if(libc::SYS_tkill, vec![mild(1)]);
+    }
     const ONE_PROCESS: u32 = 1;
     let one_process = Condition::equals(0, libc::PRIO_PROCESS);
-    filter.allow_if(libc::SYS_setpriority, vec![vec![one_process, not_guest(1)]]);
+    let mut priority = vec![one_process, not_guest(1)];
+    if options.is_own_kernel {
+        // From 0 to 31: nobody asks it for rights to the better ones.
+        priority.push(Condition::Masked {
+            argument: 2,
+            mask: !31,
+            value: 0,
+        });
+        // Nor to those of others.
+        let own = vec![Condition::equals(0, 0)];
+        filter.allow_if(libc::SYS_get_robust_list, vec![own]);
+    }
+    filter.allow_if(libc::SYS_setpriority, vec![priority]);
     let one_process = Condition::equals(0, ONE_PROCESS);
     filter.allow_if(libc::SYS_ioprio_set, vec![vec![one_process, not_guest(1)]]);
 
@@ -185,7 +333,7 @@ fn filter(options: &Options) -> Filter {
 
 /// On every architecture.
 #[rustfmt::skip]
-const ALLOWED: &[c_long] = &[
+const ALLOWED: &[Call] = calls![
     // Files.
     libc::SYS_close, libc::SYS_close_range,
     libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev,
@@ -232,13 +380,14 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_getrlimit, libc::SYS_setrlimit, libc::SYS_getrusage,
     libc::SYS_times, libc::SYS_getpriority, libc::SYS_ioprio_get,
     libc::SYS_sched_yield, libc::SYS_sched_getaffinity,
-    libc::SYS_sched_getparam, 
+    libc::SYS_sched_getparam,
     libc::SYS_sched_getscheduler, libc::SYS_sched_getattr,
     libc::SYS_sched_get_priority_max, libc::SYS_sched_get_priority_min,
     libc::SYS_sched_rr_get_interval, libc::SYS_getcpu, libc::SYS_pidfd_open,
     libc::SYS_pidfd_send_signal, libc::SYS_rseq, libc::SYS_set_robust_list,
-    libc::SYS_get_robust_list, libc::SYS_futex, 449 /* futex_waitv */, 454 /* futex_wake */,
-    455 /* futex_wait */, 456 /* futex_requeue */, libc::SYS_restart_syscall,
+    libc::SYS_get_robust_list, libc::SYS_futex, newer::SYS_futex_waitv,
+    newer::SYS_futex_wake,
+    newer::SYS_futex_wait, newer::SYS_futex_requeue, libc::SYS_restart_syscall,
     libc::SYS_seccomp, libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule,
     libc::SYS_landlock_restrict_self,
     // Signals.
@@ -267,7 +416,7 @@ const ALLOWED: &[c_long] = &[
 /// Older forms of the same, which only this architecture has.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
-const ALLOWED_HERE: &[c_long] = &[
+const ALLOWED_HERE: &[Call] = calls![
     libc::SYS_stat, libc::SYS_lstat, libc::SYS_access,
     libc::SYS_readlink, libc::SYS_getdents, libc::SYS_mkdir, libc::SYS_rmdir,
     libc::SYS_unlink, libc::SYS_link, libc::SYS_symlink, libc::SYS_rename,
@@ -278,7 +427,27 @@ const ALLOWED_HERE: &[c_long] = &[
     libc::SYS_alarm, libc::SYS_pause,
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const ALLOWED_HERE: &[c_long] = &[];
+const ALLOWED_HERE: &[Call] = &[];
+
+/// The calls of the filter that are not in these lists, for their names.
+#[rustfmt::skip]
+const NAMED: &[Call] = calls![
+    libc::SYS_clone, libc::SYS_clone3, libc::SYS_fchmod, libc::SYS_fchmodat, newer::SYS_fchmodat2,
+    libc::SYS_mknodat, libc::SYS_openat, libc::SYS_openat2, libc::SYS_fallocate, libc::SYS_shmget,
+    libc::SYS_prlimit64, libc::SYS_sched_setaffinity, libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler, libc::SYS_sched_setattr, libc::SYS_setpriority,
+    libc::SYS_ioprio_set, libc::SYS_socket, libc::SYS_socketpair, libc::SYS_ioctl,
+    libc::SYS_personality,
+];
+#[cfg(target_arch = "x86_64")]
+const NAMED_HERE: &[Call] = calls![
+    libc::SYS_chmod,
+    libc::SYS_creat,
+    libc::SYS_mknod,
+    libc::SYS_open
+];
+#[cfg(not(target_arch = "x86_64"))]
+const NAMED_HERE: &[Call] = &[];
 
 #[cfg(test)]
 mod tests {
@@ -332,8 +501,33 @@ mod tests {
             let listed = ALLOWED
                 .iter()
                 .chain(ALLOWED_HERE)
-                .any(|allowed| *allowed == call);
+                .any(|allowed| allowed.number == call);
             assert!(!listed, "system call {call}");
+        }
+    }
+
+    #[test]
+    fn the_list_for_others_names_every_call_and_is_never_narrower() {
+        let (filter, listing) = (filter(&Options::default()), listing());
+        let named = listing.allowed.len() + listing.conditional.len();
+        let calls = ALLOWED.len() + ALLOWED_HERE.len() + filter.conditional().len();
+        assert_eq!(named, calls);
+        for name in ["read", "futex_waitv", "landlock_restrict_self", "ioctl"] {
+            assert!(listing.allowed.contains(&name), "{name}");
+        }
+        assert!(listing.refused.contains(&("clone3", libc::ENOSYS)));
+        let clone = listing
+            .conditional
+            .iter()
+            .find(|(name, _)| *name == "clone");
+        assert!(clone.is_some());
+        // One condition for an argument: engines take two for a choice.
+        for (name, alternatives) in &listing.conditional {
+            for all in alternatives {
+                let mut arguments: Vec<_> = all.iter().map(|bits| bits.argument).collect();
+                arguments.dedup();
+                assert_eq!(arguments.len(), all.len(), "{name}");
+            }
         }
     }
 }

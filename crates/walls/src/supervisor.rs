@@ -1,12 +1,13 @@
 //! The supervisor's whole life: read the plan, start process 1 behind the walls, wait, clean up.
 //!
-//! It is outside the sandbox and has one thread. The control socket is its lifeline: when the
-//! host goes, however it goes, the socket closes and the sandbox with it. Entry: [`supervise`].
+//! It is outside the sandbox and has one thread. The control channel is its lifeline: when the
+//! host goes, however it goes, the channel closes and the sandbox with it. Entry: [`supervise`].
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,11 +20,14 @@ use nix::unistd::{Pid, execve, pipe2, setsid};
 use crate::cgroups::Groups;
 use crate::enter::{enter, let_go_of_descriptors};
 use crate::plan::{
-    Failure, GroupVersion, IdMap, Identity, Landlocked, Plan, Report, Stage, receive, send,
+    Ask, Behind, Failure, GroupVersion, IdMap, Identity, Landlocked, Plan, Program, Report, Stage,
+    receive, send,
 };
+use crate::privileges;
 use crate::root;
 use crate::supplies::Supplies;
 use crate::sys::{self, Cloned};
+use crate::victims;
 
 pub(crate) type Step<T> = Result<T, Failure>;
 
@@ -45,58 +49,160 @@ impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
     }
 }
 
-/// Serves one sandbox from plan to clean-up. `guest` is what process 1 does behind the walls,
-/// with the link as its standard input and its only descriptor of the host's.
+/// What process 1 does behind the walls, with the link as its standard input and its only
+/// descriptor of the host's.
+#[derive(Debug, Clone, Copy)]
+pub struct Inside {
+    pub run: fn(OwnedFd) -> ExitCode,
+    /// The role in which the program begins anew to do the same, where it has to.
+    pub role: &'static CStr,
+}
+
+/// Serves one sandbox from plan to clean-up.
 ///
 /// Must be called in a process with a single thread, with the link as descriptor 0 and the
 /// control socket as descriptor 1.
-pub fn supervise(link: OwnedFd, control: UnixStream, guest: fn(OwnedFd) -> ExitCode) -> ExitCode {
+pub fn supervise(link: OwnedFd, control: OwnedFd, inside: fn(Behind) -> Inside) -> ExitCode {
     let _ = nix::sys::prctl::set_name(c"hotcell-walls");
     // A terminal's interrupt is for the host to judge; the supervisor must outlive it.
     let _ = setsid();
-    let _ = SigSet::all().thread_block();
-    let Ok(plan) = receive::<Plan>(&control) else {
-        return ExitCode::FAILURE;
-    };
-    let mut groups = Groups::default();
-    let report = match start(&plan, link, &mut groups) {
-        Err(failure) => Report::Failed(failure),
-        Ok(Started::Inside(link)) => {
-            // These belong to the supervisor, which this process no longer is.
-            std::mem::forget((groups, control));
-            let _ = nix::sys::prctl::set_name(c"hotcell-guest");
-            return guest(link);
+    let control = File::from(control);
+    match receive::<Plan>(&control) {
+        Ok(plan) => supervise_plan(&plan, link, control, inside(plan.behind)),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// The same for a plan that is known already. The control channel is anything that can be read,
+/// written and waited for: a socket, the port of a virtual machine.
+///
+/// Must be called in a process with a single thread, with the link as descriptor 0.
+pub fn supervise_plan(plan: &Plan, link: OwnedFd, control: File, inside: Inside) -> ExitCode {
+    match raise(plan, link, inside) {
+        Ok(Raised::Outside(walls)) => walls.serve(control),
+        Ok(Raised::Inside(ended)) => {
+            // The supervisor's, which this process has not been for long.
+            std::mem::forget(control);
+            return ended;
         }
-        Ok(Started::Outside(process, landlock)) => {
-            let said = send(&control, &Report::Ready { landlock });
-            if said.is_ok() {
-                wait(&control, &process, plan.deadline);
-            }
-            process.kill();
-            Report::Ended {
-                out_of_memory_kills: groups.out_of_memory_kills(),
-            }
-        }
-    };
-    groups.remove();
-    // The host may be gone; then there is nobody to tell.
-    let _ = send(&control, &report);
+        // The host may be gone; then there is nobody to tell.
+        Err(failure) => drop(send(&control, &Report::Failed(failure))),
+    }
     ExitCode::SUCCESS
 }
 
-/// In which process a start returned.
+/// In which process [`raise`] returned.
+#[derive(Debug)]
+pub enum Raised {
+    /// In that which called it.
+    Outside(Box<Walls>),
+    /// In process 1 behind the walls, after its life.
+    Inside(ExitCode),
+}
+
+/// Puts up walls and starts process 1 behind them.
+///
+/// Must be called in a process with a single thread, with the link as descriptor 0.
+pub fn raise(plan: &Plan, link: OwnedFd, inside: Inside) -> Step<Raised> {
+    let _ = SigSet::all().thread_block();
+    let mut groups = Groups::default();
+    match start(plan, link, inside.role, &mut groups) {
+        Err(failure) => {
+            groups.remove();
+            Err(failure)
+        }
+        Ok(Started::Inside(link)) => {
+            // These belong to the supervisor, which this process no longer is.
+            std::mem::forget(groups);
+            let _ = nix::sys::prctl::set_name(c"hotcell-guest");
+            Ok(Raised::Inside((inside.run)(link)))
+        }
+        Ok(Started::Outside(process, landlock)) => Ok(Raised::Outside(Box::new(Walls {
+            process,
+            landlock,
+            groups,
+            plan: plan.clone(),
+        }))),
+    }
+}
+
+/// Walls that stand, seen from outside.
+#[derive(Debug)]
+pub struct Walls {
+    process: Process,
+    landlock: Option<Landlocked>,
+    groups: Groups,
+    plan: Plan,
+}
+
+impl Walls {
+    /// Makes them those of another plan, behind which nothing has happened yet; whether that can be.
+    pub fn change(&mut self, plan: &Plan) -> Step<bool> {
+        if self.plan == *plan {
+            return Ok(true);
+        }
+        if self.plan.shape() != plan.shape() {
+            return Ok(false);
+        }
+        self.groups.change(&plan.groups)?;
+        privileges::apply_rlimits(&plan.rlimits, Some(self.process.pid))?;
+        self.plan = plan.clone();
+        Ok(true)
+    }
+
+    /// Tells the host that they stand, and takes them down when the host, the deadline or what is
+    /// behind them ends.
+    pub fn serve(self, control: File) {
+        let landlock = self.landlock;
+        if send(&control, &Report::Ready { landlock }).is_ok() {
+            wait(&control, &self.process, self.plan.deadline, &self.groups);
+            if self.plan.program.is_some() {
+                self.process.let_end();
+            }
+        }
+        let out_of_memory_kills = self.take_down();
+        // The host may be gone; then there is nobody to tell.
+        let _ = send(
+            &control,
+            &Report::Ended {
+                out_of_memory_kills,
+            },
+        );
+    }
+
+    /// Ends all behind them; how many processes the kernel had killed for want of memory.
+    pub fn take_down(mut self) -> u64 {
+        self.process.kill();
+        let kills = self.groups.out_of_memory_kills();
+        self.groups.remove();
+        kills
+    }
+}
+
+/// The same for a start.
 enum Started {
     Outside(Process, Option<Landlocked>),
     Inside(OwnedFd),
 }
 
 /// Process 1 of the sandbox, seen from outside. Its end is the end of all in there.
+#[derive(Debug)]
 struct Process {
     pid: Pid,
     ended: OwnedFd,
 }
 
 impl Process {
+    /// Gives it a moment to end by itself, as the guest behind another program's walls does with its
+    /// link: what it was writing it removes.
+    fn let_end(&self) {
+        let grace = PollTimeout::try_from(GRACE).unwrap_or(PollTimeout::ZERO);
+        let _ = poll(
+            &mut [PollFd::new(self.ended.as_fd(), PollFlags::POLLIN)],
+            grace,
+        );
+    }
+
     /// Kills the whole sandbox and waits until the last process of it is gone.
     fn kill(&self) {
         let _ = kill(self.pid, Signal::SIGKILL);
@@ -104,8 +210,9 @@ impl Process {
     }
 }
 
-fn wait(control: &UnixStream, process: &Process, deadline: Option<Duration>) {
-    let end = deadline.map(|deadline| Instant::now() + deadline + GRACE);
+fn wait(control: &File, process: &Process, deadline: Option<Duration>, groups: &Groups) {
+    let end_after = |deadline| Instant::now() + deadline + GRACE;
+    let mut end = deadline.map(end_after);
     loop {
         let timeout = match end.map(|end| end.saturating_duration_since(Instant::now())) {
             Some(Duration::ZERO) => return,
@@ -117,16 +224,35 @@ fn wait(control: &UnixStream, process: &Process, deadline: Option<Duration>) {
             PollFd::new(process.ended.as_fd(), PollFlags::POLLIN),
         ];
         match poll(&mut ready, timeout) {
-            Ok(0) => {}
-            // The host says nothing after the plan: any event is its end.
-            Ok(_) => return,
-            Err(nix::errno::Errno::EINTR) => {}
+            Ok(0) | Err(nix::errno::Errno::EINTR) => continue,
+            Ok(_) => {}
             Err(_) => return,
+        }
+        if ready[1].any() == Some(true) {
+            return;
+        }
+        // Its end is the host's end.
+        match receive::<Ask>(control) {
+            Ok(Ask::Kills) => {
+                let out_of_memory_kills = groups.out_of_memory_kills();
+                if send(
+                    control,
+                    &Report::Kills {
+                        out_of_memory_kills,
+                    },
+                )
+                .is_err()
+                {
+                    return;
+                }
+            }
+            Ok(Ask::Deadline(deadline)) => end = Some(end_after(deadline)),
+            Ok(Ask::End) | Err(_) => return,
         }
     }
 }
 
-fn start(plan: &Plan, link: OwnedFd, groups: &mut Groups) -> Step<Started> {
+fn start(plan: &Plan, link: OwnedFd, role: &CStr, groups: &mut Groups) -> Step<Started> {
     // A version 2 group must be there for the clone; the others can wait.
     groups.make(&plan.groups, GroupVersion::V2)?;
     let (line, far_line) = UnixStream::pair().at(Stage::Start, "make a socket")?;
@@ -135,7 +261,7 @@ fn start(plan: &Plan, link: OwnedFd, groups: &mut Groups) -> Step<Started> {
     let pid = match cloned.at(Stage::Namespaces, "make namespaces")? {
         Cloned::Child => {
             drop(line);
-            become_process_1(plan, far_line);
+            become_process_1(plan, far_line, role);
             return Ok(Started::Inside(link));
         }
         Cloned::Parent(pid) => pid,
@@ -147,7 +273,7 @@ fn start(plan: &Plan, link: OwnedFd, groups: &mut Groups) -> Step<Started> {
         pid: Pid::from_raw(pid),
         ended: sys::pidfd(pid).at(Stage::Start, "watch the sandbox")?,
     };
-    match raise(plan, &line, pid, groups) {
+    match finish(plan, &line, pid, groups) {
         Ok(landlock) => Ok(Started::Outside(process, landlock)),
         Err(failure) => {
             process.kill();
@@ -157,7 +283,7 @@ fn start(plan: &Plan, link: OwnedFd, groups: &mut Groups) -> Step<Started> {
 }
 
 /// The supervisor's part of the work, while process 1 does its own.
-fn raise(
+fn finish(
     plan: &Plan,
     mut line: &UnixStream,
     pid: libc::pid_t,
@@ -168,7 +294,7 @@ fn raise(
         .at(Stage::Start, "release the sandbox")?;
     groups.make(&plan.groups, GroupVersion::V1)?;
     let supplies = Supplies {
-        trees: root::open_mapped(plan, |idmap| mapped_namespace(plan.identity, idmap))?,
+        trees: root::open_supplied(plan, |idmap| mapped_namespace(plan.identity, idmap))?,
         groups: groups.entries()?,
     };
     // If process 1 has failed meanwhile, it has said why.
@@ -182,19 +308,38 @@ fn raise(
 }
 
 /// Returns behind the walls, or not at all.
-fn become_process_1(plan: &Plan, line: UnixStream) {
+fn become_process_1(plan: &Plan, line: UnixStream, role: &CStr) {
+    victims::prepare();
     let outcome = enter(plan, &line);
     let said = send(&line, &outcome);
     drop(line);
-    if outcome.is_err() || said.is_err() || let_go_of_descriptors().is_err() {
+    let program = plan.program.as_ref();
+    if outcome.is_err() || said.is_err() || let_go_of_descriptors(program).is_err() {
+        exit_now();
+    }
+    if let Some(program) = program {
+        begin(program);
         exit_now();
     }
     // Where the C library's record of the thread could not be made right, the program begins
     // anew instead of going on.
     if sys::thread_id_record().is_none() {
-        let arguments = [c"hotcell-guest", c"serve"];
+        let arguments = [c"hotcell-guest", role];
         let _ = execve::<_, &CStr>(c"/proc/self/exe", &arguments, &[]);
         exit_now();
+    }
+}
+
+/// Returns only when there is no such program.
+fn begin(program: &Program) {
+    let _ = SigSet::all().thread_unblock();
+    let text = |text: &[u8]| CString::new(text).ok();
+    let arguments = program.arguments.iter().map(|one| text(one.as_bytes()));
+    if let (Some(path), Some(arguments)) = (
+        text(program.path.as_os_str().as_bytes()),
+        arguments.collect::<Option<Vec<_>>>(),
+    ) {
+        let _ = execve::<_, &CStr>(&path, &arguments, &[]);
     }
 }
 
@@ -212,7 +357,7 @@ fn map_identity(pid: libc::pid_t, identity: Identity) -> Step<()> {
 
 /// A user namespace that exists only as the mapping of a mount: owner on disk to the sandbox's
 /// identity.
-fn mapped_namespace(identity: Identity, idmap: IdMap) -> Step<OwnedFd> {
+pub(crate) fn mapped_namespace(identity: Identity, idmap: IdMap) -> Step<OwnedFd> {
     const STEP: &str = "make a mapping of owners";
     let (wait, hold) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).at(Stage::Identity, STEP)?;
     // SAFETY: the supervisor has one thread; the child only reads and exits.

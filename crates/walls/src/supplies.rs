@@ -25,7 +25,7 @@ pub(crate) struct Supplies {
 impl Supplies {
     /// In the order of the plan, first the mounts.
     pub(crate) fn send(&self, line: &UnixStream, plan: &Plan) -> Step<()> {
-        let trees = root::mapped_targets(plan).filter_map(|target| self.trees.get(target));
+        let trees = root::supplied_targets(plan).filter_map(|target| self.trees.get(target));
         let groups = self.groups.iter().map(AsRawFd::as_raw_fd);
         let all: Vec<RawFd> = trees.map(AsRawFd::as_raw_fd).chain(groups).collect();
         let rights = [ControlMessage::ScmRights(&all)];
@@ -59,7 +59,7 @@ impl Supplies {
             return Err(io::Error::from_raw_os_error(libc::EPIPE)).at(Stage::Start, STEP);
         }
         let mut descriptors = descriptors.into_iter();
-        let trees = root::mapped_targets(plan)
+        let trees = root::supplied_targets(plan)
             .map(|target| target.to_owned())
             .zip(&mut descriptors)
             .collect();

@@ -3,11 +3,14 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use libc::{c_int, c_long};
+use nix::sys::resource::Resource;
+use nix::unistd::Pid;
 
 pub(crate) const NAMESPACES: c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
@@ -188,10 +191,11 @@ pub(crate) fn new_mount(
     })
 }
 
-/// Closes every descriptor from `first` on.
-pub(crate) fn close_from(first: RawFd) -> io::Result<()> {
+/// Closes descriptors, whoever has opened them.
+pub(crate) fn close_all(numbers: RangeInclusive<RawFd>) -> io::Result<()> {
+    let (first, last) = numbers.into_inner();
     // SAFETY: the caller has given up whatever owned them.
-    check(unsafe { libc::syscall(libc::SYS_close_range, first, c_int::MAX, 0) })?;
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) })?;
     Ok(())
 }
 
@@ -210,6 +214,40 @@ pub(crate) fn pidfd(pid: libc::pid_t) -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
 }
 
+/// Sets a limit of another process, soft and hard at once.
+pub(crate) fn limit_process(process: Pid, resource: Resource, value: u64) -> io::Result<()> {
+    let limit = libc::rlimit64 {
+        rlim_cur: value,
+        rlim_max: value,
+    };
+    // SAFETY: the kernel reads one limit, which outlives the call, and writes none.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_prlimit64,
+            process.as_raw(),
+            resource as libc::c_uint,
+            &raw const limit,
+            std::ptr::null_mut::<libc::rlimit64>(),
+        )
+    })?;
+    Ok(())
+}
+
+/// Sends a signal to the process that a descriptor stands for, and to no other.
+pub(crate) fn signal(process: &OwnedFd, signal: c_int) -> io::Result<()> {
+    // SAFETY: only numbers are passed; no further information goes with the signal.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            process.as_raw_fd(),
+            signal,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    })?;
+    Ok(())
+}
+
 /// Takes every capability from this process and from all that follow it, for good.
 pub(crate) fn drop_capabilities() -> io::Result<()> {
     for capability in 0..64 {
@@ -223,14 +261,31 @@ pub(crate) fn drop_capabilities() -> io::Result<()> {
             return Err(error);
         }
     }
-    prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL as u64)?;
     // No-root and its kin, all locked: user 0 of the namespace would be nobody special.
-    prctl(libc::PR_SET_SECUREBITS, 0b1110_1111)?;
+    unless_unknown(prctl(libc::PR_SET_SECUREBITS, 0b1110_1111))?;
+    clear_capabilities()
+}
+
+/// Drops what this process holds. The bounding set stays as it is: changing it takes a right.
+pub(crate) fn clear_capabilities() -> io::Result<()> {
+    unless_unknown(prctl(
+        libc::PR_CAP_AMBIENT,
+        libc::PR_CAP_AMBIENT_CLEAR_ALL as u64,
+    ))?;
     let header: [u32; 2] = [0x2008_0522, 0];
     let none = [0u32; 6];
     // SAFETY: version 3 takes this header and two sets of three words, which outlive the call.
     check(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) })?;
     Ok(())
+}
+
+/// Nothing to close on a kernel that does not have the thing at all, as gVisor's: it calls the
+/// request itself invalid, which Linux never does with these.
+fn unless_unknown(outcome: io::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+        outcome => outcome,
+    }
 }
 
 pub(crate) fn prctl(option: c_int, value: u64) -> io::Result<()> {

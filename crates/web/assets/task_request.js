@@ -14,6 +14,7 @@ export function makeRequest(form, me) {
   if (form.task.trim() === "") problems.set("task", "Say what is to be done.");
   if (form.model) request.model = form.model;
   if (form.backend) request.backend = form.backend;
+  if (form.require) request.require = form.require;
   const limits = readLimits(form, me?.limits ?? {}, problems);
   if (Object.keys(limits).length > 0) request.limits = limits;
   if (form.network.length > 0) request.network = form.network;

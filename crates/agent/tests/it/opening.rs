@@ -27,13 +27,19 @@ fn a_session_in_which_nothing_was_said_leaves_nothing() {
                 model,
                 window,
                 backend,
+                strength,
+                reason,
                 walls,
                 network,
                 asks,
             } => {
                 assert!(!model.is_empty());
                 assert_eq!(window, Some(200_000));
-                assert_eq!(backend, "native");
+                assert_eq!(
+                    (backend.as_str(), strength.as_str()),
+                    ("native", "namespaces")
+                );
+                assert!(reason.starts_with("not probed"), "{reason}");
                 assert!(walls.len() > 3, "{walls:?}");
                 assert_eq!((network.len(), asks), (0, false));
             }

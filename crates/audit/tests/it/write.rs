@@ -14,6 +14,8 @@ fn every_kind_of_record_is_one_line() {
     let records = [
         Record::Start {
             backend: "native".into(),
+            strength: "namespaces".into(),
+            reason: "asked for".into(),
             walls: vec!["landlock".into()],
             limits: BTreeMap::from([("memory".into(), "cgroup".into())]),
             workspace: "/src".into(),

@@ -2,19 +2,23 @@
 
 mod agent;
 mod chat;
+mod image;
 mod server;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser};
+use sandbox::{Backend, Strength};
 
 pub(crate) use self::agent::{
     Agent, BudgetFlags, ConfigCommand, ModelFlags, Replay, Resume, Run, SessionName,
     SessionsCommand, SessionsList, SessionsSubcommand, StoreFlags, Undo,
 };
 pub(crate) use self::chat::Chat;
+pub(crate) use self::image::{ImageBuild, ImageCommand};
 pub(crate) use self::server::{KeysCommand, Serve};
 use crate::values::{
     Variable, parse_cpus, parse_duration, parse_open_files, parse_pids, parse_size,
@@ -70,8 +74,12 @@ pub(crate) enum Subcommand {
     /// command's own, 124 when its time is over, 137 when a limit killed it, 125 when the
     /// sandbox could not be started, 126 and 127 when the command could not.
     Exec(Box<Exec>),
-    /// Says what protects a sandbox on this machine, proved by starting one.
+    /// Says what protects a sandbox on this machine, proved by starting one; with `--probe`, one of
+    /// every kind.
     Doctor(Doctor),
+    /// Makes, lists and removes images: root file systems for sandboxes.
+    #[command(subcommand)]
+    Image(ImageCommand),
     /// Works on audit logs.
     #[command(subcommand)]
     Audit(AuditCommand),
@@ -127,12 +135,22 @@ pub(crate) struct SandboxFlags {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WallFlags {
     /// A folder with a root file system, instead of the host's own programs.
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "image")]
     pub(crate) rootfs: Option<PathBuf>,
 
-    /// The walls: `auto` takes the strongest that works here; `none` means no protection.
-    #[arg(long, value_name = "WALLS", value_parser = ["auto", "native", "none"])]
+    /// An image, as `hotcell image list` names it, instead of the host's own programs.
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) image: Option<String>,
+
+    /// The walls: `auto` takes the strongest that `hotcell doctor --probe` proved here; `none` means
+    /// no protection.
+    #[arg(long, value_name = "WALLS", value_parser = Backend::ALL.map(Backend::name))]
     pub(crate) backend: Option<String>,
+
+    /// How strong the walls must be: `namespaces`, `kernel` (one of their own in user space) or `vm`.
+    /// Nothing weaker is ever started.
+    #[arg(long, value_name = "STRENGTH", value_parser = Strength::REQUIRABLE.map(Strength::name))]
+    pub(crate) require: Option<String>,
 
     /// Memory, for instance `512M`, `2G`.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -169,6 +187,13 @@ pub(crate) struct WallFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
+    /// Starts a sandbox with every backend, and keeps what comes of it for `--backend auto`.
+    #[arg(long)]
+    pub(crate) probe: bool,
+
+    #[command(flatten)]
+    pub(crate) store: StoreFlags,
+
     /// For programs.
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,6 +1,7 @@
 //! Flags of the server and of its keys.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -24,6 +25,11 @@ pub(crate) struct Serve {
     /// Asks for a key here too.
     #[arg(long)]
     pub(crate) require_keys: bool,
+
+    /// Makes a key of an administrator and writes it into this file, which only its owner may read,
+    /// when there is no key yet: for servers that start without anybody there.
+    #[arg(long, value_name = "FILE", env = "HOTCELL_FIRST_KEY")]
+    pub(crate) first_key: Option<PathBuf>,
 
     /// A name under which the server is reached, such as `hotcell.example.com`. May be given many
     /// times.

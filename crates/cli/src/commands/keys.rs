@@ -1,5 +1,10 @@
 //! `hotcell keys`: makes, lists and revokes keys of the server's API, also while a server runs.
 
+use std::fs::{OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
 use jiff::Timestamp;
 use protocol::job::{ApiKey, UserRole};
 use secrecy::ExposeSecret;
@@ -46,6 +51,42 @@ async fn create(flags: &StoreFlags, user: &str, role: &str, label: &str) -> Resu
         orchestrator::create_key(&jobs, user.to_owned(), role, label.to_owned(), now).await?;
     // The token alone, so that it can be put straight into a variable.
     print(&format!("{}\n", token.expose_secret()))
+}
+
+/// Makes the first key and writes it into a file, unless there is one that works.
+pub(super) async fn first(data: &Path, file: &Path) -> Result<(), Complaint> {
+    let jobs = Jobs::open(data).await?;
+    let keys = jobs.keys().await?;
+    if keys.iter().any(|key| key.revoked.is_none()) {
+        return Ok(());
+    }
+    let cannot = |error: std::io::Error| {
+        Complaint::usage(format!(
+            "cannot write the first key to `{}`: {error}",
+            file.display()
+        ))
+        .hint("name another file with `--first-key FILE`".to_owned())
+    };
+    // The file before the key: a key that nobody was told would be of no use.
+    let mut written = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(file)
+        .map_err(cannot)?;
+    // An older file keeps its mode unless it is told.
+    written
+        .set_permissions(Permissions::from_mode(0o600))
+        .map_err(cannot)?;
+    let (user, role, label) = ("admin".to_owned(), UserRole::Admin, "first".to_owned());
+    let made = orchestrator::create_key(&jobs, user, role, label, Timestamp::now()).await;
+    let (key, token) = made?;
+    if let Err(error) = writeln!(written, "{}", token.expose_secret()) {
+        jobs.revoke_key(key.id, Timestamp::now()).await?;
+        return Err(cannot(error));
+    }
+    Ok(())
 }
 
 async fn list(flags: &StoreFlags, json: bool) -> Result<u8, Complaint> {

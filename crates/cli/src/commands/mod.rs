@@ -7,6 +7,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 mod drive;
 pub(crate) mod exec;
+pub(crate) mod image;
 pub(crate) mod keys;
 pub(crate) mod pages;
 pub(crate) mod replay;

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::sync::Arc;
 
 use orchestrator::{Config, Models, Policy, Retention, ServeError, Server};
-use sandbox::Backend;
+use sandbox::{Backend, SandboxSpec, Strength, doctor};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::keys;
 use crate::args::Serve;
 use crate::complaint::{Complaint, warn};
 use crate::settings::{
@@ -37,6 +38,7 @@ pub(crate) fn run(serve: &Serve) -> Result<u8, Complaint> {
 }
 
 async fn host(config: Config, models: ConfiguredModels, serve: &Serve) -> Result<u8, Complaint> {
+    check_walls(&config.policy.sandbox).await?;
     let listen = |kind| {
         signal(kind).map_err(|error| {
             Complaint::new(SERVER_FAILED, format!("cannot listen to signals: {error}"))
@@ -44,6 +46,9 @@ async fn host(config: Config, models: ConfiguredModels, serve: &Serve) -> Result
     };
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
+    if let Some(file) = &serve.first_key {
+        keys::first(&config.data, file).await?;
+    }
     let server = Server::start(config, Arc::new(models), serve.listen).await?;
     // For people and for programs that start a server on any port: the address is the last word.
     let _ = writeln!(
@@ -59,6 +64,21 @@ async fn host(config: Config, models: ConfiguredModels, serve: &Serve) -> Result
     };
     server.run(end).await?;
     Ok(0)
+}
+
+/// What is required is there, or nothing begins: every job would fail for the same reason.
+async fn check_walls(spec: &SandboxSpec) -> Result<(), Complaint> {
+    if spec.backend != Backend::Auto || spec.require <= Strength::Namespaces {
+        return Ok(());
+    }
+    let cannot = |error| Complaint::new(SERVER_FAILED, format!("cannot make a folder: {error}"));
+    let scratch = tempfile::tempdir().map_err(cannot)?;
+    let spec = SandboxSpec {
+        workspace: scratch.path().to_owned(),
+        ..spec.clone()
+    };
+    doctor::settle(&spec).await?;
+    Ok(())
 }
 
 fn config(serve: &Serve, settings: &Settings) -> Result<Config, Complaint> {
@@ -80,6 +100,7 @@ fn config(serve: &Serve, settings: &Settings) -> Result<Config, Complaint> {
         require_keys: serve.require_keys,
         hosts: serve.host.clone(),
         origins: serve.origin.clone(),
+        machines_waiting: machines_waiting(settings)?,
         policy: Policy {
             sandbox,
             budget: ceilings(settings, &serve.budget)?,
@@ -97,6 +118,15 @@ fn config(serve: &Serve, settings: &Settings) -> Result<Config, Complaint> {
         largest_body: LARGEST_BODY,
         largest_zip: serve.keep.largest_zip,
     })
+}
+
+fn machines_waiting(settings: &Settings) -> Result<usize, Complaint> {
+    let parse = |text: &str| {
+        let number = text.parse::<usize>().ok().filter(|number| *number <= 1000);
+        number.ok_or_else(|| "it must be a whole number up to 1000, and 0 is none".to_owned())
+    };
+    let number = settings.parse("backends.machines_waiting", parse)?;
+    Ok(number.unwrap_or_default())
 }
 
 impl From<ServeError> for Complaint {

@@ -58,10 +58,16 @@ impl TextView {
             }
             EventKind::SandboxStarted {
                 backend,
+                reason,
                 network,
                 replaces,
                 ..
-            } => self.sandbox(backend, network, replaces.as_deref()),
+            } => {
+                if let Some(why) = replaces {
+                    self.warn(&format!("{}; a new sandbox was started", clean(why)))?;
+                }
+                self.sandbox(backend, reason, network)
+            }
             EventKind::TextDelta { text } => self.words(text),
             EventKind::ThinkingDelta { text } => self.thoughts(text),
             EventKind::Retrying {
@@ -140,20 +146,17 @@ impl TextView {
         Ok(())
     }
 
-    fn sandbox(
-        &mut self,
-        backend: &str,
-        network: &[String],
-        replaces: Option<&str>,
-    ) -> io::Result<()> {
-        if let Some(why) = replaces {
-            self.warn(&format!("{}; a new sandbox was started", clean(why)))?;
-        }
+    fn sandbox(&mut self, backend: &str, reason: &str, network: &[String]) -> io::Result<()> {
         let network = match network {
             [] => "no network".to_owned(),
             hosts => format!("network: {}", hosts.join(", ")),
         };
-        self.dim(&format!("sandbox: {backend} walls · {network}"))
+        self.dim(&format!("sandbox: {backend} walls · {network}"))?;
+        // Whoever named the walls knows why.
+        match reason {
+            "" | "asked for" => Ok(()),
+            reason => self.dim(&format!("chosen: {}", clean(reason))),
+        }
     }
 
     /// What an undo would not restore; a person should know before it matters.

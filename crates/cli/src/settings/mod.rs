@@ -4,6 +4,7 @@
 //! Later ones win over earlier ones: default, `.env`, environment, file, flag. Each value knows
 //! where it came from, so that a message about it can say so.
 
+mod backends;
 mod keys;
 mod model;
 mod models;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+pub(crate) use self::backends::provisions;
 pub(crate) use self::keys::{KEYS, Key};
 pub(crate) use self::model::{Chosen, ceilings, choose_model, model_named, prices, reply_tokens};
 pub(crate) use self::models::ConfiguredModels;
@@ -65,6 +67,8 @@ pub(crate) struct Settings {
     values: BTreeMap<&'static str, Setting>,
     /// Prices that the settings file adds, as TOML.
     prices: String,
+    /// Where sessions and images are kept, if a flag says so.
+    data: Option<PathBuf>,
 }
 
 /// The flags that are settings too.
@@ -73,6 +77,7 @@ pub(crate) struct Overrides {
     values: Vec<(&'static str, String)>,
     workspace: Option<PathBuf>,
     config: Option<PathBuf>,
+    data: Option<PathBuf>,
 }
 
 impl Overrides {
@@ -112,6 +117,7 @@ impl Overrides {
 
     pub(crate) fn store(mut self, flags: &StoreFlags) -> Self {
         self.config = flags.config.clone();
+        self.data = flags.data.clone();
         self
     }
 }
@@ -152,6 +158,7 @@ impl Settings {
                 .extend(found.map(|setting| (key.name, setting)));
         }
         settings.prices = file.prices;
+        settings.data = overrides.data.clone();
         settings.keep_the_sandbox_on();
         settings.distrust_dotenv_url()?;
         Ok(settings)

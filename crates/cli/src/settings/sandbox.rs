@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use audit::AuditLog;
 use etcetera::BaseStrategy;
-use sandbox::{Backend, Limits, Network, RootSpec, SandboxSpec};
+use sandbox::{Backend, Limits, Network, RootSpec, SandboxSpec, Strength};
 
-use super::{Settings, Source, parse_switch};
+use super::{Settings, Source, backends, parse_switch};
 use crate::args::{SandboxFlags, StoreFlags, WallFlags};
 use crate::complaint::{Complaint, FAILED, USAGE, warn};
 
@@ -21,6 +21,7 @@ pub(crate) fn sandbox_spec(
 ) -> Result<SandboxSpec, Complaint> {
     let mut spec = walls(&flags.walls, settings)?;
     let workspace = workspace(flags, settings)?;
+    backends::keep_outside(&mut spec, settings, &workspace)?;
     spec.audit = audit_log(flags, &workspace)?;
     spec.workspace = make_folder(workspace)?;
     if spec.backend == Backend::None {
@@ -38,28 +39,71 @@ pub(crate) fn sandbox_spec(
 pub(crate) fn walls(flags: &WallFlags, settings: &Settings) -> Result<SandboxSpec, Complaint> {
     let is_on = settings.parse("sandbox", parse_switch)?.unwrap_or(true);
     let network = network(&flags.allow_net)?;
-    let root = match &flags.rootfs {
-        Some(folder) => RootSpec::Image(image(folder)?),
-        None => RootSpec::Host,
-    };
-    let backend = match flags.backend.as_deref() {
-        Some("native") => Backend::Native,
-        Some("none") => Backend::None,
-        Some(_) => Backend::Auto,
-        None if is_on => Backend::Auto,
+    let backend = match flags.backend.as_deref().and_then(Backend::named) {
+        Some(named) => named,
+        None if is_on => settings
+            .parse("backend", parse_backend)?
+            .unwrap_or_default(),
         None => Backend::None,
+    };
+    let require = match flags.require.as_deref().and_then(Strength::named) {
+        Some(named) => named,
+        None => settings
+            .parse("require", parse_strength)?
+            .unwrap_or_default(),
     };
     if backend == Backend::None {
         refuse_with_none(flags)?;
     }
+    refuse_weak(backend, require)?;
+    let (root, env) = match &flags.rootfs {
+        Some(folder) => (RootSpec::Image(image(folder)?), Vec::new()),
+        None if backend == Backend::None => (RootSpec::Host, Vec::new()),
+        None => backends::image(flags, settings)?,
+    };
     Ok(SandboxSpec {
         backend,
+        require,
         root,
+        env,
+        provisions: Arc::new(backends::provisions(settings, backend)?),
         limits: limits(flags),
         strict_limits: flags.strict_limits,
         network,
         ..SandboxSpec::new(PathBuf::new())
     })
+}
+
+fn parse_backend(text: &str) -> Result<Backend, String> {
+    // Going without is a matter of `sandbox`, which says so at every start.
+    match Backend::named(text) {
+        Some(Backend::None) => Err("going without walls is `sandbox = false`".to_owned()),
+        Some(backend) => Ok(backend),
+        None => Err("there is no such backend".to_owned()),
+    }
+}
+
+fn parse_strength(text: &str) -> Result<Strength, String> {
+    Strength::named(text).ok_or_else(|| "it is none of namespaces, kernel, vm".to_owned())
+}
+
+/// What is required is not a wish: nothing else is taken instead.
+fn refuse_weak(backend: Backend, require: Strength) -> Result<(), Complaint> {
+    if backend == Backend::Auto || backend.strength() >= require {
+        return Ok(());
+    }
+    let has = match backend {
+        Backend::None => "there are no walls".to_owned(),
+        _ => format!(
+            "the walls of `{backend}` are `{}`",
+            backend.strength().name()
+        ),
+    };
+    let required = require.name();
+    Err(
+        Complaint::usage(format!("{has}, and `{required}` is required"))
+            .hint("`--backend auto` takes what is strong enough".to_owned()),
+    )
 }
 
 fn limits(flags: &WallFlags) -> Limits {
@@ -94,6 +138,7 @@ fn refuse_with_none(flags: &WallFlags) -> Result<(), Complaint> {
     };
     match () {
         () if flags.rootfs.is_some() => Err(refused("--rootfs")),
+        () if flags.image.is_some() => Err(refused("--image")),
         () if !flags.allow_net.is_empty() => Err(refused("--allow-net")),
         () => Ok(()),
     }

@@ -89,8 +89,15 @@ impl Browser {
         let give_up = Instant::now() + PATIENCE;
         loop {
             let entries = std::fs::read_dir(&folder).unwrap().flatten();
-            let is_zip = |path: &PathBuf| path.extension().is_some_and(|end| end == "zip");
-            if let Some(file) = entries.map(|entry| entry.path()).find(is_zip) {
+            let files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+            let of_kind = |kind: &str| {
+                let is_it = |path: &&PathBuf| path.extension().is_some_and(|end| end == kind);
+                files.iter().find(is_it)
+            };
+            // Chromium takes the name first, with an empty file, and gives it the content last.
+            if let (Some(file), None) = (of_kind("zip"), of_kind("crdownload"))
+                && std::fs::metadata(file).is_ok_and(|found| found.len() > 0)
+            {
                 return unzip(&std::fs::read(file).unwrap());
             }
             assert!(Instant::now() < give_up, "no zip was downloaded");

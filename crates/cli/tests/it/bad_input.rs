@@ -359,7 +359,7 @@ fn commands_and_flags() {
 #[test]
 fn walls() {
     let said = complaints(&[
-        "exec --backend docker -- true",
+        "exec --backend lxc -- true",
         "exec --backend '' -- true",
         "exec --backend none --allow-net example.com -- true",
         "exec --backend none --rootfs folder -- true",
@@ -368,13 +368,13 @@ fn walls() {
         "USE_SANDBOX=FALSE exec -- true",
     ]);
     assert_snapshot!(said, @r"
-        $ exec --backend docker -- true
-        hotcell: invalid value 'docker' for '--backend <WALLS>'
-        hint: one of auto, native, none
+        $ exec --backend lxc -- true
+        hotcell: invalid value 'lxc' for '--backend <WALLS>'
+        hint: one of auto, native, podman, docker, gvisor, microvm, firecracker, microsandbox, none
 
         $ exec --backend '' -- true
         hotcell: a value is required for '--backend <WALLS>' but none was supplied
-        hint: one of auto, native, none
+        hint: one of auto, native, podman, docker, gvisor, microvm, firecracker, microsandbox, none
 
         $ exec --backend none --allow-net example.com -- true
         hotcell: `--allow-net` means nothing without walls

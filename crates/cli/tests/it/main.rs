@@ -5,7 +5,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod agent_input;
+mod any_walls;
 mod audit_verify;
+mod backends;
 mod bad_input;
 mod chat;
 mod chat_jobs;
@@ -18,6 +20,7 @@ mod escapes;
 mod exec;
 mod forbidden;
 mod hosted;
+mod image;
 mod interrupted;
 mod json_events;
 mod killed;
@@ -37,3 +40,4 @@ mod settings;
 mod signals;
 mod terminal;
 mod undo;
+mod walls_under_test;

@@ -37,7 +37,9 @@ fn help() {
           keys         Makes, lists and revokes keys of the server's API
           config       Prints the settings in force and where each came from
           exec         Runs one command in a fresh sandbox
-          doctor       Says what protects a sandbox on this machine, proved by starting one
+          doctor       Says what protects a sandbox on this machine, proved by starting one; with `--probe`,
+                       one of every kind
+          image        Makes, lists and removes images: root file systems for sandboxes
           audit        Works on audit logs
           completions  Prints shell completions, for instance `hotcell completions bash`
           man          Prints the manual page
@@ -60,8 +62,14 @@ fn help() {
               --workspace <FOLDER>   The one host folder inside, at `/workspace` [default: SAFEDIR, or
                                      `./workspace`]
               --rootfs <FOLDER>      A folder with a root file system, instead of the host's own programs
-              --backend <WALLS>      The walls: `auto` takes the strongest that works here; `none` means no
-                                     protection [possible values: auto, native, none]
+              --image <NAME>         An image, as `hotcell image list` names it, instead of the host's own
+                                     programs
+              --backend <WALLS>      The walls: `auto` takes the strongest that `hotcell doctor --probe`
+                                     proved here; `none` means no protection [possible values: auto, native,
+                                     podman, docker, gvisor, microvm, firecracker, microsandbox, none]
+              --require <STRENGTH>   How strong the walls must be: `namespaces`, `kernel` (one of their own
+                                     in user space) or `vm`. Nothing weaker is ever started [possible
+                                     values: namespaces, kernel, vm]
               --memory <SIZE>        Memory, for instance `512M`, `2G`
               --cpus <NUMBER>        Processors, for instance `1`, `0.5`
               --pids <NUMBER>        Processes and threads
@@ -108,10 +116,21 @@ fn help() {
               --rootfs <FOLDER>
                   A folder with a root file system, instead of the host's own programs
 
-              --backend <WALLS>
-                  The walls: `auto` takes the strongest that works here; `none` means no protection
+              --image <NAME>
+                  An image, as `hotcell image list` names it, instead of the host's own programs
 
-                  [possible values: auto, native, none]
+              --backend <WALLS>
+                  The walls: `auto` takes the strongest that `hotcell doctor --probe` proved here; `none`
+                  means no protection
+
+                  [possible values: auto, native, podman, docker, gvisor, microvm, firecracker,
+                  microsandbox, none]
+
+              --require <STRENGTH>
+                  How strong the walls must be: `namespaces`, `kernel` (one of their own in user space) or
+                  `vm`. Nothing weaker is ever started
+
+                  [possible values: namespaces, kernel, vm]
 
               --memory <SIZE>
                   Memory, for instance `512M`, `2G`
@@ -159,13 +178,20 @@ fn help() {
                   Print help (see a summary with '-h')
     ");
     assert_snapshot!(help_for(&["doctor"]), @r"
-        Says what protects a sandbox on this machine, proved by starting one
+        Says what protects a sandbox on this machine, proved by starting one; with `--probe`, one of every
+        kind
 
         Usage: hotcell doctor [OPTIONS]
 
         Options:
-              --json  For programs
-          -h, --help  Print help
+              --probe          Starts a sandbox with every backend, and keeps what comes of it for
+                               `--backend auto`
+              --data <FOLDER>  Where sessions are kept [default: `hotcell` in the user's data folder] [env:
+                               HOTCELL_DATA=]
+              --config <FILE>  The settings file [default: `hotcell/config.toml` in the user's config
+                               folder] [env: HOTCELL_CONFIG=]
+              --json           For programs
+          -h, --help           Print help
     ");
     assert_snapshot!(help_for(&["audit"]), @r"
         Works on audit logs
@@ -255,7 +281,10 @@ fn help_for_agents() {
 
                   [env: HOTCELL_CONFIG=]
 
-                  [possible values: auto, native, none]
+                  [possible values: auto, native, podman, docker, gvisor, microvm, firecracker,
+                  microsandbox, none]
+
+                  [possible values: namespaces, kernel, vm]
 
                   [env: HOTCELL_AUDIT=]
 
@@ -308,8 +337,14 @@ fn help_for_agents() {
               --workspace <FOLDER>   The one host folder inside, at `/workspace` [default: SAFEDIR, or
                                      `./workspace`]
               --rootfs <FOLDER>      A folder with a root file system, instead of the host's own programs
-              --backend <WALLS>      The walls: `auto` takes the strongest that works here; `none` means no
-                                     protection [possible values: auto, native, none]
+              --image <NAME>         An image, as `hotcell image list` names it, instead of the host's own
+                                     programs
+              --backend <WALLS>      The walls: `auto` takes the strongest that `hotcell doctor --probe`
+                                     proved here; `none` means no protection [possible values: auto, native,
+                                     podman, docker, gvisor, microvm, firecracker, microsandbox, none]
+              --require <STRENGTH>   How strong the walls must be: `namespaces`, `kernel` (one of their own
+                                     in user space) or `vm`. Nothing weaker is ever started [possible
+                                     values: namespaces, kernel, vm]
               --memory <SIZE>        Memory, for instance `512M`, `2G`
               --cpus <NUMBER>        Processors, for instance `1`, `0.5`
               --pids <NUMBER>        Processes and threads
@@ -394,8 +429,14 @@ fn help_for_agents() {
               --workspace <FOLDER>   The one host folder inside, at `/workspace` [default: SAFEDIR, or
                                      `./workspace`]
               --rootfs <FOLDER>      A folder with a root file system, instead of the host's own programs
-              --backend <WALLS>      The walls: `auto` takes the strongest that works here; `none` means no
-                                     protection [possible values: auto, native, none]
+              --image <NAME>         An image, as `hotcell image list` names it, instead of the host's own
+                                     programs
+              --backend <WALLS>      The walls: `auto` takes the strongest that `hotcell doctor --probe`
+                                     proved here; `none` means no protection [possible values: auto, native,
+                                     podman, docker, gvisor, microvm, firecracker, microsandbox, none]
+              --require <STRENGTH>   How strong the walls must be: `namespaces`, `kernel` (one of their own
+                                     in user space) or `vm`. Nothing weaker is ever started [possible
+                                     values: namespaces, kernel, vm]
               --memory <SIZE>        Memory, for instance `512M`, `2G`
               --cpus <NUMBER>        Processors, for instance `1`, `0.5`
               --pids <NUMBER>        Processes and threads

@@ -182,11 +182,11 @@ fn a_file_that_is_wrong() {
     insta::assert_snapshot!(all, @r#"
         flavour = "red"
         hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: there is no setting `flavour`
-        hint: there are model, max_tokens, thinking, base_url, proxy, anthropic.api_key, anthropic.base_url, openai.api_key, openai.base_url, workspace, sandbox, budget.cost, budget.tokens, budget.turns, budget.time, server.url, server.api_key, colour
+        hint: there are model, max_tokens, thinking, base_url, proxy, anthropic.api_key, anthropic.base_url, openai.api_key, openai.base_url, workspace, sandbox, backend, require, image, backends.cache, backends.podman, backends.podman_runtime, backends.docker_socket, backends.runsc, backends.gvisor_platform, backends.qemu, backends.firecracker, backends.jailer, backends.microsandbox, backends.kernel, backends.modules, backends.machines_waiting, budget.cost, budget.tokens, budget.turns, budget.time, server.url, server.api_key, colour
 
         [anthropic] ⏎ key = "x"
         hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: there is no setting `anthropic.key`
-        hint: there are model, max_tokens, thinking, base_url, proxy, anthropic.api_key, anthropic.base_url, openai.api_key, openai.base_url, workspace, sandbox, budget.cost, budget.tokens, budget.turns, budget.time, server.url, server.api_key, colour
+        hint: there are model, max_tokens, thinking, base_url, proxy, anthropic.api_key, anthropic.base_url, openai.api_key, openai.base_url, workspace, sandbox, backend, require, image, backends.cache, backends.podman, backends.podman_runtime, backends.docker_socket, backends.runsc, backends.gvisor_platform, backends.qemu, backends.firecracker, backends.jailer, backends.microsandbox, backends.kernel, backends.modules, backends.machines_waiting, budget.cost, budget.tokens, budget.turns, budget.time, server.url, server.api_key, colour
 
         model = "open ⏎ [anthropic]
         hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: line 1: invalid basic string, expected `"`

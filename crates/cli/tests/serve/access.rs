@@ -1,5 +1,6 @@
 //! Who may reach a server: this machine alone, or whoever has a key.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
 use serde_json::json;
@@ -79,6 +80,53 @@ fn beyond_this_machine_only_with_a_key() {
         assert!(revoked.status.success(), "{revoked:?}");
         let output = site.refused(&["--listen", "0.0.0.0:0"]).await;
         check_refused(&output, &refused("0.0.0.0:0"));
+    });
+}
+
+#[test]
+fn a_server_that_starts_alone_makes_its_first_key_itself() {
+    play(async {
+        let model = no_model();
+        let site = Site::new(&model);
+        let file = site.here("first-key");
+        let flags = ["--listen", "0.0.0.0:0", "--first-key"];
+        let flags = flags.into_iter().chain(file.to_str());
+        let flags: Vec<&str> = flags.collect();
+        let server = site.start_with(&flags).await;
+        let token = std::fs::read_to_string(&file).unwrap();
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let client = server.client().at("127.0.0.1");
+        let listed = client.with_key(token.trim_end()).get("/v1/jobs").send();
+        assert_eq!(listed.await.unwrap().status(), 200);
+        server.end().await;
+
+        // There is a key now, so the file stays as it is, and a place for another is not needed.
+        let server = site.start_with(&flags).await;
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), token);
+        server.end().await;
+    });
+}
+
+#[test]
+fn a_first_key_that_cannot_be_written_is_not_made() {
+    play(async {
+        let model = no_model();
+        let site = Site::new(&model);
+        let file = site.here("no such folder/first-key");
+        let file = file.to_str().unwrap();
+        let output = site.refused(&["--first-key", file]).await;
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert_eq!(
+            said,
+            format!(
+                "hotcell: cannot write the first key to `{file}`: No such file or directory (os error 2)\n\
+                 hint: name another file with `--first-key FILE`\n"
+            )
+        );
+        let listed = site.hotcell(["keys", "list", "--json"]).output().await;
+        assert_eq!(listed.unwrap().stdout, b"");
     });
 }
 

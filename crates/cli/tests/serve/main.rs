@@ -8,6 +8,7 @@
 #![allow(clippy::print_stderr, reason = "and say why")]
 
 mod access;
+mod any_walls;
 mod chaos;
 mod client;
 mod clock;
@@ -27,4 +28,7 @@ mod sandboxes;
 mod secrets;
 mod server;
 mod store;
+#[path = "../it/walls_under_test.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod walls_under_test;
 mod webhooks;

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use egress::address::{Class, class};
 use egress::{Host, Rule, Target};
 use protocol::job::{JobBudget, JobInput, JobLimits, JobRequest, Webhook};
-use sandbox::Network;
+use sandbox::{Backend, Network};
 
 use super::AppError;
 use crate::config::Policy;
 use crate::input;
 use crate::parts::Parts;
 use crate::ports::Models;
+use crate::worker::plan;
 
 /// Bytes of a task or another message.
 pub(super) const LONGEST_MESSAGE: usize = 1 << 20;
@@ -62,6 +63,7 @@ impl Admission {
         self.check_limits(&request.limits)?;
         self.check_budget(&request.budget)?;
         self.check_network(&request.network)?;
+        self.check_walls(request)?;
         self.check_model(request)?;
         match request.timeout {
             Some(0) => return invalid("timeout: it must be at least 1 second"),
@@ -128,6 +130,25 @@ impl Admission {
             }
         }
         Ok(())
+    }
+
+    /// A name that is too weak would fail at every start.
+    fn check_walls(&self, request: &JobRequest) -> Result<(), AppError> {
+        let backend = plan::backend(request, &self.policy);
+        let require = plan::require(request, &self.policy);
+        if backend == Backend::Auto || backend.strength() >= require {
+            return Ok(());
+        }
+        // Whoever asked for it can change it.
+        let field = match request.backend {
+            Some(_) => "backend",
+            None => "require",
+        };
+        invalid(format!(
+            "{field}: the walls of `{backend}` are `{}`, and `{}` is required",
+            backend.strength().name(),
+            require.name()
+        ))
     }
 
     /// Whether the server opens it to every job anyway.

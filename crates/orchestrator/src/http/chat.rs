@@ -3,7 +3,8 @@
 use axum::extract::{FromRequest, Request, State};
 use axum::response::Response;
 use protocol::job::{
-    JobBackend, JobBudget, JobId, JobInput, JobLimits, JobRequest, State as JobState, Webhook,
+    JobBackend, JobBudget, JobId, JobInput, JobLimits, JobRequest, JobStrength, State as JobState,
+    Webhook,
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -25,6 +26,7 @@ pub(crate) struct ChatRequest {
     job_id: Option<JobId>,
     model: Option<String>,
     backend: Option<JobBackend>,
+    require: Option<JobStrength>,
     limits: Option<JobLimits>,
     network: Option<Vec<String>>,
     budget: Option<JobBudget>,
@@ -99,6 +101,7 @@ impl ChatRequest {
             task: self.message,
             model: self.model,
             backend: self.backend,
+            require: self.require,
             limits: self.limits.unwrap_or_default(),
             network: self.network.unwrap_or_default(),
             budget: self.budget.unwrap_or_default(),
@@ -114,6 +117,7 @@ impl ChatRequest {
     fn into_message(self, id: JobId) -> Result<(String, JobId), Problem> {
         let has_options = self.model.is_some()
             || self.backend.is_some()
+            || self.require.is_some()
             || self.limits.is_some()
             || self.network.is_some()
             || self.budget.is_some()

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, StatusCode, header};
-use protocol::job::{JobBackend, JobId, JobRequest, Status};
+use protocol::job::{JobBackend, JobId, JobRequest, JobStrength, Status};
 use serde::{Deserialize, Serialize};
 use store::jobs::JobQuery;
 use utoipa::{IntoParams, ToSchema};
@@ -57,6 +57,8 @@ pub(crate) struct FormView {
     model: Option<String>,
     #[schema(nullable = false)]
     backend: Option<JobBackend>,
+    #[schema(nullable = false)]
+    require: Option<JobStrength>,
     /// Hosts; the field may come many times.
     #[schema(nullable = false)]
     network: Option<Vec<String>>,
@@ -150,7 +152,9 @@ pub(crate) async fn get(
     caller: Asking,
     JobPath(id): JobPath,
 ) -> Result<Json<JobView>, Problem> {
-    Ok(Json(app.job(&caller, id).await?.into()))
+    let job = app.job(&caller, id).await?;
+    let walls = app.walls(&job).await?;
+    Ok(Json(JobView::from(job).behind(walls)))
 }
 
 /// Forgets a job that has ended, with its files and its session.

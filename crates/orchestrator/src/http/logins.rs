@@ -8,7 +8,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use jiff::{SignedDuration, Timestamp};
 use protocol::job::UserRole;
-use sandbox::Backend;
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -113,6 +112,8 @@ pub(crate) struct Me {
     limits: Ceilings,
     /// Which walls.
     backend: &'static str,
+    /// How strong they must be at least: `none`, `namespaces`, `kernel` or `vm`.
+    require: &'static str,
     /// Seconds that a job may run.
     timeout: u64,
     /// Bytes of a zip.
@@ -163,11 +164,8 @@ pub(crate) async fn me(State(app): State<App>, caller: Asking) -> Json<Me> {
             tokens: policy.budget.tokens,
             turns: policy.budget.turns,
         },
-        backend: match policy.sandbox.backend {
-            Backend::Auto => "auto",
-            Backend::Native => "native",
-            Backend::None => "none",
-        },
+        backend: policy.sandbox.backend.name(),
+        require: policy.sandbox.require.name(),
         timeout: policy.timeout.as_secs(),
         max_upload: config.largest_zip,
     })

@@ -33,6 +33,7 @@ pub(crate) struct Meters {
     scheduled: Counter,
     queued: Gauge,
     running: Gauge,
+    machines: Gauge,
     memory: Gauge,
 }
 
@@ -61,6 +62,11 @@ impl Meters {
         let queued = gauge("hotcell_jobs", status("pending"), jobs);
         let running = gauge("hotcell_jobs", status("running"), jobs);
         let readers = gauge("hotcell_event_readers", Vec::new(), "Open event streams.");
+        let machines = gauge(
+            "hotcell_machines_waiting",
+            Vec::new(),
+            "Virtual machines that wait for a job.",
+        );
         let memory = gauge(
             "process_resident_memory_bytes",
             Vec::new(),
@@ -84,6 +90,7 @@ impl Meters {
             scheduled,
             queued,
             running,
+            machines,
             memory,
             recorder,
         }
@@ -157,6 +164,7 @@ impl Meters {
         let work = app.work();
         self.queued.set(work.queued as f64);
         self.running.set(work.running as f64);
+        self.machines.set(app.machines_waiting() as f64);
         if let Some(bytes) = resident() {
             self.memory.set(bytes as f64);
         }

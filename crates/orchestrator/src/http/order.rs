@@ -231,7 +231,7 @@ async fn read_form(app: &App, request: Request) -> Result<(JobRequest, Option<Up
 fn add_field(fields: &mut Map<String, Value>, name: String, text: String) -> Result<(), Problem> {
     let bad = |what: &str| Problem::new(Kind::Invalid, format!("{name}: `{text}` is not {what}"));
     let value = match name.as_str() {
-        "task" | "model" | "backend" => Value::from(text),
+        "task" | "model" | "backend" | "require" => Value::from(text),
         "timeout" => Value::from(text.parse::<u64>().map_err(|_| bad("a number"))?),
         "interactive" => Value::from(text.parse::<bool>().map_err(|_| bad("`true` or `false`"))?),
         "network" => {

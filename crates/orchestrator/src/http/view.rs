@@ -1,10 +1,11 @@
 //! Jobs as clients see them. Never has the secret of a webhook.
 
 use jiff::Timestamp;
-use protocol::Spending;
 use protocol::job::{
-    Cause, Failure, Job, JobBackend, JobBudget, JobId, JobInput, JobLimits, LeftOut, State, Status,
+    Cause, Failure, Job, JobBackend, JobBudget, JobId, JobInput, JobLimits, JobStrength, LeftOut,
+    State, Status,
 };
+use protocol::{EventKind, Spending};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -28,6 +29,9 @@ pub(crate) struct JobView {
     model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     backend: Option<JobBackend>,
+    /// How strong the walls must be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    require: Option<JobStrength>,
     limits: JobLimits,
     network: Vec<String>,
     budget: JobBudget,
@@ -66,7 +70,24 @@ pub(crate) struct JobView {
     spending: Spending,
     #[serde(skip_serializing_if = "Option::is_none")]
     artifact: Option<ArtifactView>,
+    /// What is, or last was, around it; not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sandbox: Option<SandboxView>,
     links: Links,
+}
+
+/// The sandbox that a job got.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = JobSandbox)]
+pub(crate) struct SandboxView {
+    backend: String,
+    /// What a way out has to break: `namespaces`, `kernel` or `vm`.
+    strength: String,
+    /// Why this backend and no other.
+    reason: String,
+    walls: Vec<String>,
+    /// Hosts that can be reached.
+    network: Vec<String>,
 }
 
 /// Where a job is in its life.
@@ -128,6 +149,7 @@ impl From<Job> for JobView {
             task: request.task,
             model: request.model,
             backend: request.backend,
+            require: request.require,
             limits: request.limits,
             network: request.network,
             budget: request.budget,
@@ -153,6 +175,7 @@ impl From<Job> for JobView {
                 left_out: artifact.left_out,
                 url: artifact_url(id),
             }),
+            sandbox: None,
             links: Links {
                 itself: format!("/v1/jobs/{id}"),
                 events: format!("/v1/jobs/{id}/events"),
@@ -172,6 +195,28 @@ impl JobView {
         let result = view.result.as_mut().is_some_and(abridge);
         view.is_abridged = abridge(&mut view.task) || result;
         view
+    }
+
+    /// With the sandbox that the event tells of.
+    pub(crate) fn behind(mut self, started: Option<EventKind>) -> Self {
+        if let Some(EventKind::SandboxStarted {
+            backend,
+            strength,
+            reason,
+            walls,
+            network,
+            ..
+        }) = started
+        {
+            self.sandbox = Some(SandboxView {
+                backend,
+                strength,
+                reason,
+                walls,
+                network,
+            });
+        }
+        self
     }
 
     pub(crate) fn location(&self) -> &str {

@@ -56,11 +56,13 @@ impl JobLog {
     pub(crate) fn note(&mut self, event: &Event) {
         let time = event.time;
         match &event.kind {
-            EventKind::SandboxStarted { backend, .. } => {
+            EventKind::SandboxStarted {
+                backend, reason, ..
+            } => {
                 self.line(
                     time,
                     "sandbox",
-                    format_args!("started with {backend} walls"),
+                    format_args!("started with {backend} walls: {reason}"),
                 );
             }
             EventKind::TurnStarted { prompt, .. } => self.line(time, "message", text(prompt)),

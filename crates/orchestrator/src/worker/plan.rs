@@ -6,8 +6,8 @@ use std::time::Duration;
 use agent::Budget;
 use audit::AuditLog;
 use egress::{Allow, RuleError};
-use protocol::job::{Job, JobBackend, JobRequest};
-use sandbox::{Backend, Limits, Network, SandboxSpec};
+use protocol::job::{Job, JobBackend, JobRequest, JobStrength};
+use sandbox::{Backend, Limits, Network, SandboxSpec, Strength};
 
 use crate::config::{Config, Policy};
 use crate::folder::JobFolder;
@@ -67,6 +67,32 @@ fn limits(request: &JobRequest, ceiling: &Limits) -> Limits {
     }
 }
 
+/// Which walls a job gets.
+pub(crate) fn backend(request: &JobRequest, policy: &Policy) -> Backend {
+    match request.backend {
+        None => policy.sandbox.backend,
+        Some(JobBackend::Auto) => Backend::Auto,
+        Some(JobBackend::Native) => Backend::Native,
+        Some(JobBackend::Podman) => Backend::Podman,
+        Some(JobBackend::Docker) => Backend::Docker,
+        Some(JobBackend::Gvisor) => Backend::Gvisor,
+        Some(JobBackend::Microvm) => Backend::Microvm,
+        Some(JobBackend::Firecracker) => Backend::Firecracker,
+        Some(JobBackend::Microsandbox) => Backend::Microsandbox,
+    }
+}
+
+/// How strong they must be. The server's own demand is a floor: a job can only raise it.
+pub(crate) fn require(request: &JobRequest, policy: &Policy) -> Strength {
+    let wanted = match request.require {
+        None => Strength::None,
+        Some(JobStrength::Namespaces) => Strength::Namespaces,
+        Some(JobStrength::Kernel) => Strength::Kernel,
+        Some(JobStrength::Vm) => Strength::Vm,
+    };
+    wanted.max(policy.sandbox.require)
+}
+
 /// How much of the disk's free room a job's workspace may take. Its files may be there three times:
 /// in the workspace, in a checkpoint and in the zip; and others need room as well.
 pub(crate) fn share_of(free: u64) -> u64 {
@@ -109,11 +135,8 @@ pub(crate) fn spec(
     limits.wall = Some(limits.wall.map_or(wall, |ceiling| ceiling.min(wall)));
     Ok(SandboxSpec {
         name: Some(format!("{}-e{}", job.id, job.epoch)),
-        backend: match request.backend {
-            None => policy.sandbox.backend,
-            Some(JobBackend::Auto) => Backend::Auto,
-            Some(JobBackend::Native) => Backend::Native,
-        },
+        backend: backend(request, policy),
+        require: require(request, policy),
         workspace: folder.workspace(),
         limits,
         network: network(request, policy)?,

@@ -74,6 +74,7 @@ fn a_job_says_all_about_itself_but_its_secret() {
         let request = json!({
             "task": "Do it.",
             "backend": "native",
+            "require": "namespaces",
             "limits": {"memory": 268_435_456, "cpus": 0.5},
             "network": ["pypi.org"],
             "budget": {"turns": 3, "cost": 9.5},
@@ -87,7 +88,9 @@ fn a_job_says_all_about_itself_but_its_secret() {
         let id = job["id"].as_str().unwrap();
         assert_eq!(location, format!("/v1/jobs/{id}"));
         assert_eq!(job["links"]["self"], location);
-        for name in ["task", "backend", "limits", "network", "budget", "timeout"] {
+        for name in [
+            "task", "backend", "require", "limits", "network", "budget", "timeout",
+        ] {
             assert_eq!(job[name], request[name], "{name}");
         }
         assert_eq!(job["has_webhook"], true);
@@ -103,6 +106,12 @@ fn a_job_says_all_about_itself_but_its_secret() {
         assert_eq!(ended["spending"]["requests"], 1);
         assert_eq!(ended["is_abridged"], false);
         assert_eq!(ended["artifact"]["url"], format!("/v1/jobs/{id}/artifacts"));
+        let sandbox = scene.json(&location).await["sandbox"].clone();
+        assert_eq!(sandbox["backend"], "native");
+        assert_eq!(sandbox["strength"], "namespaces");
+        assert_eq!(sandbox["reason"], "asked for");
+        assert_eq!(sandbox["network"], json!(["pypi.org"]));
+        assert!(sandbox["walls"].as_array().unwrap().len() > 3);
         let whole = ended.to_string() + &scene.json("/v1/jobs").await.to_string();
         assert!(!whole.contains("hush"), "{whole}");
     });

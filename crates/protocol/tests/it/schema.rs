@@ -70,6 +70,8 @@ fn examples() -> Vec<EventKind> {
         },
         EventKind::SandboxStarted {
             backend: "native".into(),
+            strength: "namespaces".into(),
+            reason: "asked for".into(),
             walls: vec!["seccomp".into()],
             network: Vec::new(),
             limits: BTreeMap::from([("memory".into(), "2 GiB by cgroup".into())]),
@@ -150,6 +152,8 @@ fn examples() -> Vec<EventKind> {
             model: "m".into(),
             window: Some(200_000),
             backend: "native".into(),
+            strength: "namespaces".into(),
+            reason: "asked for".into(),
             walls: Vec::new(),
             network: Vec::new(),
             asks: true,

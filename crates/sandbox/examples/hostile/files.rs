@@ -62,14 +62,47 @@ fn read(path: impl AsRef<Path>) {
                 String::from_utf8_lossy(&start[..length])
             ));
         }
-        Ok(length) => breach(format_args!("read {length} bytes of {name}")),
-        Err(error) => held(format_args!("read {name}: {error}")),
+        other => judge_at(path, format_args!("read {name}"), other),
+    }
+}
+
+/// Folders of a root that is the sandbox's own: what is there is nobody else's.
+const ROOT: &[&str] = &[
+    "/etc", "/usr", "/bin", "/lib", "/root", "/boot", "/srv", "/mnt", "/var", "/home",
+];
+
+/// Judges what was done to a path: in a root of one's own nearly everything is allowed, and the
+/// suite looks whether anything came of it outside.
+fn judge_at<T>(path: &Path, what: impl std::fmt::Display, result: io::Result<T>) {
+    let led_to = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let is_own = || led_to == Path::new("/") || ROOT.iter().any(|one| led_to.starts_with(one));
+    // Made in its `/`, or beside devices and in a folder for `/sys` that are its own too.
+    let is_new = || {
+        let made = ["/", "/dev", "/sys"].map(|folder| Path::new(folder).join("hostile-was-here"));
+        made.contains(&led_to)
+    };
+    match result {
+        Ok(_) if super::has_own_root() && (is_own() || is_new()) => {
+            held(format_args!("{what}: its own"));
+        }
+        result => judge(what, result),
     }
 }
 
 fn list(path: impl AsRef<Path>) {
     let path = path.as_ref();
-    judge(format_args!("list {}", path.display()), fs::read_dir(path));
+    // A folder with nothing in it shows nothing.
+    let first = fs::read_dir(path).and_then(|mut names| {
+        let nothing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        names.next().unwrap_or(Err(nothing))
+    });
+    let what = format!("list {}", path.display());
+    match first {
+        Ok(_) if path == Path::new("/sys") && super::has_own_kernel() => {
+            held(format_args!("{what}: of its own kernel"));
+        }
+        first => judge_at(path, what, first),
+    }
 }
 
 fn overwrite(path: impl AsRef<Path>) {
@@ -80,7 +113,7 @@ fn overwrite(path: impl AsRef<Path>) {
             .open(path)?
             .write_all(b"pwned")
     };
-    judge(format_args!("write {}", path.display()), write());
+    judge_at(path, format_args!("write {}", path.display()), write());
 }
 
 fn create(path: impl AsRef<Path>) {
@@ -92,7 +125,7 @@ fn create(path: impl AsRef<Path>) {
             .truncate(false)
             .open(path)
     };
-    judge(format_args!("create {}", path.display()), options());
+    judge_at(path, format_args!("create {}", path.display()), options());
 }
 
 fn touch_canary(path: &Path) {
@@ -375,16 +408,21 @@ fn protected(_: &World) {
     ] {
         overwrite(path);
     }
-    judge("remove /etc/passwd", fs::remove_file("/etc/passwd"));
-    judge("rename /usr", fs::rename("/usr", "/usr-old"));
+    let (root, usr) = (Path::new("/"), Path::new("/usr"));
+    judge_at(usr, "remove /etc/passwd", fs::remove_file("/etc/passwd"));
+    let renamed = fs::rename("/usr", "/usr-old");
+    if renamed.is_ok() {
+        // The suite goes on to use this sandbox.
+        fs::rename("/usr-old", "/usr").unwrap();
+    }
+    judge_at(usr, "rename /usr", renamed);
     judge("rename /workspace", fs::rename("/workspace", "/elsewhere"));
-    judge(
-        "chmod /",
-        fs::set_permissions("/", fs::Permissions::from_mode(0o777)),
-    );
-    judge("make a folder in /", fs::create_dir("/hostile-was-here"));
+    let open = fs::set_permissions("/", fs::Permissions::from_mode(0o777));
+    judge_at(root, "chmod /", open);
+    let made = fs::create_dir("/hostile-folder");
+    judge_at(root, "make a folder in /", made);
     let chown = unsafe { libc::chown(c"/usr/bin/env".as_ptr(), libc::getuid(), libc::getgid()) };
-    refused("chown /usr/bin/env", chown.into());
+    judge_at(usr, "chown /usr/bin/env", check(chown.into()));
 }
 
 fn alias(world: &World) {
@@ -614,15 +652,31 @@ fn whoami(_: &World) {
         ("NoNewPrivs:", "1"),
         ("Seccomp:", "2"),
     ] {
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix(key))
-            .unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        // Some kernels do not list all, but answer.
+        let line = line.map_or_else(|| asked(key), str::to_owned);
         let value = line.split_whitespace().collect::<Vec<_>>().join(" ");
         match value == good {
             true => held(format_args!("{key} {value}")),
             false => breach(format_args!("{key} {value}")),
         }
+    }
+}
+
+/// What the kernel says of this process when it is asked by a call.
+fn asked(key: &str) -> String {
+    match key {
+        "NoNewPrivs:" => unsafe { libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) }.to_string(),
+        "CapAmb:" => {
+            // A kernel that has none knows no such question.
+            let has = |capability: u64| unsafe {
+                let question = libc::PR_CAP_AMBIENT_IS_SET;
+                libc::prctl(libc::PR_CAP_AMBIENT, question, capability, 0, 0) == 1
+            };
+            let all = (0..64).filter(|capability| has(*capability));
+            format!("{:016x}", all.fold(0u64, |set, one| set | 1 << one))
+        }
+        _ => String::new(),
     }
 }
 

@@ -25,6 +25,7 @@ mod proxy;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// An attack by its name.
 type Attack = (&'static str, fn(&World));
@@ -38,6 +39,12 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().expect("the name of an attack");
     let world = World::from_arguments(arguments);
+    for (key, own) in [("root", &OWN_ROOT), ("kernel", &OWN_KERNEL)] {
+        own.store(
+            world.0.get(key).is_some_and(|whose| whose == "own"),
+            Relaxed,
+        );
+    }
     let all = [
         files::ATTACKS,
         kernel::ATTACKS,
@@ -56,6 +63,20 @@ fn main() {
         .find(|(known, _)| *known == name);
     let (_, attack) = attack.unwrap_or_else(|| panic!("no attack is called `{name}`"));
     attack(&world);
+}
+
+/// Whether `/` is an image under an overlay of the sandbox's own: `root=own`.
+static OWN_ROOT: AtomicBool = AtomicBool::new(false);
+
+fn has_own_root() -> bool {
+    OWN_ROOT.load(Relaxed)
+}
+
+/// Whether the kernel is the sandbox's own, and so what it lists and hands out: `kernel=own`.
+static OWN_KERNEL: AtomicBool = AtomicBool::new(false);
+
+fn has_own_kernel() -> bool {
+    OWN_KERNEL.load(Relaxed)
 }
 
 /// What the suite says about the world outside.

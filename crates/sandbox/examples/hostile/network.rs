@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Attack, World, breach, held, judge, last_errno, refused};
+use super::{Attack, World, breach, has_own_kernel, held, judge, last_errno, refused};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     ("host-tcp", host_tcp),
@@ -39,6 +39,10 @@ fn leave(address: SocketAddr) {
         Err(error) => match error.raw_os_error() {
             Some(libc::ENETUNREACH | libc::EADDRNOTAVAIL | libc::EPERM | libc::EACCES) => {
                 held(format_args!("{address}: {error}"));
+            }
+            // What a kernel without interfaces says if it is not Linux.
+            Some(libc::EHOSTUNREACH) if has_own_kernel() => {
+                held(format_args!("{address}: {error}"))
             }
             // Its own loopback, where nobody listens.
             Some(libc::ECONNREFUSED) if local => held(format_args!("{address}: {error}")),

@@ -77,6 +77,8 @@ fn type_into_terminal(_: &World) {
         use std::os::fd::AsRawFd;
         let returned = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSTI, c"x".as_ptr()) };
         refused("TIOCSTI at /dev/tty", returned.into());
+    } else {
+        held("TIOCSTI at /dev/tty: it cannot be opened");
     }
 }
 

@@ -226,9 +226,9 @@ fn long_line(world: &World) {
 }
 
 /// A folder with many below it comes and goes; whoever follows each of its changes is lost.
-fn watch_storm(_: &World) {
+fn watch_storm(world: &World) {
     fs::create_dir_all("watched").unwrap();
-    for number in 0..20_000 {
+    for number in 0..world.number("folders") {
         fs::create_dir_all(format!("tree/{}/{number}", number / 200)).unwrap();
     }
     held("planted");

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::{Attack, World, breach, held};
+use super::{Attack, World, breach, has_own_kernel, held};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     ("proxy-allowed", allowed),
@@ -276,6 +276,10 @@ fn unset(world: &World) {
     for address in ["192.0.2.1:80", "8.8.8.8:443", "169.254.169.254:80"] {
         match TcpStream::connect_timeout(&address.parse().unwrap(), Duration::from_secs(2)) {
             Err(error) if error.raw_os_error() == Some(libc::ENETUNREACH) => {
+                held(format_args!("{address}: {error}"));
+            }
+            // What a kernel without interfaces says if it is not Linux.
+            Err(error) if error.raw_os_error() == Some(libc::EHOSTUNREACH) && has_own_kernel() => {
                 held(format_args!("{address}: {error}"));
             }
             outcome => breach(format_args!("{address}: {outcome:?}")),

@@ -1,22 +1,58 @@
 //! The backends: each puts up its walls, starts the guest behind them, and hands back the link.
+//!
+//! | module | walls | how the guest gets its link |
+//! |---|---|---|
+//! | [`native`] | namespaces, made by our own supervisor | a socket, inherited |
+//! | [`gvisor`] | `runsc` | a socket, inherited through `runsc` |
+//! | [`podman`], [`docker`] | a container engine's | connects to a socket of ours |
+//! | [`microvm`] | QEMU, itself behind native walls | a virtio-serial port |
+//! | [`firecracker`] | Firecracker and its jailer | vsock |
+//! | [`microsandbox`] | `msb` | standard input and output |
+//! | [`none`] | none | a socket, inherited |
+//!
+//! [`furnishing`] says what `/` holds on all of them, [`bundle`] turns that into folders and
+//! mounts for engines that are not our own, [`contained`] greets a guest behind their walls,
+//! [`container`] is what two of them share, [`machine`] what all virtual machines do, [`words`] what
+//! walls are called. [`auto`] chooses.
 
+mod auto;
+pub(crate) mod bundle;
+pub(crate) mod contained;
+pub(crate) mod container;
+pub(crate) mod docker;
+pub(crate) mod firecracker;
+pub(crate) mod furnishing;
+pub(crate) mod gvisor;
+pub(crate) mod machine;
+pub(crate) mod microsandbox;
+pub(crate) mod microvm;
 pub(crate) mod native;
 pub(crate) mod none;
+pub(crate) mod podman;
+mod words;
 
+pub(crate) use self::auto::settle;
+
+use std::fmt::Debug;
+use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 
 use serde::Serialize;
 use tokio::net::UnixStream;
 
+use self::furnishing::usual_env;
+pub use self::microvm::pool::Pool;
+use crate::choosing;
 use crate::error::SandboxError;
 use crate::limits::Enforcement;
-use crate::spec::{Backend, SandboxSpec};
+use crate::spec::{Backend, RootSpec, SandboxSpec, Strength, WORKSPACE};
 
 /// What a backend hands back.
 #[derive(Debug)]
 pub(crate) struct Raised {
     pub(crate) link: UnixStream,
-    pub(crate) walls: Standing,
+    pub(crate) walls: Box<dyn Standing>,
     pub(crate) description: Description,
     /// Where commands find the workspace.
     pub(crate) workdir: PathBuf,
@@ -24,51 +60,112 @@ pub(crate) struct Raised {
     pub(crate) env: Vec<(String, String)>,
 }
 
-/// Walls that stand, and how to take them down.
-#[derive(Debug)]
-pub(crate) enum Standing {
-    Native(native::Standing),
-    None(none::Standing),
+impl Raised {
+    /// That of a backend with the usual world inside, which somebody asked for.
+    pub(crate) fn usual(
+        backend: Backend,
+        link: UnixStream,
+        standing: Box<dyn Standing>,
+        walls: Vec<String>,
+        limits: Vec<Enforcement>,
+    ) -> Self {
+        Self {
+            link,
+            walls: standing,
+            description: Description {
+                backend: backend.name(),
+                reason: ASKED_FOR.into(),
+                walls,
+                limits,
+            },
+            workdir: WORKSPACE.into(),
+            env: usual_env(),
+        }
+    }
 }
 
-impl Standing {
+/// What is being waited for, boxed, as a trait object needs it.
+pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Walls that stand, and how to take them down. Dropping them takes them down too, unwatched.
+pub(crate) trait Standing: Debug + Send {
     /// Takes everything down and waits until it is gone. Says how many processes the kernel
     /// killed for want of memory, if anybody counted.
-    pub(crate) async fn take_down(&mut self) -> u64 {
-        match self {
-            Self::Native(standing) => standing.take_down().await,
-            Self::None(standing) => {
-                standing.take_down().await;
-                0
-            }
-        }
-    }
+    fn take_down(&mut self) -> Later<'_, u64>;
 
     /// The count of such kills so far.
-    pub(crate) fn memory_kills(&self) -> u64 {
-        match self {
-            Self::Native(standing) => standing.memory_kills(),
-            Self::None(_) => 0,
-        }
-    }
+    fn memory_kills(&mut self) -> Later<'_, u64>;
 }
 
 /// What protects a sandbox, for people and for the record.
 #[derive(Debug, Clone, Serialize)]
 pub struct Description {
     pub backend: &'static str,
+    /// Why this backend and no other.
+    pub reason: String,
     /// The walls, each in a few words.
     pub walls: Vec<String>,
     pub limits: Vec<Enforcement>,
 }
 
-/// Puts up the walls that the spec asks for.
-pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
+/// Why a backend stands that was asked for by name.
+pub(crate) const ASKED_FOR: &str = "asked for";
+
+impl Description {
+    /// What a way out has to break.
+    pub fn strength(&self) -> Strength {
+        Backend::named(self.backend).map_or(Strength::None, Backend::strength)
+    }
+
+    /// Whether its machine is made of software.
+    pub(crate) fn is_emulated(&self) -> bool {
+        self.walls.iter().any(|wall| wall.contains("emulated"))
+    }
+
+    /// What it is made of here, where that is not the same everywhere.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let is_native = self.backend == Backend::Native.name();
+        let first = self.walls.first().filter(|_| !is_native);
+        first.cloned().into_iter().collect()
+    }
+}
+
+/// Puts up the walls that the spec asks for, or those that `auto` finds; nothing that is weaker
+/// than required. Hands back the spec as it was carried out.
+pub(crate) async fn raise(spec: SandboxSpec) -> Result<(Raised, SandboxSpec), SandboxError> {
+    choosing::check(spec.backend, spec.require)?;
+    match spec.backend {
+        Backend::Auto => auto::raise(spec).await,
+        _ => raise_named(spec).await,
+    }
+}
+
+async fn raise_named(mut spec: SandboxSpec) -> Result<(Raised, SandboxSpec), SandboxError> {
+    if spec.backend.needs_image() && spec.root == RootSpec::Host {
+        let image = spec.provisions.default_image.clone();
+        spec.root = RootSpec::Image(image.ok_or_else(|| lacks_image(spec.backend))?);
+    }
     let raised = match spec.backend {
-        Backend::Auto | Backend::Native => native::raise(spec).await?,
-        Backend::None => none::raise(spec)?,
-    };
-    Ok(raised)
+        Backend::Native => native::raise(&spec).await,
+        Backend::Podman => podman::raise(&spec).await,
+        Backend::Docker => docker::raise(&spec).await,
+        Backend::Gvisor => gvisor::raise(&spec).await,
+        Backend::Microvm => microvm::raise(&spec).await,
+        Backend::Firecracker => firecracker::raise(&spec).await,
+        Backend::Microsandbox => microsandbox::raise(&spec).await,
+        Backend::None => none::raise(&spec),
+        Backend::Auto => unreachable!("`auto` was made into a name"),
+    }?;
+    Ok((raised, spec))
+}
+
+/// A virtual machine cannot show the host's programs.
+pub(crate) fn lacks_image(backend: Backend) -> SandboxError {
+    SandboxError::Unavailable {
+        backend,
+        reason: "a virtual machine needs an image".into(),
+        advice: Some("`hotcell image build base`, or name one with `--image` or `--rootfs`".into()),
+    }
 }
 
 /// Fails for the first limit that is not enforced in full, before anything is started.

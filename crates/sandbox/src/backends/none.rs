@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use tokio::net::UnixStream;
 
-use super::{Description, Raised, check_strict};
+use super::{ASKED_FOR, Description, Later, Raised, check_strict};
 use crate::error::SandboxError;
 use crate::guest_program;
 use crate::limits::enforce_without_walls;
@@ -42,9 +42,10 @@ pub(crate) fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     let (link, guest) = start().map_err(SandboxError::Launch)?;
     Ok(Raised {
         link,
-        walls: super::Standing::None(Standing { guest: Some(guest) }),
+        walls: Box::new(Standing { guest: Some(guest) }),
         description: Description {
             backend: "none",
+            reason: ASKED_FOR.into(),
             walls: Vec::new(),
             limits,
         },
@@ -54,13 +55,20 @@ pub(crate) fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     })
 }
 
-impl Standing {
+impl super::Standing for Standing {
     /// The guest ends when its link has; here that is only waited for, on a thread of its own:
     /// the link is closed by a task that must go on meanwhile.
-    pub(super) async fn take_down(&mut self) {
-        if let Some(mut guest) = self.guest.take() {
-            let _ = tokio::task::spawn_blocking(move || guest.wait()).await;
-        }
+    fn take_down(&mut self) -> Later<'_, u64> {
+        Box::pin(async {
+            if let Some(mut guest) = self.guest.take() {
+                let _ = tokio::task::spawn_blocking(move || guest.wait()).await;
+            }
+            0
+        })
+    }
+
+    fn memory_kills(&mut self) -> Later<'_, u64> {
+        Box::pin(std::future::ready(0))
     }
 }
 

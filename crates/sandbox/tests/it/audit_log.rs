@@ -10,6 +10,7 @@ use sandbox::request::WriteMode;
 use sandbox::{Command, Sandbox, SandboxSpec};
 use serde_json::Value;
 
+use crate::under_test;
 use crate::world::{World, within};
 
 /// The events of a log that are of this kind.
@@ -93,7 +94,7 @@ fn everything_is_on_the_record_and_no_secret_is() {
         ];
         assert_eq!(lines, expect);
         assert_eq!(events[1]["env_names"], serde_json::json!(["PASSWORD"]));
-        assert_eq!(events[0]["backend"], "native");
+        assert_eq!(events[0]["backend"], under_test::backend().name());
         assert_eq!(events[0]["limits"].as_object().unwrap().len(), 7);
         assert!(!fs::read_to_string(&log).unwrap().contains("s3cret"));
         let report = audit::verify(&log).unwrap();
@@ -129,7 +130,7 @@ fn sandboxes_share_a_log_and_one_that_is_gone_stops_everything() {
         assert!(write.is_err());
         assert!(!one.path("done").exists());
         one.end().await;
-        let mut spec = SandboxSpec::new(folder.path());
+        let mut spec = under_test::spec(folder.path());
         spec.audit = Some(audit);
         assert!(Sandbox::start(spec).await.is_err());
     });

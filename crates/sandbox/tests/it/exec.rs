@@ -8,6 +8,7 @@ use bytes::Bytes;
 use sandbox::request::{RefusalKind, Status};
 use sandbox::{Captured, Command, LimitKind, Output, Verdict};
 
+use crate::under_test::nature;
 use crate::world::{World, assert_refused, ended, eventually, rest, text, until, within};
 
 fn argv(argv: &[&str]) -> Command {
@@ -232,7 +233,8 @@ fn time_and_output_end_a_command_and_the_limit_is_named() {
         let world = World::with(|spec| spec.limits.output = Some(1 << 20)).await;
         // Its children go with it, whatever they ignore.
         let script = "trap '' TERM INT; echo before; sleep 1000 & sleep 1000";
-        let command = Command::script(script).timeout(Some(Duration::from_millis(200)));
+        let command =
+            Command::script(script).timeout(Some(nature::patience(Duration::from_millis(500))));
         let captured = world.run(command).await.unwrap();
         assert_eq!(captured.verdict, killed(LimitKind::WallTime));
         assert_eq!(text(&captured.stdout), "before\n");
@@ -394,19 +396,18 @@ fn a_child_that_keeps_the_output_open_holds_nobody_up() {
 fn many_commands_run_at_once() {
     within(async {
         let world = World::new().await;
-        fs::write(world.path("gate"), "").unwrap();
-        // All of them run at the same time: each waits until the gate is gone.
-        let script = "echo up; while [ -e gate ]; do sleep 0.05; done; echo $N; exit $N";
+        // All of them run at the same time: each waits for its input to end.
+        let script = "echo up; read line; echo $N; exit $N";
         let mut all = Vec::new();
         for number in 0..100 {
             let command = Command::script(script).env("N", number.to_string());
-            all.push(world.exec(command).await.unwrap());
+            all.push(world.exec(command.stdin()).await.unwrap());
         }
         for running in &mut all {
             until(running, "up\n").await;
         }
-        fs::remove_file(world.path("gate")).unwrap();
         for (number, running) in all.iter_mut().enumerate() {
+            drop(running.take_input());
             let captured = rest(running).await;
             assert_eq!(
                 text(&captured.stdout),
@@ -426,13 +427,11 @@ fn orphans_are_reaped() {
         let world = World::new().await;
         let script = "i=0; while [ $i -lt 50 ]; do ( (exit 0) & ); i=$((i+1)); done";
         assert!(world.sh(script).await.verdict.success());
-        let zombies = "grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l";
-        eventually("no zombies are left", async || {
-            world.text(zombies).await == "0\n"
+        // Those that wait to be reaped count, and one may not even have come to its end yet.
+        eventually("nothing is left but process 1", async || {
+            world.stats().await.unwrap().processes == 1
         })
         .await;
-        let stats = world.stats().await.unwrap();
-        assert_eq!(stats.processes, 1, "{stats:?}");
         world.end().await;
     });
 }

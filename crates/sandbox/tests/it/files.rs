@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sandbox::request::{Entry, FileKind, List, Raw, RefusalKind, WriteMode};
 
+use crate::under_test::{nature, portion};
 use crate::world::{World, assert_refused, eventually, within};
 
 #[test]
@@ -74,8 +75,10 @@ fn what_cannot_be_read_or_written_is_refused() {
         write("folder", WrongType, "cannot write `/workspace/folder`").await;
         write("fifo", WrongType, "it is not a regular file").await;
         write("loop", WrongType, "cannot write `/workspace/loop`").await;
-        write("/usr/bin/new", Denied, "`/usr/bin/new`").await;
-        write("/etc/passwd", Denied, "`/etc/passwd`").await;
+        if !nature::has_own_root() {
+            write("/usr/bin/new", Denied, "`/usr/bin/new`").await;
+            write("/etc/passwd", Denied, "`/etc/passwd`").await;
+        }
         write(
             "secret/below",
             RefusalKind::Exists,
@@ -216,7 +219,9 @@ fn a_write_that_breaks_off_leaves_nothing() {
         }
         sandbox.end().await;
         assert_eq!(fs::read(folder.path().join("file")).unwrap(), b"old");
-        assert_eq!(drafts_in(folder.path()), 0);
+        if nature::has_nameless_files() {
+            assert_eq!(drafts_in(folder.path()), 0);
+        }
     });
 }
 
@@ -286,8 +291,11 @@ fn rename_remove_and_make_folder() {
             RefusalKind::Exists,
             "cannot make `/workspace/file`",
         );
-        let refused = world.make_folder("/usr/new").await;
-        assert_refused(refused, RefusalKind::Denied, "cannot make `/usr/new`");
+        let made = world.make_folder("/usr/new").await;
+        match nature::has_own_root() {
+            true => made.unwrap(),
+            false => assert_refused(made, RefusalKind::Denied, "cannot make `/usr/new`"),
+        }
         world.end().await;
     });
 }
@@ -421,8 +429,9 @@ fn a_list_goes_as_deep_and_as_far_as_asked() {
             assert_refused(refused, kind, "cannot list");
         }
         // Many batches, and whoever stops in the middle is not waited for.
+        let count = portion(10_000).max(1500);
         world
-            .text("mkdir many; cd many; seq 10000 | xargs touch")
+            .text(&format!("mkdir many; cd many; seq {count} | xargs touch"))
             .await;
         let (entries, _) = world
             .list(request("many"))
@@ -431,7 +440,7 @@ fn a_list_goes_as_deep_and_as_far_as_asked() {
             .collect()
             .await
             .unwrap();
-        assert_eq!(entries.len(), 10_000);
+        assert_eq!(entries.len() as u64, count);
         for _ in 0..10 {
             let mut batches = world.list(request("many")).await.unwrap();
             assert!(batches.next().await.unwrap().is_some());

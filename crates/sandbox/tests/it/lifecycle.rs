@@ -1,79 +1,67 @@
 //! From start to end: many at once, politely ended, dropped or killed, nothing is left.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
-use sandbox::{Command, Sandbox, SandboxError, SandboxSpec};
+use sandbox::{Command, Running, Sandbox, SandboxError};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::world::{
-    World, eventually, groups_of, is_root, marker, process_with, processes_with, status_field,
-    within,
-};
+use crate::under_test::nature::resident;
+use crate::under_test::traces::{Traces, nobody_sees};
+use crate::under_test::{self, portion};
+use crate::world::{World, eventually, is_root, marker, until, within};
 
-/// What of a sandbox can be seen on the host while it runs.
-#[derive(Debug)]
-struct Traces {
-    marker: String,
-    processes: Vec<u32>,
-    groups: Vec<PathBuf>,
+/// What the host sees: something, and as root a control group, whatever the walls.
+fn traces(workspace: &Path) -> Traces {
+    let traces = Traces::of(workspace);
+    assert!(!traces.behind_the_first().is_empty(), "{traces:?}");
+    assert_eq!(traces.groups.is_empty(), !is_root(), "{traces:?}");
+    traces
 }
 
-impl Traces {
-    /// A command with a mark, its control groups, and process 1 above it.
-    async fn of(marker: String) -> Self {
-        let command = process_with(&marker).await;
-        let guest = status_field(command, "PPid").unwrap().parse().unwrap();
-        let groups = groups_of(command);
-        assert_eq!(groups.is_empty(), !is_root(), "{groups:?}");
-        Self {
-            marker,
-            processes: vec![command, guest],
-            groups,
-        }
-    }
-
-    fn are_gone(&self) -> bool {
-        // A zombie has given everything back; its parent collects it.
-        let is_gone = |pid: &u32| {
-            let state = status_field(*pid, "State");
-            state.is_none_or(|state| state.starts_with('Z'))
-        };
-        processes_with(&self.marker).is_empty()
-            && self.processes.iter().all(is_gone)
-            && self.groups.iter().all(|folder| !folder.exists())
-    }
+/// A command that goes on, with a child, and is at work.
+async fn busy<'a>(sandbox: &'a Sandbox, name: &str) -> Running<'a> {
+    let argv = ["sh", "-c", "sleep 1000 & echo up; read line", &marker(name)];
+    let mut running = sandbox.exec(Command::new(argv).stdin()).await.unwrap();
+    until(&mut running, "up").await;
+    running
 }
 
-fn marked(marker: &str) -> Command {
-    Command::new(["sh", "-c", "sleep 1000 & read line", marker]).stdin()
+/// An engine's own helpers may be a moment longer on their way than what they helped.
+async fn all_are_gone(traces: &[Traces]) {
+    for traces in traces {
+        eventually(&format!("nothing is left of {traces:?}"), async || {
+            traces.are_gone()
+        })
+        .await;
+    }
 }
 
 #[test]
 fn two_hundred_at_once_and_nothing_is_left() {
-    const COUNT: usize = 200;
     within(async {
+        let count = portion(200) as usize;
         let folder = tempfile::tempdir().unwrap();
         // Everybody and this test: first when all are up, then when they have been looked at.
-        let together = Arc::new(Barrier::new(COUNT + 1));
+        let together = Arc::new(Barrier::new(count + 1));
         let mut tasks = JoinSet::new();
-        let mark = |number: usize| marker(&format!("many-{number}"));
-        for number in 0..COUNT {
-            let workspace = folder.path().join(number.to_string());
+        let workspace = |number: usize| folder.path().join(format!("number-{number}-of-many"));
+        for number in 0..count {
+            let workspace = workspace(number);
             fs::create_dir(&workspace).unwrap();
-            let (together, marker) = (together.clone(), mark(number));
+            let together = together.clone();
             tasks.spawn(async move {
-                let sandbox = Sandbox::start(SandboxSpec::new(&workspace)).await.unwrap();
+                let sandbox = Sandbox::start(under_test::spec(&workspace)).await.unwrap();
                 let script = format!("echo {number} > file; cat file");
                 let captured = sandbox.run(Command::script(script)).await.unwrap();
                 assert_eq!(captured.stdout, format!("{number}\n").as_bytes());
-                let running = sandbox.exec(marked(&marker)).await.unwrap();
+                let running = busy(&sandbox, &format!("many-{number}")).await;
                 together.wait().await;
                 let stats = sandbox.stats().await.unwrap();
-                assert!(stats.memory < 24 << 20, "{stats:?}");
+                assert!(stats.memory < resident(24 << 20), "{stats:?}");
                 together.wait().await;
                 drop(running);
                 sandbox.end().await;
@@ -89,30 +77,30 @@ fn two_hundred_at_once_and_nothing_is_left() {
             }
         };
         meet(&mut tasks).await;
-        let mut traces = Vec::new();
-        for number in (0..COUNT).step_by(20) {
-            traces.push(Traces::of(mark(number)).await);
+        let mut seen = Vec::new();
+        for number in (0..count).step_by(count.div_ceil(10)) {
+            seen.push(traces(&workspace(number)));
         }
         meet(&mut tasks).await;
         tasks.join_all().await;
-        for traces in traces {
-            // When `end` has returned there is nothing to wait for.
-            assert!(traces.are_gone(), "{traces:?}");
+        for number in 0..count {
+            // When `end` has returned there is nothing to wait for: nobody sees the workspace.
+            assert!(nobody_sees(&workspace(number)), "{number}");
         }
+        all_are_gone(&seen).await;
     });
 }
 
 #[test]
 fn a_dropped_sandbox_cleans_up_too() {
     within(async {
-        let world = World::new().await;
-        let marker = marker("dropped");
-        let running = world.exec(marked(&marker)).await.unwrap();
-        let traces = Traces::of(marker).await;
+        let World { sandbox, folder } = World::new().await;
+        let running = busy(&sandbox, "dropped").await;
+        let traces = traces(folder.path());
         assert!(!traces.are_gone());
         drop(running);
-        drop(world);
-        eventually("nothing is left", async || traces.are_gone()).await;
+        drop(sandbox);
+        all_are_gone(&[traces]).await;
     });
 }
 
@@ -120,36 +108,33 @@ fn a_dropped_sandbox_cleans_up_too() {
 fn a_start_that_is_given_up_leaves_nothing() {
     within(async {
         let folder = tempfile::tempdir().unwrap();
-        for milliseconds in 0..20 {
-            let start = Sandbox::start(SandboxSpec::new(folder.path()));
+        let start = || Sandbox::start(under_test::spec(folder.path()));
+        let began = Instant::now();
+        start().await.unwrap().end().await;
+        let whole = began.elapsed();
+        for part in 0..20 {
             // The time is the point at which it is given up, wherever that is.
-            let patience = Duration::from_micros(milliseconds * 500);
-            let _ = tokio::time::timeout(patience, start).await;
+            let _ = tokio::time::timeout(whole * part / 20, start()).await;
         }
         // No process has the workspace in its sight any more.
-        let inside = folder.path().to_str().unwrap().to_owned();
         eventually("no mount of the workspace is left", async || {
-            let sees_it = |pid: u32| {
-                fs::read_to_string(format!("/proc/{pid}/mountinfo"))
-                    .is_ok_and(|mounts| mounts.contains(&inside))
-            };
-            let pids = fs::read_dir("/proc").unwrap().flatten();
-            let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-            !pids.any(sees_it)
+            nobody_sees(folder.path())
         })
         .await;
     });
 }
 
 #[test]
-fn a_sandbox_whose_guest_was_killed_says_so() {
+fn a_sandbox_that_was_killed_from_outside_says_so() {
     within(async {
         let world = World::new().await;
-        let marker = marker("killed");
-        let mut running = world.exec(marked(&marker)).await.unwrap();
-        let traces = Traces::of(marker).await;
-        let guest = nix::unistd::Pid::from_raw(traces.processes[1] as i32);
-        nix::sys::signal::kill(guest, nix::sys::signal::Signal::SIGKILL).unwrap();
+        let mut running = busy(&world, "killed").await;
+        let traces = traces(world.folder.path());
+        // The guest, or the machine that it runs on; not the one who takes the walls down.
+        for pid in traces.behind_the_first() {
+            let pid = nix::unistd::Pid::from_raw(pid as i32);
+            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
+        }
         let outcome = loop {
             match running.next().await {
                 Ok(_) => {}
@@ -163,8 +148,10 @@ fn a_sandbox_whose_guest_was_killed_says_so() {
         assert!(is_said(&further), "{further:?}");
         assert!(is_said(&world.stats().await.unwrap_err()));
         drop(running);
-        world.end().await;
-        assert!(traces.are_gone(), "{traces:?}");
+        let World { sandbox, folder } = world;
+        sandbox.end().await;
+        assert!(nobody_sees(folder.path()));
+        all_are_gone(&[traces]).await;
     });
 }
 
@@ -173,7 +160,7 @@ fn the_workspace_outlives_the_sandbox_and_the_rest_does_not() {
     within(async {
         let folder = tempfile::tempdir().unwrap();
         for round in 0..3 {
-            let sandbox = Sandbox::start(SandboxSpec::new(folder.path()))
+            let sandbox = Sandbox::start(under_test::spec(folder.path()))
                 .await
                 .unwrap();
             let script = "cat count 2>/dev/null; ls -A /tmp /home/hotcell /run /dev/shm | grep -v : ; \

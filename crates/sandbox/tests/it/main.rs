@@ -5,14 +5,17 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+mod abandoned;
 mod audit_log;
 mod exec;
 mod fidelity;
 mod files;
+mod host_changes;
 mod identity;
 mod interrupt;
 mod lifecycle;
 mod limits;
+mod native_only;
 mod network;
 mod ports;
 mod rootfs;
@@ -21,6 +24,8 @@ mod shell;
 mod survey;
 mod tails;
 mod terminal;
+#[path = "../under_test/mod.rs"]
+mod under_test;
 mod watch;
 mod without_walls;
 mod world;

@@ -40,12 +40,15 @@ async fn last(world: &World, job: u32) -> Tail {
 fn a_look_waits_for_news_and_takes_nothing_away() {
     within(async {
         let world = World::new().await;
-        let script = "echo one; echo two >&2; until [ -e on ]; do sleep 0.01; done; echo three";
+        // The two streams keep their order when the command waits in between.
+        let script = "echo one; until [ -e more ]; do sleep 0.01; done; echo two >&2; \
+                      until [ -e on ]; do sleep 0.01; done; echo three";
         let job = start(&world, script).await;
         // Nothing is there yet: it waits until there is.
         let first = world.tail(job, 0);
         go(&world);
         let mut tail = first.await.unwrap();
+        std::fs::write(world.path("more"), "").unwrap();
         while tail.printed < 8 {
             tail = world.tail(job, tail.printed).await.unwrap();
         }

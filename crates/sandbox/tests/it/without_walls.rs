@@ -1,9 +1,11 @@
 //! No walls, for people who insist: the same handle, no protection, and nothing left behind.
+//!
+//! The same in every run, whichever backend it is about; runs for other backends leave it out.
 
 use std::time::Duration;
 
 use sandbox::request::Status;
-use sandbox::{Backend, Command, Enforcer, LimitKind};
+use sandbox::{Backend, Command, Enforcer, LimitKind, Sandbox, SandboxError, SandboxSpec};
 
 use crate::world::{
     World, ended, eventually, marker, process_with, processes_with, text, until, within,
@@ -50,5 +52,21 @@ fn commands_run_as_the_caller_and_end_with_the_handle() {
             processes_with(&marker).is_empty()
         })
         .await;
+    });
+}
+
+#[test]
+fn nothing_holds_and_so_nothing_strict_starts() {
+    within(async {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = SandboxSpec {
+            backend: Backend::None,
+            strict_limits: true,
+            ..SandboxSpec::new(folder.path())
+        };
+        match Sandbox::start(spec).await {
+            Err(SandboxError::Unenforced { limit, .. }) => assert_eq!(limit, LimitKind::Memory),
+            other => panic!("{other:?}"),
+        }
     });
 }

@@ -10,8 +10,13 @@ use sandbox::request::{Refusal, RefusalKind, Status};
 use sandbox::{Captured, Command, Output, Running, Sandbox, SandboxError, SandboxSpec, Verdict};
 use tempfile::TempDir;
 
+use crate::under_test::traces::Traces;
+use crate::under_test::{self, nature};
+
 /// Past this a test hangs. No test comes near it.
-const PATIENCE: Duration = Duration::from_secs(100);
+fn patience() -> Duration {
+    nature::patience(Duration::from_secs(100))
+}
 
 /// Runs a test to its end, or fails it as hanging.
 pub(crate) fn within(test: impl Future<Output = ()>) {
@@ -21,7 +26,7 @@ pub(crate) fn within(test: impl Future<Output = ()>) {
         .build()
         .unwrap()
         .block_on(async {
-            tokio::time::timeout(PATIENCE, test)
+            tokio::time::timeout(patience(), test)
                 .await
                 .expect("the test hangs");
         });
@@ -29,7 +34,7 @@ pub(crate) fn within(test: impl Future<Output = ()>) {
 
 /// Waits for a condition that has no event.
 pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let give_up = Instant::now() + PATIENCE / 2;
+    let give_up = Instant::now() + patience() / 2;
     while !condition().await {
         assert!(Instant::now() < give_up, "never came about: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -66,7 +71,7 @@ impl World {
 
     pub(crate) async fn with(change: impl FnOnce(&mut SandboxSpec)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut spec = SandboxSpec::new(folder.path());
+        let mut spec = under_test::spec(folder.path());
         change(&mut spec);
         let sandbox = Sandbox::start(spec).await.unwrap();
         Self { sandbox, folder }
@@ -75,6 +80,11 @@ impl World {
     /// A path of the workspace, on the host.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// What the host sees of it now.
+    pub(crate) fn traces(&self) -> Traces {
+        Traces::of(self.folder.path())
     }
 
     pub(crate) async fn sh(&self, script: &str) -> Captured {
@@ -173,7 +183,7 @@ pub(crate) fn processes_with(marker: &str) -> Vec<u32> {
         .collect()
 }
 
-/// The one process with this argument.
+/// The one process with this argument, on backends whose processes the host sees.
 pub(crate) async fn process_with(marker: &str) -> u32 {
     let mut found = Vec::new();
     eventually("a process with the marker", async || {
@@ -191,46 +201,4 @@ pub(crate) fn status_field(pid: u32, field: &str) -> Option<String> {
         .lines()
         .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
     Some(line.trim().to_owned())
-}
-
-/// The control group folders that a process is in, if this machine shows any.
-pub(crate) fn groups_of(pid: u32) -> Vec<PathBuf> {
-    let memberships = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let mut folders = Vec::new();
-    for line in memberships.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
-            continue;
-        };
-        let Some(name) = Path::new(path).file_name() else {
-            continue;
-        };
-        if !name.to_string_lossy().starts_with("hotcell-") {
-            continue;
-        }
-        for mount in mounts.lines() {
-            let (Some(point), Some((_, kind))) = (mount.split(' ').nth(4), mount.split_once(" - "))
-            else {
-                continue;
-            };
-            let is_it = match controllers {
-                "" => kind.starts_with("cgroup2"),
-                names => {
-                    kind.starts_with("cgroup ") && names.split(',').all(|one| kind.contains(one))
-                }
-            };
-            // The mount may show a part of the hierarchy only.
-            let whole = Path::new(point).join(path.trim_start_matches('/'));
-            let part = Path::new(point).join(name);
-            folders.extend(
-                [whole, part]
-                    .into_iter()
-                    .find(|folder| is_it && folder.is_dir()),
-            );
-        }
-    }
-    folders.sort();
-    folders.dedup();
-    folders
 }

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use sandbox::SandboxSpec;
 
+use crate::under_test;
+
 /// One kind of walls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backend {
@@ -11,11 +13,14 @@ pub(crate) struct Backend {
     walls: sandbox::Backend,
 }
 
-/// Every backend that must hold.
-pub(crate) const ALL: &[Backend] = &[Backend {
-    name: "native",
-    walls: sandbox::Backend::Native,
-}];
+/// The backend that must hold.
+pub(crate) fn tested() -> Backend {
+    let walls = under_test::backend();
+    Backend {
+        name: walls.name(),
+        walls,
+    }
+}
 
 /// No walls, to see the suite fail.
 pub(crate) const NONE: Backend = Backend {
@@ -27,7 +32,7 @@ impl Backend {
     pub(crate) fn spec(&self, workspace: &Path) -> SandboxSpec {
         SandboxSpec {
             backend: self.walls,
-            ..SandboxSpec::new(workspace)
+            ..under_test::spec(workspace)
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use sandbox::request::{List, Search, WriteMode};
@@ -11,6 +12,7 @@ use tokio::time::timeout;
 use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
 use crate::outside::setuid_files;
 use crate::scene::{Scene, finish, is_root};
+use crate::under_test::{self, nature, portion};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(1, "dot-dot"),
@@ -50,13 +52,15 @@ pub(crate) const ATTACKS: &[Attack] = &[
 ];
 
 /// More than any of these answers could take; then the sandbox's workers are stuck.
-const STUCK: Duration = Duration::from_secs(20);
+fn stuck() -> Duration {
+    nature::patience(Duration::from_secs(20))
+}
 
 async fn answer<T>(
     what: &str,
     request: impl Future<Output = Result<T, SandboxError>>,
 ) -> Finding<Result<T, SandboxError>> {
-    timeout(STUCK, request)
+    timeout(stuck(), request)
         .await
         .map_err(|_| format!("{what} hangs"))
 }
@@ -64,15 +68,20 @@ async fn answer<T>(
 /// Everything that the host does with a path, each with an answer, whichever it is. What was read
 /// is put with what the attack printed.
 async fn use_path(sandbox: &Sandbox, path: &str, outcome: &mut Outcome) -> Finding {
-    let read = answer(&format!("read of {path}"), sandbox.read_file(path, 0, None)).await?;
-    if let Ok((_, content)) = read {
-        outcome.stdout.extend_from_slice(&content);
-    }
+    read_path(sandbox, path, outcome).await?;
     for mode in [WriteMode::Append, WriteMode::Replace, WriteMode::Create] {
         let write = sandbox.write_file(path, &b"by the host"[..], mode);
         let _ = answer(&format!("write of {path}"), write).await?;
     }
     let _ = answer(&format!("stat of {path}"), sandbox.stat(path)).await?;
+    Ok(())
+}
+
+async fn read_path(sandbox: &Sandbox, path: &str, outcome: &mut Outcome) -> Finding {
+    let read = answer(&format!("read of {path}"), sandbox.read_file(path, 0, None)).await?;
+    if let Ok((_, content)) = read {
+        outcome.stdout.extend_from_slice(&content);
+    }
     Ok(())
 }
 
@@ -151,8 +160,15 @@ fn swapped_while_the_host_works(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let (running, mut outcome) = scene.start(scene.attack.name, &[], "exchanging").await?;
         let sandbox = scene.sandbox();
-        for _ in 0..60 {
-            for path in ["swapped", "folder/canary"] {
+        let paths = ["swapped", "folder/canary"];
+        // To write may put a file in the place of the link, and there is nothing to exchange.
+        for _ in 0..portion(60) {
+            for path in paths {
+                read_path(sandbox, path, &mut outcome).await?;
+            }
+        }
+        for _ in 0..portion(60) {
+            for path in paths {
                 use_path(sandbox, path, &mut outcome).await?;
             }
             let _ = answer("remove", sandbox.remove("folder/canary", true)).await?;
@@ -167,7 +183,7 @@ fn swapped_while_the_host_works(scene: &Scene) -> Driven<'_> {
 fn searched_while_swapped(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let (running, mut outcome) = scene.start(scene.attack.name, &[], "exchanging").await?;
-        for _ in 0..300 {
+        for _ in 0..portion(300) {
             look_through(scene.sandbox(), "pipes", false, &mut outcome).await?;
         }
         let _ = running.remote().signal(libc::SIGKILL).await;
@@ -195,7 +211,7 @@ fn descriptors_of_a_shell_command(scene: &Scene) -> Driven<'_> {
         for _ in 0..2 {
             let output = &mut outcome.stdout;
             let print = |bytes: bytes::Bytes, _| output.extend_from_slice(&bytes);
-            let running = scene.sandbox().shell("session", &script, STUCK, print);
+            let running = scene.sandbox().shell("session", &script, stuck(), print);
             let progress = answer("shell", running)
                 .await?
                 .map_err(|error| error.to_string())?;
@@ -209,7 +225,9 @@ fn descriptors_of_a_shell_command(scene: &Scene) -> Driven<'_> {
     })
 }
 
+/// Neither on the host nor in the image, for those that have one.
 fn nothing_protected_was_made(_: &Scene, _: &Outcome) -> Finding {
+    let image = under_test::image().unwrap_or_else(|| "/".into());
     for folder in [
         "/etc/sudoers.d",
         "/etc/cron.d",
@@ -219,10 +237,13 @@ fn nothing_protected_was_made(_: &Scene, _: &Outcome) -> Finding {
         "/dev",
         "/var",
     ] {
-        for name in ["hostile", "hostile-was-here"] {
-            let path = format!("{folder}/{name}");
-            if fs::symlink_metadata(&path).is_ok() {
-                return Err(format!("{path} was made"));
+        for name in ["hostile", "hostile-was-here", "hostile-folder"] {
+            let path = PathBuf::from(folder).join(name);
+            let in_image = image.join(path.strip_prefix("/").unwrap_or(&path));
+            for path in [path, in_image] {
+                if fs::symlink_metadata(&path).is_ok() {
+                    return Err(format!("{} was made", path.display()));
+                }
             }
         }
     }

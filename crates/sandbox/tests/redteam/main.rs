@@ -2,8 +2,8 @@
 //! other, and a look from outside whether anything happened there.
 //!
 //! The attacks are tables ([`attack::Attack`]), one for each group, with the numbers of the list
-//! of attacks; [`suite::check`] plays one of them on a [`backend::Backend`]. A new backend is a
-//! new value of that type and nothing else. What the walls do not do by themselves, or what
+//! of attacks; [`suite::check`] plays one of them on a [`backend::Backend`]. `HOTCELL_TEST_BACKEND`
+//! says which. What the walls do not do by themselves, or what
 //! belongs to a part that is not there yet, is in [`later`], with the reason.
 //!
 //! `cargo test -p sandbox` builds the hostile program too; after a change of it alone,
@@ -19,6 +19,7 @@ mod backend;
 mod configuration;
 mod exhaustion;
 mod files;
+mod inside;
 mod kernel;
 mod later;
 mod network;
@@ -27,6 +28,8 @@ mod outside;
 mod processes;
 mod scene;
 mod suite;
+#[path = "../under_test/mod.rs"]
+mod under_test;
 mod unwalled;
 
 use suite::play;

@@ -10,6 +10,7 @@ use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
 use crate::outside::own_peak;
 use crate::scene::{Props, Scene, within};
 use crate::suite::serves;
+use crate::under_test::portion;
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(70, "flood").expect(Expect::Driven).drive(flood),
@@ -34,7 +35,11 @@ pub(crate) const ATTACKS: &[Attack] = &[
         .outside(the_secret_is_not_on_record),
 ];
 
-const FLOOD: u64 = 1 << 30;
+/// A gigabyte.
+fn flood_bytes() -> u64 {
+    portion(1 << 30)
+}
+
 /// What the host may take for itself meanwhile; other tests of this process take some of it.
 const HOST_SHARE: u64 = 192 << 20;
 const MEGABYTE: u64 = 1 << 20;
@@ -48,7 +53,7 @@ fn a_megabyte(spec: &mut SandboxSpec, _: &Props) {
 fn flood(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let before = own_peak();
-        let command = scene.hostile("flood", &[("bytes", FLOOD.to_string())]);
+        let command = scene.hostile("flood", &[("bytes", flood_bytes().to_string())]);
         let mut running = within("exec", scene.sandbox().exec(command)).await?;
         let mut passed = 0;
         let verdict = loop {
@@ -59,7 +64,7 @@ fn flood(scene: &Scene) -> Driven<'_> {
             }
         };
         let grown = own_peak().saturating_sub(before);
-        if passed != FLOOD || !verdict.success() {
+        if passed != flood_bytes() || !verdict.success() {
             return Err(format!("{passed} bytes came, then {verdict:?}"));
         }
         match grown > HOST_SHARE {
@@ -75,7 +80,7 @@ fn flood_that_nobody_reads(scene: &Scene) -> Driven<'_> {
         let before = own_peak();
         let mut floods = Vec::new();
         for _ in 0..8 {
-            let command = scene.hostile("flood", &[("bytes", FLOOD.to_string())]);
+            let command = scene.hostile("flood", &[("bytes", flood_bytes().to_string())]);
             floods.push(within("exec", scene.sandbox().exec(command)).await?);
         }
         for _ in 0..20 {

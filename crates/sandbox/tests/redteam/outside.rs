@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::scene::contains;
+use crate::under_test::traces::groups_beside;
 
 fn pids() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -54,21 +55,16 @@ pub(crate) fn processors(pid: u32) -> usize {
     ones.map(|digit| digit.count_ones() as usize).sum()
 }
 
-/// The folder of a process's control group for a controller, if it is not the root's.
+/// The folder of a process's control group for a controller, if it is not this process's own.
 pub(crate) fn group(pid: u32, controller: &str) -> Option<PathBuf> {
-    let memberships = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    memberships.lines().find_map(|line| {
-        let mut fields = line.splitn(3, ':');
-        let (names, path) = (fields.nth(1)?, fields.next()?);
-        let folder = match names {
-            "" => PathBuf::from("/sys/fs/cgroup"),
-            names => Path::new("/sys/fs/cgroup").join(names),
-        };
-        let folder = folder.join(path.trim_start_matches('/'));
-        let is_it = names.split(',').any(|name| name == controller)
-            || names.is_empty() && folder.join(format!("{controller}.max")).exists();
-        (is_it && path.contains("hotcell-")).then_some(folder)
-    })
+    let groups = groups_beside(pid, std::process::id()).into_iter();
+    let mut folders = groups.filter_map(|group| {
+        let is_it = group.controllers.split(',').any(|name| name == controller)
+            || group.controllers.is_empty()
+                && group.folder.join(format!("{controller}.max")).exists();
+        is_it.then_some(group.folder)
+    });
+    folders.next()
 }
 
 pub(crate) fn number(path: &Path) -> Option<u64> {

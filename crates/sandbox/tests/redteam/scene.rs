@@ -20,9 +20,12 @@ use tokio::time::timeout;
 use crate::attack::{Attack, Finding, Outcome};
 use crate::backend::Backend;
 use crate::outside::size_of;
+use crate::under_test::nature;
 
 /// No attack and no answer takes longer; what does, hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) fn patience() -> Duration {
+    nature::patience(Duration::from_secs(60))
+}
 
 /// What stands around the sandbox.
 pub(crate) struct Props {
@@ -185,7 +188,10 @@ impl Props {
     /// What the hostile program is told about the world.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let addresses: Vec<String> = own_addresses().iter().map(IpAddr::to_string).collect();
+        let whose = |is_own| if is_own { "own" } else { "shared" };
         vec![
+            format!("root={}", whose(nature::has_own_root())),
+            format!("kernel={}", whose(!nature::shares_kernel())),
             format!("marker={}", self.marker),
             format!("canary={}", self.path("secret/canary").display()),
             format!("workspace={}", self.workspace.display()),
@@ -302,7 +308,7 @@ pub(crate) struct Scene {
     pub(crate) attack: Attack,
     pub(crate) props: Props,
     sandbox: Option<Sandbox>,
-    /// As `/proc/PID/ns/pid` shows it.
+    /// As `/proc/PID/ns/pid` shows it, on the kernel that the sandbox runs on.
     pub(crate) pid_namespace: String,
 }
 
@@ -351,7 +357,7 @@ impl Scene {
     ) -> Finding<(Running<'_>, Outcome)> {
         let mut running = within("exec", self.sandbox().exec(self.hostile(name, more))).await?;
         let mut outcome = Outcome::default();
-        let told = timeout(PATIENCE, async {
+        let told = timeout(patience(), async {
             while !contains(&outcome.stdout, line.as_bytes()) {
                 match running.next().await {
                     Ok(Output::Stdout(bytes)) => outcome.stdout.extend_from_slice(&bytes),
@@ -372,7 +378,7 @@ impl Scene {
     /// Takes the sandbox down; the props stay to be looked at.
     pub(crate) async fn strike(&mut self) -> Finding {
         let sandbox = self.sandbox.take().expect("a scene is struck once");
-        match timeout(PATIENCE, sandbox.end()).await {
+        match timeout(patience(), sandbox.end()).await {
             Ok(_) => Ok(()),
             Err(_) => Err("the end of the sandbox hangs".into()),
         }
@@ -384,7 +390,7 @@ pub(crate) async fn within<T, E: std::fmt::Display>(
     what: &str,
     answer: impl Future<Output = Result<T, E>>,
 ) -> Finding<T> {
-    match timeout(PATIENCE, answer).await {
+    match timeout(patience(), answer).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(format!("{what}: {error}")),
         Err(_) => Err(format!("{what}: hangs")),
@@ -394,7 +400,7 @@ pub(crate) async fn within<T, E: std::fmt::Display>(
 /// Takes what a running command says until it ends.
 pub(crate) async fn finish(mut running: Running<'_>, mut outcome: Outcome) -> Finding<Outcome> {
     loop {
-        match timeout(PATIENCE, running.next()).await {
+        match timeout(patience(), running.next()).await {
             Ok(Ok(Output::Stdout(bytes))) => outcome.stdout.extend_from_slice(&bytes),
             Ok(Ok(Output::Stderr(bytes))) => outcome.stderr.extend_from_slice(&bytes),
             Ok(Ok(Output::Ended(verdict))) => {

@@ -10,36 +10,37 @@ use tempfile::TempDir;
 use crate::attack::{Attack, Expect, Finding, Outcome};
 use crate::backend::{self, Backend};
 use crate::outside::processes_with;
-use crate::scene::{Scene, within};
+use crate::scene::{Props, Scene, within};
+use crate::under_test::nature;
+use crate::under_test::traces::in_sight_of;
 
-/// Plays a group on every backend, beside a sandbox that must not notice.
+/// Plays a group on the backend under test, beside a sandbox that must not notice.
 pub(crate) async fn play(attacks: &[Attack]) {
     let mut failures = Vec::new();
-    for backend in backend::ALL {
-        let bystander = Bystander::start(*backend).await;
-        for attack in attacks {
-            let began = Instant::now();
-            let found = check(*backend, *attack).await;
-            let found = match found {
-                Ok(()) => bystander.answers().await,
-                wrong => wrong,
-            };
-            if let Err(problem) = &found {
-                failures.push(format!(
-                    "{} on {}, line {}: {problem}",
-                    attack.name, backend.name, attack.number
-                ));
-            }
-            println!(
-                "{:>3} {:<24} {:<6} {:?}",
-                attack.number,
-                attack.name,
-                if found.is_ok() { "held" } else { "FAILED" },
-                began.elapsed()
-            );
+    let backend = backend::tested();
+    let bystander = Bystander::start(backend).await;
+    for attack in attacks {
+        let began = Instant::now();
+        let found = check(backend, *attack).await;
+        let found = match found {
+            Ok(()) => bystander.answers().await,
+            wrong => wrong,
+        };
+        if let Err(problem) = &found {
+            failures.push(format!(
+                "{} on {}, line {}: {problem}",
+                attack.name, backend.name, attack.number
+            ));
         }
-        bystander.end().await;
+        println!(
+            "{:>3} {:<24} {:<6} {:?}",
+            attack.number,
+            attack.name,
+            if found.is_ok() { "held" } else { "FAILED" },
+            began.elapsed()
+        );
     }
+    bystander.end().await;
     assert!(
         failures.is_empty(),
         "{} of {} attacks went through:\n{}",
@@ -64,15 +65,15 @@ pub(crate) async fn check(backend: Backend, attack: Attack) -> Finding {
     };
     // Whatever was found, nothing may stay behind.
     let struck = scene.strike().await;
-    let gone = nobody_left(&scene.props.marker).await;
+    let gone = nobody_left(&scene.props).await;
     let untouched = scene.props.check(&outcome.unwrap_or_default());
     found.and(served).and(struck).and(gone).and(untouched)
 }
 
 /// The driver with a limit on its time; a panic in it is its finding.
 async fn perform(scene: &Scene) -> Finding<Outcome> {
-    const HANGS: Duration = Duration::from_secs(120);
-    match tokio::time::timeout(HANGS, (scene.attack.drive)(scene)).await {
+    let hangs = nature::patience(Duration::from_secs(120));
+    match tokio::time::timeout(hangs, (scene.attack.drive)(scene)).await {
         Ok(outcome) => outcome,
         Err(_) => Err("hangs".into()),
     }
@@ -141,17 +142,18 @@ pub(crate) async fn serves(sandbox: &Sandbox) -> Finding {
     Ok(())
 }
 
-/// Nothing that carries the marker lives. After the end of a sandbox that is so at once; the
-/// deadline is for the kernel to clear the table.
-pub(crate) async fn nobody_left(marker: &str) -> Finding {
-    let end = Instant::now() + Duration::from_secs(10);
+/// Nothing that carries the marker or has the workspace in sight lives. After the end of a sandbox
+/// that is so at once; the deadline is for the kernel to clear the table.
+pub(crate) async fn nobody_left(props: &Props) -> Finding {
+    let end = Instant::now() + nature::patience(Duration::from_secs(10));
     loop {
-        let left = processes_with(marker);
-        if left.is_empty() {
+        let left = processes_with(&props.marker);
+        let around = in_sight_of(&props.workspace);
+        if left.is_empty() && around.is_empty() {
             return Ok(());
         }
         if Instant::now() > end {
-            return Err(format!("processes were left: {left:?}"));
+            return Err(format!("processes were left: {left:?} {around:?}"));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

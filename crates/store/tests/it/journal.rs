@@ -31,6 +31,11 @@ async fn events_come_back_as_they_were() {
     assert_eq!(seqs, [1, 2, 3, 4, 5, 6]);
     assert!(written.iter().all(|event| event.v == VERSION));
     assert_eq!(world.store.events(&id(1)).await.unwrap(), written);
+    let last = async |number, kind: &str| world.store.last_event(&id(number), kind).await.unwrap();
+    assert_eq!(last(1, "session_started").await.as_ref(), written.first());
+    assert_eq!(last(1, "turn_ended").await.as_ref(), written.last());
+    assert_eq!(last(1, "sandbox_started").await, None);
+    assert_eq!(last(2, "session_started").await, None);
 
     drop(journal);
     let (mut journal, claimed) = world.again().await.claim(&id(1)).await.unwrap();

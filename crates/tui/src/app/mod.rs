@@ -45,6 +45,10 @@ const WHEEL: i32 = 3;
 
 /// What can happen to the UI.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all are notices: a box would be an allocation for each"
+)]
 pub(crate) enum Input {
     Key(KeyEvent),
     Mouse(MouseEvent),

@@ -51,6 +51,12 @@ pub(super) fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
             Some(walls) => Span::styled(protection(walls), theme.text),
         },
     );
+    if let Some(walls) = &status.walls
+        && !walls.reason.is_empty()
+        && !walls.is_none()
+    {
+        fact("chosen", Span::styled(walls.reason.clone(), theme.dim));
+    }
     lines.push(Line::default());
     for (key, words) in WAYS {
         let line = Line::from(vec![

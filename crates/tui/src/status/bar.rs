@@ -110,7 +110,13 @@ fn protection(walls: &Walls, theme: &Theme) -> Part {
     match walls.is_none() {
         true => Part::new(0, theme.bad.patch(theme.strong), "NO SANDBOX"),
         false => {
-            Part::new(2, theme.good, format!("{} walls", walls.backend)).or(walls.backend.clone())
+            // Walls that share the host's kernel are what people expect; more is worth a word.
+            let more = match walls.strength.as_str() {
+                "kernel" | "vm" => format!(" ({})", walls.strength),
+                _ => String::new(),
+            };
+            let long = format!("{} walls{more}", walls.backend);
+            Part::new(2, theme.good, long).or(walls.backend.clone())
         }
     }
 }

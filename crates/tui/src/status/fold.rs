@@ -18,13 +18,22 @@ impl Status {
                 model,
                 window,
                 backend,
+                strength,
+                reason,
                 walls,
                 network,
                 asks,
             } => {
                 self.model = line(model);
                 self.window = *window;
-                self.protect(backend, walls, network, *asks);
+                self.walls = Some(Walls {
+                    backend: line(backend),
+                    strength: line(strength),
+                    reason: line(reason),
+                    names: lines(walls),
+                    network: lines(network),
+                    asks: *asks,
+                });
             }
             EventKind::SessionStarted {
                 workspace, model, ..
@@ -35,12 +44,20 @@ impl Status {
             }
             EventKind::SandboxStarted {
                 backend,
+                strength,
+                reason,
                 walls,
                 network,
                 ..
             } => {
-                let asks = self.walls.as_ref().is_some_and(|walls| walls.asks);
-                self.protect(backend, walls, network, asks);
+                self.walls = Some(Walls {
+                    backend: line(backend),
+                    strength: line(strength),
+                    reason: line(reason),
+                    names: lines(walls),
+                    network: lines(network),
+                    asks: self.walls.as_ref().is_some_and(|walls| walls.asks),
+                });
                 self.background = 0;
             }
             EventKind::NetworkChanged { network } => {
@@ -104,15 +121,6 @@ impl Status {
             | EventKind::Undone { .. }
             | EventKind::Redone { .. } => {}
         }
-    }
-
-    fn protect(&mut self, backend: &str, walls: &[String], network: &[String], asks: bool) {
-        self.walls = Some(Walls {
-            backend: line(backend),
-            names: lines(walls),
-            network: lines(network),
-            asks,
-        });
     }
 }
 

@@ -54,6 +54,10 @@ pub(crate) struct Status {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Walls {
     pub(crate) backend: String,
+    /// What a way out has to break.
+    pub(crate) strength: String,
+    /// Why these and no others.
+    pub(crate) reason: String,
     pub(crate) names: Vec<String>,
     /// Hosts that can be reached.
     pub(crate) network: Vec<String>,

@@ -6,7 +6,9 @@ use protocol::{EventKind, Usage};
 use serde_json::json;
 
 use super::*;
-use crate::samples::{self, background, ended, event_at, ready, replied, spending, turn, usage};
+use crate::samples::{
+    self, background, ended, event_at, ready, replied, sandbox_started, spending, turn, usage,
+};
 use crate::theme::{Look, Theme};
 
 fn fold(kinds: &[EventKind]) -> Status {
@@ -40,6 +42,15 @@ fn the_bar_follows_events() {
     check(
         &[ready("native", &[], false)],
         "native walls · no network · claude-sonnet-4-5",
+    );
+    // More than people expect is worth a word.
+    check(
+        &[ready("microvm", &[], false)],
+        "microvm walls (vm) · no network · claude-sonnet-4-5",
+    );
+    check(
+        &[ready("native", &[], false), sandbox_started("gvisor")],
+        "gvisor walls (kernel) · no network · claude-sonnet-4-5",
     );
     check(
         &[ready("none", &[], false)],

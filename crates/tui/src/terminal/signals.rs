@@ -102,16 +102,24 @@ fn meaning(signal: i32) -> Asked {
 /// Stops the whole job, as Ctrl-Z does, until the shell lets it go on. Returns at once where there
 /// is no shell that could.
 pub(super) fn stop() -> io::Result<()> {
-    // The others of the job, such as a script that runs this.
-    kill(Pid::from_raw(0), Signal::SIGTSTP)?;
+    // The others of the job, such as a script that runs this. Not this process: which of its
+    // threads would hear of it, and when, is open, and it could be stopped twice.
+    during(SigHandler::SigIgn, || {
+        kill(Pid::from_raw(0), Signal::SIGTSTP)
+    })??;
     // To this thread: the process has stopped, and goes on, when this returns.
     Ok(stoppable(|| raise(Signal::SIGTSTP))??)
 }
 
 /// Runs something during which Ctrl-Z stops this process too, with nobody being asked.
 pub(super) fn stoppable<T>(work: impl FnOnce() -> T) -> io::Result<T> {
-    let usual = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
-    // SAFETY: no handler is installed.
+    during(SigHandler::SigDfl, work)
+}
+
+/// Runs something during which Ctrl-Z does what the kernel does by itself: to stop, or nothing.
+fn during<T>(handler: SigHandler, work: impl FnOnce() -> T) -> io::Result<T> {
+    let usual = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
+    // SAFETY: no function of ours is installed.
     let ours = unsafe { sigaction(Signal::SIGTSTP, &usual) }?;
     let done = work();
     // SAFETY: this one was there before.

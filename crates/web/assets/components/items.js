@@ -132,7 +132,7 @@ const MAKERS = {
       ),
     ),
   sandbox(item) {
-    const { backend, walls, network } = item.sandbox;
+    const { backend, reason, walls, network } = item.sandbox;
     const net = network.length === 0 ? "network off" : `network: ${network.map(visibleName).join(", ")}`;
     if (item.replaces)
       return fixed(
@@ -146,7 +146,7 @@ const MAKERS = {
     return fixed(
       h(
         "div.item.event-line",
-        { title: walls.map(visibleName).join(", ") },
+        { title: [reason && visible(reason), walls.map(visibleName).join(", ")].filter(Boolean).join(" · ") },
         icon("shield"),
         h("span", null, `Sandbox ready · ${visibleName(backend)} · ${plural(walls.length, "wall")} · ${net}`),
       ),

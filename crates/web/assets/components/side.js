@@ -3,7 +3,7 @@
 
 import { fill, h, keyed, setText } from "../dom.js";
 import { clock, count, duration, inputTokens, limitWords, money, tokens } from "../text/format.js";
-import { visibleName } from "../text/visible.js";
+import { visible, visibleName } from "../text/visible.js";
 import { showLine } from "./code_view.js";
 import { icon } from "./icons.js";
 
@@ -137,13 +137,24 @@ function showPlan({ panel, list, counts, now }, steps) {
   );
 }
 
+const STRENGTHS = {
+  namespaces: "namespaces: shares the host's kernel",
+  kernel: "kernel: a kernel of its own in user space",
+  vm: "vm: a machine of its own",
+};
+
 /** What protects the machine, as a list of facts. */
-export function sandboxFacts({ backend, walls, network, limits }) {
+export function sandboxFacts({ backend, strength, reason, walls, network, limits }) {
   return h(
     "dl.facts",
     null,
     h("dt", null, "Backend"),
     h("dd", null, visibleName(backend)),
+    strength && [
+      h("dt", null, "Strength"),
+      h("dd", null, STRENGTHS[strength] ?? visibleName(strength)),
+    ],
+    reason && [h("dt", null, "Chosen"), h("dd", null, visible(reason))],
     h("dt", null, "Network"),
     h(
       "dd",

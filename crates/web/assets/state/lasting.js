@@ -8,8 +8,8 @@ export const LASTING = {
     state.model = event.model;
   },
   sandbox_started(state, event) {
-    const { backend, walls, network, limits } = event;
-    state.sandbox = { backend, walls, network, limits };
+    const { backend, strength, reason, walls, network, limits } = event;
+    state.sandbox = { backend, strength: strength ?? "", reason: reason ?? "", walls, network, limits };
     dropPassing(state);
     push(state, {
       key: `sandbox:${event.seq}`,

@@ -69,6 +69,7 @@ function requestFacts(job) {
   return [
     ["Model", job.model ? visibleName(job.model) : "server's choice"],
     ["Backend", job.backend ?? "server's choice"],
+    ["Required strength", job.require],
     ["Memory", limits.memory && bytes(limits.memory)],
     ["Processors", limits.cpus && String(limits.cpus)],
     ["Processes", limits.pids && String(limits.pids)],

@@ -9,6 +9,14 @@ import { makeSource } from "../components/source_field.js";
 import { checkHost, makeRequest, refusedField } from "../task_request.js";
 import { bytes, clock, count, money } from "../text/format.js";
 
+const BACKENDS = ["native", "podman", "docker", "gvisor", "microvm", "firecracker", "microsandbox"];
+/** Weakest first. */
+const STRENGTHS = {
+  namespaces: "namespaces: the server's kernel",
+  kernel: "kernel: one of its own in user space",
+  vm: "vm: a machine of its own",
+};
+
 export function newTask({ query, me, go }) {
   const limits = me.limits ?? {};
   const most = (value, format = String) => (value ? `at most ${format(value)}` : "");
@@ -37,13 +45,27 @@ export function newTask({ query, me, go }) {
       null,
       h("option", { value: "" }, me.backend ? `server's choice (${me.backend})` : "server's choice"),
       h("option", { value: "auto" }, "auto: the strongest that works"),
-      h("option", { value: "native" }, "native"),
+      BACKENDS.map((name) => h("option", { value: name }, name)),
+    ),
+  });
+  const require = makeField({
+    name: "require",
+    label: "Strength",
+    help: "Nothing weaker is started.",
+    input: h(
+      "select",
+      null,
+      h("option", { value: "" }, STRENGTHS[me.require] ? `at least ${me.require}` : "any walls"),
+      Object.entries(STRENGTHS)
+        .slice(Object.keys(STRENGTHS).indexOf(me.require) + 1)
+        .map(([value, words]) => h("option", { value }, words)),
     ),
   });
   const fields = {
     task,
     model,
     backend,
+    require,
     memory: makeField({
       name: "memory",
       label: "Memory",
@@ -142,7 +164,7 @@ export function newTask({ query, me, go }) {
     h("summary", null, icon("right"), "Options"),
     group(
       "Agent",
-      h("div.field-row", null, model.element, backend.element),
+      h("div.field-row", null, model.element, backend.element, require.element),
       h(
         "div.check",
         null,

@@ -21,6 +21,7 @@ const EMPTY = {
   task: "x",
   model: "",
   backend: "",
+  require: "",
   memory: "",
   cpus: "",
   pids: "",
@@ -51,6 +52,7 @@ test("a form becomes a request", () => {
     { model: "m", backend: "native", interactive: true },
     { model: "m", backend: "native", interactive: true },
   );
+  check({ backend: "podman", require: "namespaces" }, { backend: "podman", require: "namespaces" });
   check({ memory: "512m", cpus: "0.5", pids: "64" }, { limits: { memory: 536870912, cpus: 0.5, pids: 64 } });
   check(
     { network: ["pypi.org"], cost: "$0.50", tokens: "100_000" },

@@ -8,8 +8,6 @@ mod host;
 mod requests;
 
 use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use protocol::SessionId;
@@ -44,20 +42,11 @@ pub(super) fn run(chat: &Chat) -> Result<u8, Complaint> {
     };
     let cannot = |error| Complaint::new(FAILED, format!("cannot start the UI: {error}"));
     let (ends, port) = tui::channel().map_err(cannot)?;
-    let is_over = Arc::new(AtomicBool::new(false));
-    let has_ended = is_over.clone();
     let screen = thread::Builder::new()
         .name("screen".to_owned())
-        .spawn(move || {
-            let ended = tui::run(&settings, port);
-            is_over.store(true, Ordering::Release);
-            ended
-        })
+        .spawn(move || tui::run(&settings, port))
         .map_err(cannot)?;
-    runtime.block_on(async {
-        hurry(has_ended)?;
-        talk(chat, beginning, ends, screen, &notes).await
-    })
+    runtime.block_on(talk(chat, beginning, ends, screen, &notes))
 }
 
 /// What the chat begins with.
@@ -95,7 +84,7 @@ async fn talk(
     host.open(start).await;
     host.serve().await;
     // The terminal is the person's again before anything takes long.
-    let code = end(screen);
+    let code = end(screen).and_then(|code| hurry().map(|()| code));
     let (ended, session) = host.leave().await;
     ended?;
     let code = code?;
@@ -131,22 +120,20 @@ fn end(screen: Screen) -> Result<u8, Complaint> {
     }
 }
 
-/// Ends this process at a signal, once the UI has ended: somebody does not want to wait for the
-/// agent's end. The sandbox goes with the process. Before that, signals are the UI's.
-fn hurry(has_ended: Arc<AtomicBool>) -> Result<(), Complaint> {
+/// Ends this process at a signal from now on: somebody does not want to wait for the agent's end.
+/// The sandbox goes with the process. Listens only once the UI has ended, whose the signals were
+/// before: that which ended it is nobody's hurry.
+fn hurry() -> Result<(), Complaint> {
     // A terminal that closes is told of more than once, by the kernel and by the shell: that is
-    // nobody's hurry.
+    // nobody's hurry either.
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
         let mut signals = signal(kind).map_err(|error| {
             Complaint::new(FAILED, format!("cannot listen to signals: {error}"))
         })?;
-        let has_ended = has_ended.clone();
         // Not joined: it listens as long as there is a process.
         tokio::spawn(async move {
-            while signals.recv().await.is_some() {
-                if has_ended.load(Ordering::Acquire) {
-                    std::process::exit(INTERRUPTED.into());
-                }
+            if signals.recv().await.is_some() {
+                std::process::exit(INTERRUPTED.into());
             }
         });
     }

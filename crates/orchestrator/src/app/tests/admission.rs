@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use egress::Allow;
-use protocol::job::{JobBudget, JobInput, JobLimits, JobRequest, Webhook};
-use sandbox::Network;
+use protocol::job::{JobBackend, JobBudget, JobInput, JobLimits, JobRequest, JobStrength, Webhook};
+use sandbox::{Backend, Network, Strength};
 
 use super::house::{Site, task, within};
 use super::script::text;
@@ -176,5 +176,64 @@ fn a_request_is_held_against_the_policy() {
         check(webhook("https://example.com/hook"), None).await;
         check(webhook("ftp://example.com/hook"), Some("webhook.url: ")).await;
         check(webhook("example.com"), Some("webhook.url: ")).await;
+    });
+}
+
+#[test]
+fn walls_weaker_than_required_are_refused() {
+    within(async {
+        let check = async |server: (Backend, Strength),
+                           job: (Option<JobBackend>, Option<JobStrength>),
+                           expect: Option<&str>| {
+            let mut site = Site::new();
+            let policy = &mut site.config.policy;
+            (policy.sandbox.backend, policy.sandbox.require) = server;
+            let server = site.server().await;
+            let app = App::new(server.parts().clone());
+            let request = JobRequest {
+                backend: job.0,
+                require: job.1,
+                ..task("good")
+            };
+            let outcome = app.schedule(&Caller::local(), request, None, None).await;
+            match (outcome, expect) {
+                (Ok(_), None) => {}
+                (Err(AppError::Invalid(reason)), Some(expect)) => assert_eq!(reason, expect),
+                (outcome, expect) => panic!("{outcome:?} for {job:?}, not {expect:?}"),
+            }
+        };
+        let open = (Backend::Auto, Strength::None);
+        let strict = (Backend::Auto, Strength::Kernel);
+        use JobStrength::{Kernel, Namespaces, Vm};
+        check(open, (None, Some(Vm)), None).await;
+        check(open, (Some(JobBackend::Native), Some(Namespaces)), None).await;
+        check(
+            open,
+            (Some(JobBackend::Podman), Some(Vm)),
+            Some("backend: the walls of `podman` are `namespaces`, and `vm` is required"),
+        )
+        .await;
+        check(strict, (None, None), None).await;
+        check(strict, (Some(JobBackend::Gvisor), None), None).await;
+        check(strict, (Some(JobBackend::Microvm), Some(Vm)), None).await;
+        check(
+            strict,
+            (Some(JobBackend::Native), None),
+            Some("backend: the walls of `native` are `namespaces`, and `kernel` is required"),
+        )
+        .await;
+        // A job cannot ask for less than the server does.
+        check(
+            strict,
+            (Some(JobBackend::Native), Some(Namespaces)),
+            Some("backend: the walls of `native` are `namespaces`, and `kernel` is required"),
+        )
+        .await;
+        check(
+            (Backend::Native, Strength::None),
+            (None, Some(Kernel)),
+            Some("require: the walls of `native` are `namespaces`, and `kernel` is required"),
+        )
+        .await;
     });
 }

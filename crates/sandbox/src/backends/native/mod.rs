@@ -1,8 +1,7 @@
 //! Native walls: plans them, starts the supervisor, listens to its reports.
 
 mod diagnosis;
-mod host_root;
-mod planning;
+pub(super) mod planning;
 
 use std::fs;
 use std::io;
@@ -12,20 +11,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
+use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use walls::cgroups::{self, Available};
-use walls::plan::{self, Failure, Landlocked, Plan, Report, Stage};
+use walls::plan::{self, Ask, Failure, Landlocked, Plan, Report, Stage};
 
-use self::planning::{Facts, HOME, Ownership, USER};
-use super::{Description, Raised, check_strict};
+use self::planning::{Facts, Ownership};
+use super::{Later, Raised, check_strict, words};
 use crate::error::SandboxError;
 use crate::guest_program;
 use crate::limits::enforce;
-use crate::spec::{RootSpec, SandboxSpec, WORKSPACE};
+use crate::spec::{Backend, RootSpec, SandboxSpec};
 
 /// The supervisor of one sandbox. Dropping it ends the sandbox.
 #[derive(Debug)]
@@ -41,36 +41,46 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     if spec.strict_limits {
         check_strict(&limits)?;
     }
+    let (standing, link, landlock) = stand(spec, &facts, |_| {}, None).await?;
+    Ok(Raised::usual(
+        Backend::Native,
+        link,
+        Box::new(standing),
+        describe(&spec.root, landlock),
+        limits,
+    ))
+}
+
+/// Puts up walls as the spec says, after `adapt` has changed the plan for what else than the guest
+/// is to stand behind them; that may say on `errors` why it did not start.
+pub(super) async fn stand(
+    spec: &SandboxSpec,
+    facts: &Facts,
+    adapt: impl Fn(&mut Plan),
+    errors: Option<OwnedFd>,
+) -> Result<(Standing, UnixStream, Option<Landlocked>), SandboxError> {
+    let plan = |ownership| {
+        let mut plan = planning::plan(spec, facts, ownership);
+        adapt(&mut plan);
+        plan
+    };
     let ownership = match facts.is_host_root {
         true => Ownership::Mapped,
         false => Ownership::Caller,
     };
-    let first = planning::plan(spec, &facts, ownership);
-    let (standing, link, landlock) = match start(&first).await {
+    match start(&plan(ownership), errors.as_ref()).await {
         // A file system that cannot map owners: run as the owner, unless that is root.
-        Err(Start::Failed(failure)) if cannot_map(&failure, &facts) => {
-            let second = planning::plan(spec, &facts, Ownership::Owner);
-            start(&second).await
+        Err(Start::Failed(failure)) if cannot_map(&failure, facts) => {
+            start(&plan(Ownership::Owner), errors.as_ref()).await
         }
         outcome => outcome,
     }
     .map_err(|error| match error {
         Start::Launch(error) => SandboxError::Launch(error),
         Start::Failed(source) => SandboxError::Walls {
-            advice: diagnosis::advise(&source, &diagnosis::Signs::read(), &facts),
+            advice: diagnosis::advise(&source, &diagnosis::Signs::read(), facts),
             source,
         },
-    })?;
-    Ok(Raised {
-        link,
-        walls: super::Standing::Native(standing),
-        description: Description {
-            backend: "native",
-            walls: describe(landlock),
-            limits,
-        },
-        workdir: WORKSPACE.into(),
-        env: env(),
     })
 }
 
@@ -80,41 +90,20 @@ fn cannot_map(failure: &Failure, facts: &Facts) -> bool {
         && facts.workspace_owner.0 != 0
 }
 
-fn describe(landlock: Option<Landlocked>) -> Vec<String> {
+pub(super) fn describe(root: &RootSpec, landlock: Option<Landlocked>) -> Vec<String> {
     let mut walls: Vec<String> = [
         "user, mount, pid, network, ipc, uts and cgroup namespaces",
-        "root of its own, host programs read-only",
-        "unprivileged user, no capabilities, no new privileges",
-        "seccomp allow-list",
+        words::root(root),
+        words::UNPRIVILEGED,
+        words::SECCOMP,
     ]
     .map(str::to_owned)
     .into();
-    match landlock {
-        Some(Landlocked::Fully) => walls.push("Landlock".into()),
-        Some(Landlocked::Partially) => walls.push("Landlock (as far as this kernel has it)".into()),
-        None => {}
-    }
+    walls.extend(words::landlock(landlock));
     walls
 }
 
-fn env() -> Vec<(String, String)> {
-    [
-        (
-            "PATH",
-            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        ),
-        ("HOME", HOME),
-        ("USER", USER),
-        ("LOGNAME", USER),
-        ("SHELL", "/bin/bash"),
-        ("LANG", "C.UTF-8"),
-        ("TMPDIR", "/tmp"),
-    ]
-    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-    .into()
-}
-
-fn gather(spec: &SandboxSpec) -> Result<Facts, SandboxError> {
+pub(super) fn gather(spec: &SandboxSpec) -> Result<Facts, SandboxError> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let uid = nix::unistd::geteuid().as_raw();
@@ -152,7 +141,7 @@ fn owner(folder: &Path) -> io::Result<(u32, u32)> {
 }
 
 /// Whether this is the machine's own user namespace, where root is really root.
-fn maps_everyone() -> bool {
+pub(super) fn maps_everyone() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
@@ -184,13 +173,14 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn spawn() -> io::Result<Self> {
+    fn spawn(errors: Option<&OwnedFd>) -> io::Result<Self> {
+        let errors = errors.map(OwnedFd::try_clone).transpose()?;
         let (link, guests_link) = std::os::unix::net::UnixStream::pair()?;
         let (control, supervisors_control) = std::os::unix::net::UnixStream::pair()?;
         let supervisor = guest_program::command("walls")?
             .stdin(Stdio::from(OwnedFd::from(guests_link)))
             .stdout(Stdio::from(OwnedFd::from(supervisors_control)))
-            .stderr(Stdio::null())
+            .stderr(errors.map_or_else(Stdio::null, Stdio::from))
             .spawn()?;
         Ok(Self {
             supervisor,
@@ -207,17 +197,23 @@ static SPARE: Mutex<Option<Waiting>> = Mutex::new(None);
 pub(crate) fn prepare() {
     let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
     if spare.is_none() {
-        *spare = Waiting::spawn().ok();
+        *spare = Waiting::spawn(None).ok();
     }
 }
 
-async fn start(plan: &Plan) -> Result<(Standing, UnixStream, Option<Landlocked>), Start> {
-    let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).take();
+async fn start(
+    plan: &Plan,
+    errors: Option<&OwnedFd>,
+) -> Result<(Standing, UnixStream, Option<Landlocked>), Start> {
+    let spare = match errors {
+        Some(_) => None,
+        None => SPARE.lock().unwrap_or_else(PoisonError::into_inner).take(),
+    };
     let Waiting {
         supervisor,
         control,
         link,
-    } = spare.map_or_else(Waiting::spawn, Ok)?;
+    } = spare.map_or_else(|| Waiting::spawn(errors), Ok)?;
     plan::send(&control, plan)?;
     // While the supervisor works there is time for what a crash left.
     static SWEPT: Once = Once::new();
@@ -236,11 +232,21 @@ async fn start(plan: &Plan) -> Result<(Standing, UnixStream, Option<Landlocked>)
     match standing.report().await? {
         Report::Ready { landlock } => Ok((standing, UnixStream::from_std(link)?, landlock)),
         Report::Failed(failure) => Err(Start::Failed(failure)),
-        Report::Ended { .. } => Err(Start::Launch(io::ErrorKind::UnexpectedEof.into())),
+        Report::Kills { .. } | Report::Ended { .. } => {
+            Err(Start::Launch(io::ErrorKind::UnexpectedEof.into()))
+        }
     }
 }
 
 impl Standing {
+    /// Has the supervisor end it in so long, instead of when its plan says.
+    pub(super) async fn set_deadline(&mut self, deadline: Duration) -> io::Result<()> {
+        let control = self.control.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        let mut message = Vec::new();
+        plan::send(&mut message, &Ask::Deadline(deadline))?;
+        control.write_all(&message).await
+    }
+
     async fn report(&mut self) -> io::Result<Report> {
         let control = self.control.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         let length = control.read_u32_le().await?;
@@ -249,34 +255,37 @@ impl Standing {
         let framed = [&length.to_le_bytes()[..], &encoded].concat();
         plan::receive(&framed[..])
     }
+}
 
-    pub(super) async fn take_down(&mut self) -> u64 {
-        // Half a close: the supervisor sees the end, and can still report.
-        if let Some(control) = &mut self.control {
-            let _ = tokio::io::AsyncWriteExt::shutdown(control).await;
-        }
-        let kills = match self.report().await {
-            Ok(Report::Ended {
-                out_of_memory_kills,
-            }) => out_of_memory_kills,
-            _ => 0,
-        };
-        self.control = None;
-        if let Some(mut supervisor) = self.supervisor.take() {
-            // It has said its last word and exits now.
-            let _ = supervisor.wait();
-        }
-        kills
+impl super::Standing for Standing {
+    fn take_down(&mut self) -> Later<'_, u64> {
+        Box::pin(async {
+            // Half a close: the supervisor sees the end, and can still report.
+            if let Some(control) = &mut self.control {
+                let _ = tokio::io::AsyncWriteExt::shutdown(control).await;
+            }
+            let kills = match self.report().await {
+                Ok(Report::Ended {
+                    out_of_memory_kills,
+                }) => out_of_memory_kills,
+                _ => 0,
+            };
+            self.control = None;
+            if let Some(mut supervisor) = self.supervisor.take() {
+                // It has said its last word and exits now.
+                let _ = supervisor.wait();
+            }
+            kills
+        })
     }
 
-    pub(super) fn memory_kills(&self) -> u64 {
+    fn memory_kills(&mut self) -> Later<'_, u64> {
         let text = self
             .memory_counter
             .as_ref()
             .and_then(|file| fs::read_to_string(file).ok());
-        text.as_deref()
-            .and_then(cgroups::count_memory_kills)
-            .unwrap_or(0)
+        let kills = text.as_deref().and_then(cgroups::count_memory_kills);
+        Box::pin(std::future::ready(kills.unwrap_or(0)))
     }
 }
 

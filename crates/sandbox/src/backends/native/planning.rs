@@ -1,50 +1,42 @@
 //! From a spec and the facts of this machine to a plan of the walls. Pure but for a look at
 //! which host folders exist.
 
-use std::path::{Path, PathBuf};
-
 use walls::cgroups::{Available, Controller};
 use walls::plan::{
-    Access, Fitting, Group, GroupVersion, IdMap, Identity, Plan, Resource, Rlimit, Root,
+    Access, Behind, Fitting, Group, GroupVersion, IdMap, Identity, Plan, Resource, Rlimit, Root,
 };
 
-use super::host_root::{self, bind, file, folder, link};
-use crate::limits::{BYTES_PER_INODE, Limits};
+use crate::backends::furnishing::{HOSTNAME, UID, furnishing, writable};
+use crate::limits::Limits;
 use crate::spec::{RootSpec, SandboxSpec, WORKSPACE};
-
-/// The user inside.
-pub(super) const USER: &str = "hotcell";
-pub(super) const UID: u32 = 1000;
-pub(super) const HOME: &str = "/home/hotcell";
-const HOSTNAME: &str = "hotcell";
 
 /// First of the host user ids that sandboxes of root run as: far above any real user and below
 /// the sign bit, one for each sandbox, so that no two share anything.
 const FIRST_OUTSIDE: u32 = 0x7000_0000;
 
 /// Processes of the guest itself, on top of what commands may have.
-const GUEST_PIDS: u32 = 4;
+pub(in crate::backends) const GUEST_PIDS: u32 = 4;
 
 /// What is so on this machine, and who asks.
 #[derive(Debug, Clone)]
-pub(super) struct Facts {
-    pub(super) uid: u32,
-    pub(super) gid: u32,
+pub(in crate::backends) struct Facts {
+    pub(in crate::backends) uid: u32,
+    pub(in crate::backends) gid: u32,
     /// Root of the machine, not just of a namespace.
-    pub(super) is_host_root: bool,
-    pub(super) workspace_owner: (u32, u32),
-    pub(super) image_owner: Option<(u32, u32)>,
-    pub(super) groups: Available,
-    pub(super) group_name: Option<String>,
+    pub(in crate::backends) is_host_root: bool,
+    pub(in crate::backends) workspace_owner: (u32, u32),
+    pub(in crate::backends) image_owner: Option<(u32, u32)>,
+    pub(in crate::backends) groups: Available,
+    pub(in crate::backends) group_name: Option<String>,
     /// Processors that this process may use.
-    pub(super) processors: Vec<usize>,
+    pub(in crate::backends) processors: Vec<usize>,
     /// Distinguishes the sandboxes of one host.
-    pub(super) number: u32,
+    pub(in crate::backends) number: u32,
 }
 
 /// How owners on disk and the sandbox's user meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ownership {
+pub(in crate::backends) enum Ownership {
     /// A user id of the sandbox's own, mapped on each mount. Needs the host's root.
     Mapped,
     /// The sandbox runs as the owner of the workspace, who is not root.
@@ -53,7 +45,7 @@ pub(super) enum Ownership {
     Caller,
 }
 
-pub(super) fn plan(spec: &SandboxSpec, facts: &Facts, ownership: Ownership) -> Plan {
+pub(in crate::backends) fn plan(spec: &SandboxSpec, facts: &Facts, ownership: Ownership) -> Plan {
     let limits = &spec.limits;
     let identity = identity(facts, ownership);
     let idmap = |owner: (u32, u32)| {
@@ -62,19 +54,15 @@ pub(super) fn plan(spec: &SandboxSpec, facts: &Facts, ownership: Ownership) -> P
             disk_gid: owner.1,
         })
     };
-    let mut fittings = Vec::new();
     let root = match &spec.root {
-        RootSpec::Host => {
-            fittings.extend(host_root::fittings());
-            Root::Empty
-        }
+        RootSpec::Host => Root::Empty,
         RootSpec::Image(image) => Root::Image {
             folder: image.clone(),
             idmap: facts.image_owner.and_then(idmap),
             overlay_bytes: limits.disk.min(limits.memory / 2),
         },
     };
-    fittings.extend(inventory(limits));
+    let mut fittings = furnishing(&spec.root, limits);
     fittings.push(Fitting::Bind {
         source: spec.workspace.clone(),
         target: WORKSPACE.into(),
@@ -86,7 +74,7 @@ pub(super) fn plan(spec: &SandboxSpec, facts: &Facts, ownership: Ownership) -> P
     Plan {
         identity,
         hostname: HOSTNAME.into(),
-        writable: writable(&root),
+        writable: writable(&spec.root),
         root,
         fittings,
         groups,
@@ -100,6 +88,8 @@ pub(super) fn plan(spec: &SandboxSpec, facts: &Facts, ownership: Ownership) -> P
                 .collect()
         }),
         deadline: spec.deadline(),
+        program: None,
+        behind: Behind::Guest,
     }
 }
 
@@ -121,90 +111,11 @@ fn identity(facts: &Facts, ownership: Ownership) -> Identity {
     }
 }
 
-/// What every root has, the host's or an image.
-fn inventory(limits: &Limits) -> Vec<Fitting> {
-    let tmpfs = |target: &str, bytes: u64, mode| Fitting::Tmpfs {
-        target: target.into(),
-        bytes,
-        inodes: (bytes / BYTES_PER_INODE / 4).clamp(1024, 1 << 20),
-        mode,
-    };
-    let mut all = vec![
-        folder("/etc"),
-        file(
-            "/etc/passwd",
-            format!(
-                "root:x:0:0:root:/root:/usr/sbin/nologin\n\
-                 {USER}:x:{UID}:{UID}:{USER}:{HOME}:/bin/bash\n\
-                 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
-            ),
-        ),
-        file(
-            "/etc/group",
-            format!("root:x:0:\n{USER}:x:{UID}:\nnogroup:x:65534:\n"),
-        ),
-        file(
-            "/etc/hosts",
-            format!("127.0.0.1 localhost {HOSTNAME}\n::1 localhost {HOSTNAME}\n"),
-        ),
-        file("/etc/hostname", format!("{HOSTNAME}\n")),
-        file(
-            "/etc/resolv.conf",
-            "# Names are resolved outside, by the proxy.\n",
-        ),
-        Fitting::Proc {
-            target: "/proc".into(),
-        },
-        tmpfs("/dev", 64 * 1024, 0o755),
-    ];
-    for device in ["null", "zero", "full", "random", "urandom", "tty"] {
-        all.push(bind(Path::new("/dev").join(device), Access::Device));
-    }
-    all.push(Fitting::Terminals {
-        target: "/dev/pts".into(),
-    });
-    for (name, points_to) in [
-        ("/dev/ptmx", "pts/ptmx"),
-        ("/dev/fd", "/proc/self/fd"),
-        ("/dev/stdin", "/proc/self/fd/0"),
-        ("/dev/stdout", "/proc/self/fd/1"),
-        ("/dev/stderr", "/proc/self/fd/2"),
-    ] {
-        all.push(link(name, points_to));
-    }
-    all.extend([
-        tmpfs("/dev/shm", limits.memory / 8, 0o1777),
-        tmpfs("/tmp", limits.memory / 2, 0o1777),
-        tmpfs(HOME, limits.memory / 4, 0o755),
-        tmpfs("/run", (limits.memory / 16).min(16 << 20), 0o755),
-    ]);
-    all
-}
-
-/// For Landlock. An image's root is an overlay that belongs to the sandbox alone.
-fn writable(root: &Root) -> Vec<PathBuf> {
-    let paths: &[&str] = match root {
-        Root::Image { .. } => &["/"],
-        Root::Empty => &[
-            WORKSPACE,
-            "/tmp",
-            HOME,
-            "/run",
-            "/proc",
-            "/dev/shm",
-            "/dev/pts",
-            "/dev/null",
-            "/dev/zero",
-            "/dev/full",
-            "/dev/random",
-            "/dev/urandom",
-            "/dev/tty",
-        ],
-    };
-    paths.iter().map(PathBuf::from).collect()
-}
-
-fn rlimits(limits: &Limits, memory_group: bool, pids_group: bool) -> Vec<Rlimit> {
+pub(in crate::backends) fn rlimits(
+    limits: &Limits,
+    memory_group: bool,
+    pids_group: bool,
+) -> Vec<Rlimit> {
     let limit = |resource, value| Rlimit { resource, value };
     let mut all = vec![
         // Too small for any core, and the one value that also keeps the kernel from starting the

@@ -5,8 +5,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use protocol::job::{
-    Artifact, Cause, Failure, Job, JobBackend, JobBudget, JobInput, JobLimits, JobRequest, LeftOut,
-    State, Webhook,
+    Artifact, Cause, Failure, Job, JobBackend, JobBudget, JobInput, JobLimits, JobRequest,
+    JobStrength, LeftOut, State, Webhook,
 };
 use protocol::{Spending, Usage};
 use store::jobs::{Along, Changed, JobQuery, Scheduled};
@@ -52,12 +52,26 @@ fn any_request() -> impl Strategy<Value = JobRequest> {
             .prop_map(|(url, branch)| JobInput::Git { url, branch }),
         any::<u64>().prop_map(|bytes| JobInput::Upload { bytes }),
     ];
-    let backend = prop_oneof![Just(JobBackend::Auto), Just(JobBackend::Native)];
+    let backend = prop_oneof![
+        Just(JobBackend::Auto),
+        Just(JobBackend::Native),
+        Just(JobBackend::Podman),
+        Just(JobBackend::Docker),
+        Just(JobBackend::Gvisor),
+        Just(JobBackend::Microvm),
+        Just(JobBackend::Firecracker),
+        Just(JobBackend::Microsandbox),
+    ];
+    let require = prop_oneof![
+        Just(JobStrength::Namespaces),
+        Just(JobStrength::Kernel),
+        Just(JobStrength::Vm),
+    ];
     let webhook = (any_text(), option::of(any_text()));
     let webhook = webhook.prop_map(|(url, secret)| Webhook { url, secret });
     let words = (any_text(), option::of(any_text()), vec(any_text(), 0..3));
     let rest = (
-        option::of(backend),
+        (option::of(backend), option::of(require)),
         option::of(any::<u64>()),
         option::of(input),
         option::of(webhook),
@@ -65,11 +79,12 @@ fn any_request() -> impl Strategy<Value = JobRequest> {
         option::of(any_fraction()),
     );
     (words, limits, rest).prop_map(|((task, model, network), limits, rest)| {
-        let (backend, timeout, input, webhook, interactive, cost) = rest;
+        let ((backend, require), timeout, input, webhook, interactive, cost) = rest;
         JobRequest {
             task,
             model,
             backend,
+            require,
             limits,
             network,
             budget: JobBudget {

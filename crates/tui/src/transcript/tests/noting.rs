@@ -84,6 +84,8 @@ fn notes_are_made() {
             },
             EventKind::SandboxStarted {
                 backend: "native".into(),
+                strength: "namespaces".into(),
+                reason: "asked for".into(),
                 walls: Vec::new(),
                 network: Vec::new(),
                 limits: BTreeMap::new(),

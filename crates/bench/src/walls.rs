@@ -1,0 +1,252 @@
+//! The other backends, each beside the bare program that it is made of: creation with a first
+//! command, a further command, and for virtual machines the memory that one more of them takes.
+
+use std::process::Stdio;
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+use sandbox::{Backend, Command, Sandbox, SandboxError, SandboxSpec};
+use tokio::runtime::Runtime;
+
+use crate::peers::{Bench, Container, PROGRAM, Peer, bare_podman, bare_runsc};
+use crate::processes::{descendants, total};
+use crate::report::{Goal, Report, Row};
+use crate::samples::Samples;
+
+/// Further commands for each round: a sandbox in use, not one that has just begun. In their first
+/// second gVisor asks itself the time, and an emulated kernel is translated.
+const COMMANDS: usize = 40;
+
+/// Virtual machines that are alive at once while their memory is measured.
+const HERD: usize = 4;
+
+pub(crate) fn measure(
+    bench: &Bench,
+    runtime: &Runtime,
+    rounds: usize,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    creation(bench, runtime, rounds, report)?;
+    execution(bench, runtime, rounds, report)?;
+    memory(bench, runtime, report)
+}
+
+fn spec(bench: &Bench, backend: Backend) -> SandboxSpec {
+    SandboxSpec {
+        backend,
+        ..bench.spec()
+    }
+}
+
+/// One backend, and the bare program beside it.
+struct Contender {
+    backend: Backend,
+    bare: Option<Peer>,
+    times: Samples,
+    /// Until nothing of it is left, which is when a bare program ends.
+    whole: Samples,
+    missing: Option<String>,
+}
+
+impl Contender {
+    /// Tries both once: the first virtual machine makes the snapshot that all others start from.
+    fn new(bench: &Bench, runtime: &Runtime, backend: Backend, bare: Option<Peer>) -> Self {
+        let missing = runtime.block_on(live(bench, backend)).err();
+        Self {
+            backend,
+            bare,
+            times: Samples::default(),
+            whole: Samples::default(),
+            missing: missing.map(|error| format!("{error:#}")),
+        }
+    }
+}
+
+fn creation(
+    bench: &Bench,
+    runtime: &Runtime,
+    rounds: usize,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    report.begin("create + first command, by backend");
+    let mut contenders = [
+        (Backend::Podman, Some(bare_podman(bench))),
+        (Backend::Docker, None),
+        (Backend::Gvisor, Some(bare_runsc(bench)?)),
+        (Backend::Microvm, None),
+    ]
+    .map(|(backend, bare)| Contender::new(bench, runtime, backend, bare));
+    for _ in 0..rounds {
+        for contender in &mut contenders {
+            if let Some(bare) = &mut contender.bare
+                && bare.missing.is_none()
+            {
+                let began = Instant::now();
+                bare.run()?;
+                bare.times.add_time(began.elapsed());
+            }
+            if contender.missing.is_none() {
+                let began = Instant::now();
+                let sandbox = runtime.block_on(live(bench, contender.backend))?;
+                contender.times.add_time(began.elapsed());
+                runtime.block_on(sandbox.end());
+                contender.whole.add_time(began.elapsed());
+            }
+        }
+    }
+    for contender in contenders {
+        let name = contender.backend.name();
+        let mut bare_median = None;
+        if let Some(bare) = &contender.bare {
+            report.add(match &bare.missing {
+                Some(why) => Row::missing(bare.name, why),
+                None => Row::times(bare.name, &bare.times),
+            });
+            bare_median = Some(bare.times.median());
+        }
+        let own = contender.times.median();
+        let goals = match (contender.backend, bare_median) {
+            (_, Some(bare)) => vec![Goal::at_most("of the bare program", own / bare, 1.2)],
+            (Backend::Microvm, None) => vec![Goal::at_most("ms from snapshot", own, 500.0)],
+            _ => Vec::new(),
+        };
+        report.add(match &contender.missing {
+            Some(why) => Row::missing(name, why),
+            None => Row::times(name, &contender.times).goals(goals),
+        });
+        if contender.missing.is_none() {
+            report.add(Row::times(format!("{name}, and its end"), &contender.whole));
+        }
+    }
+    Ok(())
+}
+
+/// A sandbox that has run its first command.
+async fn live(bench: &Bench, backend: Backend) -> anyhow::Result<Sandbox> {
+    let sandbox = Sandbox::start(spec(bench, backend)).await?;
+    run(&sandbox).await?;
+    Ok(sandbox)
+}
+
+async fn run(sandbox: &Sandbox) -> anyhow::Result<()> {
+    let ran = sandbox.run(Command::new([PROGRAM])).await?;
+    ensure!(ran.verdict.success(), "`{PROGRAM}` failed in the sandbox");
+    Ok(())
+}
+
+fn execution(
+    bench: &Bench,
+    runtime: &Runtime,
+    rounds: usize,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    report.begin("a further command, by backend");
+    let bare = Container::start(bench);
+    let mut bare_times = Samples::default();
+    if let Ok(container) = &bare {
+        for _ in 0..rounds {
+            let began = Instant::now();
+            let status = container.exec().stdout(Stdio::null()).status()?;
+            bare_times.add_time(began.elapsed());
+            ensure!(status.success(), "`podman exec` ended with {status}");
+        }
+    }
+    report.add(match &bare {
+        Ok(_) => Row::times("podman exec", &bare_times),
+        Err(error) => Row::missing("podman exec", format!("{error:#}")),
+    });
+    drop(bare);
+    for backend in [
+        Backend::Podman,
+        Backend::Docker,
+        Backend::Gvisor,
+        Backend::Microvm,
+    ] {
+        let sandbox = match runtime.block_on(live(bench, backend)) {
+            Ok(sandbox) => sandbox,
+            Err(error) => {
+                report.add(Row::missing(backend.name(), format!("{error:#}")));
+                continue;
+            }
+        };
+        let mut times = Samples::default();
+        for _ in 0..rounds * COMMANDS {
+            let began = Instant::now();
+            runtime.block_on(run(&sandbox))?;
+            times.add_time(began.elapsed());
+        }
+        let floor = match backend {
+            Backend::Microvm => Some(runtime.block_on(by_shell(&sandbox, rounds))?),
+            _ => None,
+        };
+        runtime.block_on(sandbox.end());
+        let own = times.median();
+        let goal = match backend {
+            Backend::Microvm => Goal::at_most("ms median", own, 5.0),
+            _ => Goal::at_least("faster than podman exec", bare_times.median() / own, 20.0),
+        };
+        report.add(Row::times(backend.name(), &times).goals(vec![goal]));
+        if let Some(floor) = floor {
+            report.add(Row::times("microvm, by a shell inside", &floor));
+        }
+    }
+    Ok(())
+}
+
+/// What a command takes that no link is between: a shell inside runs many, one after the other.
+async fn by_shell(sandbox: &Sandbox, rounds: usize) -> anyhow::Result<Samples> {
+    let script = format!("for i in $(seq {COMMANDS}); do {PROGRAM}; done");
+    let mut times = Samples::default();
+    for _ in 0..rounds {
+        let began = Instant::now();
+        let ran = sandbox.run(Command::new(["sh", "-c", &script])).await?;
+        ensure!(ran.verdict.success(), "the shell failed in the sandbox");
+        times.add_time(began.elapsed() / COMMANDS as u32);
+    }
+    Ok(times)
+}
+
+/// What one more virtual machine takes when others of its snapshot run already.
+fn memory(bench: &Bench, runtime: &Runtime, report: &mut Report) -> anyhow::Result<()> {
+    report.begin("memory of one more microvm");
+    let herd = || -> Result<Vec<Sandbox>, SandboxError> {
+        runtime.block_on(async {
+            let mut herd = Vec::new();
+            for _ in 0..HERD {
+                let sandbox = Sandbox::start(spec(bench, Backend::Microvm)).await?;
+                sandbox.run(Command::new([PROGRAM])).await?;
+                herd.push(sandbox);
+            }
+            Ok(herd)
+        })
+    };
+    let mut herd = match herd() {
+        Ok(herd) => herd,
+        Err(error) => {
+            report.add(Row::missing("microvm", error.to_string()));
+            return Ok(());
+        }
+    };
+    let proportional = || {
+        let memory = total(&descendants()).context("the kernel does not tell this user")?;
+        anyhow::Ok(memory.proportional)
+    };
+    let all = proportional()?;
+    for sandbox in herd.drain(1..) {
+        runtime.block_on(sandbox.end());
+    }
+    let one = proportional()?;
+    for sandbox in herd {
+        runtime.block_on(sandbox.end());
+    }
+    let more = all.saturating_sub(one) / (HERD as u64 - 1);
+    report.add(Row::size("the first, proportional", one));
+    report.add(
+        Row::size("one more, proportional", more).goals(vec![Goal::at_most(
+            "MiB",
+            more as f64 / 1024.0,
+            70.0,
+        )]),
+    );
+    Ok(())
+}

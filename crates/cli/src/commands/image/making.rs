@@ -1,0 +1,178 @@
+//! Building, importing and pulling: the commands that bring an image into the store.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+use images::{
+    Image, ImageError, Login, Programs, Recipe, Registry, Reuse, SHIPPED, Sources, logins,
+    registry_of, usual_name,
+};
+
+use super::progress::Reporter;
+use super::{open, print, size};
+use crate::args::{ImageBuild, StoreFlags};
+use crate::commands::runtime;
+use crate::complaint::Complaint;
+
+/// Variables that say where proxies are, in both of their spellings.
+const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "no_proxy", "all_proxy"];
+
+/// Where distributions keep the certificates that they trust.
+const CERTIFICATES: [&str; 3] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+];
+
+pub(super) fn build(build: &ImageBuild) -> Result<u8, Complaint> {
+    let (usual, recipe) = recipe(&build.recipe)?;
+    let name = match (&build.name, usual) {
+        (Some(name), _) => name.clone(),
+        (None, Some(usual)) => usual,
+        (None, None) => {
+            return Err(
+                Complaint::usage(format!("`{}` has no name for an image", build.recipe))
+                    .hint("give it one with `--name`".to_owned()),
+            );
+        }
+    };
+    images::check_name(&name)?;
+    let reuse = match build.fresh {
+        true => Reuse::Never,
+        false => Reuse::Allowed,
+    };
+    let store = open(&build.store)?;
+    let mut reporter = Reporter::default();
+    let image = store.build(&name, &recipe, &sources(), reuse, &mut |step| {
+        reporter.tell(step);
+    })?;
+    made(&image)
+}
+
+/// A recipe, and what its image is called if nobody says otherwise.
+fn recipe(word: &str) -> Result<(Option<String>, Recipe), Complaint> {
+    if let Some(recipe) = Recipe::shipped(word) {
+        return Ok((Some(word.to_owned()), recipe?));
+    }
+    let path = Path::new(word);
+    let is_path = word.contains('/') || path.extension().is_some_and(|end| end == "toml");
+    if !is_path {
+        let shipped: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+        return Err(
+            Complaint::usage(format!("there is no recipe `{word}`")).hint(format!(
+                "there are {}; a file is written as `./{word}.toml`",
+                shipped.join(", ")
+            )),
+        );
+    }
+    let recipe = Recipe::read(path)?;
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    Ok((stem.map(str::to_owned), recipe))
+}
+
+/// What this machine uses to reach packages.
+fn sources() -> Sources {
+    let mut sources = Sources::of_host(Path::new("/etc/apt"), &Programs::default());
+    for name in PROXIES {
+        for name in [name.to_owned(), name.to_uppercase()] {
+            if let Ok(value) = std::env::var(&name) {
+                sources.env.push((name, value));
+            }
+        }
+    }
+    sources.certificates = CERTIFICATES.iter().find_map(|path| fs::read(path).ok());
+    sources
+}
+
+pub(super) fn import(
+    flags: &StoreFlags,
+    name: &str,
+    file: &Path,
+    reference: Option<&str>,
+) -> Result<u8, Complaint> {
+    images::check_name(name)?;
+    let path = match file == Path::new("-") {
+        true => PathBuf::from("/dev/stdin"),
+        false => file.to_owned(),
+    };
+    // Before anything is made.
+    let why = match fs::metadata(&path) {
+        Ok(about) if about.is_dir() => Some("it is a folder".to_owned()),
+        Ok(_) => None,
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(why) = why {
+        let text = format!("cannot read the archive `{}`: {why}", file.display());
+        return Err(Complaint::usage(text).hint(
+            "`docker save -o FILE IMAGE` and `podman save -o FILE IMAGE` write one".to_owned(),
+        ));
+    }
+    let mut reporter = Reporter::default();
+    let image = open(flags)?.import(name, &path, reference, &mut |step| reporter.tell(step))?;
+    made(&image)
+}
+
+pub(super) fn pull(
+    flags: &StoreFlags,
+    reference: &str,
+    name: Option<&str>,
+    is_insecure: bool,
+) -> Result<u8, Complaint> {
+    let name = match name {
+        Some(name) => name.to_owned(),
+        None => usual_name(reference)?,
+    };
+    images::check_name(&name)?;
+    let registry = Registry {
+        login: login(&registry_of(reference)?),
+        is_insecure,
+    };
+    let store = open(flags)?;
+    let mut reporter = Reporter::default();
+    let image = runtime()?.block_on(async {
+        let mut tell = |step: images::Progress<'_>| reporter.tell(step);
+        tokio::select! {
+            image = store.pull(&name, reference, &registry, &mut tell) => {
+                image.map(Some)
+            }
+            _ = tokio::signal::ctrl_c() => Ok::<_, ImageError>(None),
+        }
+    })?;
+    match image {
+        Some(image) => made(&image),
+        None => Ok(130),
+    }
+}
+
+/// The login that Podman or Docker keep for a registry.
+fn login(registry: &str) -> Login {
+    let named = std::env::var_os("REGISTRY_AUTH_FILE").map(PathBuf::from);
+    let podman = std::env::var_os("XDG_RUNTIME_DIR")
+        .map(|folder| PathBuf::from(folder).join("containers/auth.json"));
+    let strategy = etcetera::base_strategy::choose_base_strategy().ok();
+    let config = strategy
+        .as_ref()
+        .map(|strategy| strategy.config_dir().join("containers/auth.json"));
+    let docker = strategy.map(|strategy| strategy.home_dir().join(".docker/config.json"));
+    let files = match named {
+        Some(named) => vec![named],
+        None => [podman, config, docker].into_iter().flatten().collect(),
+    };
+    let texts = files
+        .iter()
+        .filter_map(|path| fs::read_to_string(path).ok());
+    texts
+        .map(|text| logins(&text, registry))
+        .find(|login| matches!(login, Login::Password { .. }))
+        .unwrap_or_default()
+}
+
+fn made(image: &Image) -> Result<u8, Complaint> {
+    print(&format!(
+        "{}  {}  {}\n",
+        image.name,
+        image.digest.short(),
+        size(image.bytes)
+    ))
+}

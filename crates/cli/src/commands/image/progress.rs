@@ -1,0 +1,40 @@
+//! Shows on standard error what the making of an image is at.
+
+use std::io::Write;
+
+use images::{Digest, Progress};
+
+use super::size;
+use crate::render::clean;
+
+/// One line a step; of a fetch, one for its beginning.
+#[derive(Debug, Default)]
+pub(super) struct Reporter {
+    fetching: Option<Digest>,
+}
+
+impl Reporter {
+    pub(super) fn tell(&mut self, step: Progress<'_>) {
+        let line = match step {
+            Progress::Waiting => "waiting: another process builds the same".to_owned(),
+            Progress::Building { program } => format!("building with {program}"),
+            Progress::Said(line) => format!("  {line}"),
+            Progress::Unpacking { number, total } => format!("unpacking layer {number} of {total}"),
+            Progress::Cached => "nothing to do: it was made before".to_owned(),
+            Progress::Fetching {
+                digest,
+                size: whole,
+                ..
+            } => {
+                if self.fetching.as_ref() == Some(digest) {
+                    return;
+                }
+                self.fetching = Some(digest.clone());
+                format!("fetching {}, {}", digest.short(), size(whole))
+            }
+            _ => return,
+        };
+        // Nobody need be there to read it.
+        let _ = writeln!(std::io::stderr(), "{}", clean(&line));
+    }
+}

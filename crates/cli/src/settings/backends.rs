@@ -1,0 +1,162 @@
+//! What backends find on this machine: settings and environment become provisions, and a name
+//! becomes an image.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+use images::Image;
+use sandbox::{Backend, Provisions, RootSpec, SandboxSpec};
+
+use super::Settings;
+use super::sandbox::{data_folder, destination};
+use crate::args::{StoreFlags, WallFlags};
+use crate::complaint::{Complaint, USAGE};
+
+/// The image of backends that need one, when nobody names another.
+const DEFAULT_IMAGE: &str = "base";
+
+/// Variables that an image wants, beside its root.
+type Variables = Vec<(String, String)>;
+
+/// Everything but what depends on a workspace.
+pub(crate) fn provisions(settings: &Settings, backend: Backend) -> Result<Provisions, Complaint> {
+    let text = |name: &str| settings.get(name).map(|setting| setting.value.clone());
+    let path = |name: &str| text(name).map(PathBuf::from);
+    let mut provisions = Provisions::default();
+    if let Some(cache) = path("backends.cache").or_else(user_cache) {
+        provisions.cache = cache;
+    }
+    // A store that cannot be read has no default; whoever names an image is told why.
+    let base = images::Store::open(image_folder(settings)?).find(DEFAULT_IMAGE);
+    provisions.default_image = base.ok().flatten().map(|image| image.root);
+    let containers = &mut provisions.containers;
+    containers.podman_runtime = text("backends.podman_runtime");
+    let docker_host = env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
+    match (path("backends.docker_socket"), docker_host) {
+        (Some(socket), _) => containers.docker_socket = socket,
+        (None, Some(host)) => match host.strip_prefix("unix://") {
+            Some(socket) => containers.docker_socket = socket.into(),
+            None if backend == Backend::Docker => {
+                let text = format!("`DOCKER_HOST` is `{host}`: it is no socket of this machine");
+                return Err(Complaint::usage(text).hint(
+                    "a sandbox's folder is here: name a daemon of this machine, such as \
+                     `unix:///var/run/docker.sock`"
+                        .to_owned(),
+                ));
+            }
+            None => {}
+        },
+        (None, None) => {}
+    }
+    let gvisor = &mut provisions.gvisor;
+    gvisor.platform = text("backends.gvisor_platform");
+    let machines = &mut provisions.machines;
+    machines.kernel = path("backends.kernel");
+    machines.modules = path("backends.modules");
+    for (name, program) in [
+        ("backends.podman", &mut containers.podman),
+        ("backends.runsc", &mut gvisor.runsc),
+        ("backends.qemu", &mut machines.qemu),
+        ("backends.firecracker", &mut machines.firecracker),
+        ("backends.jailer", &mut machines.jailer),
+        ("backends.microsandbox", &mut machines.microsandbox),
+    ] {
+        match path(name) {
+            Some(named) => *program = named,
+            // As a shell would find it; one that is not there keeps its name, for messages.
+            None => *program = on_path(program).unwrap_or_else(|| program.clone()),
+        }
+    }
+    Ok(provisions)
+}
+
+/// The root that a flag or a setting names, and its variables.
+pub(super) fn image(
+    flags: &WallFlags,
+    settings: &Settings,
+) -> Result<(RootSpec, Variables), Complaint> {
+    let named = match (&flags.image, settings.get("image")) {
+        (Some(name), _) => name,
+        (None, Some(setting)) => &setting.value,
+        (None, None) => return Ok((RootSpec::Host, Vec::new())),
+    };
+    let found = images::Store::open(image_folder(settings)?)
+        .find(named)
+        .map_err(|error| {
+            Complaint::from_error(USAGE, &error).hint("`hotcell image list` shows all".to_owned())
+        })?;
+    let Some(Image { root, env, .. }) = found else {
+        return Err(Complaint::usage(format!("there is no image `{named}`"))
+            .hint("`hotcell image list` shows those there are".to_owned()));
+    };
+    Ok((RootSpec::Image(root), env))
+}
+
+fn image_folder(settings: &Settings) -> Result<PathBuf, Complaint> {
+    let flags = StoreFlags {
+        data: settings
+            .data
+            .clone()
+            .or_else(|| env::var_os("HOTCELL_DATA").map(PathBuf::from)),
+        config: None,
+    };
+    Ok(data_folder(&flags, None)?.join("images"))
+}
+
+/// What a sandbox could rewrite must not decide what the next one is made of.
+pub(super) fn keep_outside(
+    spec: &mut SandboxSpec,
+    settings: &Settings,
+    workspace: &Path,
+) -> Result<(), Complaint> {
+    let workspace = destination(workspace);
+    let is_inside = |path: &Path| destination(path).starts_with(&workspace);
+    let complain = |what: &str, path: &Path| {
+        let text = format!("{what} `{}` lies inside the workspace", path.display());
+        Complaint::usage(text)
+    };
+    let images = image_folder(settings)?;
+    if let RootSpec::Image(root) = &spec.root
+        && root.starts_with(&images)
+        && is_inside(root)
+    {
+        return Err(complain("the image", root).hint(
+            "a sandbox could rewrite it: choose another folder with `--data FOLDER`".to_owned(),
+        ));
+    }
+    let provisions = &spec.provisions;
+    let has_image_inside = provisions.default_image.as_deref().is_some_and(is_inside);
+    let has_cache_inside = is_inside(&provisions.cache);
+    if !has_image_inside && !has_cache_inside {
+        return Ok(());
+    }
+    if has_cache_inside && settings.get("backends.cache").is_some() {
+        return Err(complain("the cache", &provisions.cache).hint(
+            "a sandbox could rewrite it: set `backends.cache` to another folder".to_owned(),
+        ));
+    }
+    let mut kept = Provisions::clone(provisions);
+    if has_image_inside {
+        kept.default_image = None;
+    }
+    if has_cache_inside {
+        kept.cache = Provisions::default().cache;
+    }
+    spec.provisions = kept.into();
+    Ok(())
+}
+
+fn user_cache() -> Option<PathBuf> {
+    let strategy = etcetera::base_strategy::choose_base_strategy().ok()?;
+    Some(strategy.cache_dir().join("hotcell"))
+}
+
+fn on_path(program: &Path) -> Option<PathBuf> {
+    let folders = env::var_os("PATH")?;
+    env::split_paths(&folders)
+        // Relative ones would depend on where this was started.
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}

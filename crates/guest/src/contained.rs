@@ -1,0 +1,66 @@
+//! The guest behind walls that another program put up: a container engine, gVisor.
+//!
+//! The first message on the link is a [`Confinement`]; the guest confines itself, says how that
+//! went, and is the guest from then on. Entry point: [`serve`].
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+
+use nix::unistd::{dup2_stderr, dup2_stdout};
+use walls::plan::{Confinement, receive, send};
+
+use crate::channel::Channel;
+use crate::signals::Kernel;
+use crate::{descriptors, session};
+
+/// Where the link is.
+pub(crate) enum Link<'a> {
+    /// Standard input: a socket.
+    Socket(OwnedFd),
+    /// A socket of the host's to connect to. It takes one connection, this one.
+    Path(&'a Path),
+    /// Standard input and standard output.
+    Pipes(OwnedFd, OwnedFd),
+}
+
+pub(crate) fn serve(link: Link<'_>) -> ExitCode {
+    let open = || -> io::Result<(Channel, Kernel)> {
+        if !matches!(link, Link::Pipes(..)) {
+            let_go_of_outputs()?;
+        }
+        let channel = match link {
+            Link::Socket(socket) => Channel::both_ways(socket)?,
+            Link::Path(path) => Channel::both_ways(UnixStream::connect(path)?.into())?,
+            Link::Pipes(input, output) => Channel::new(input, output),
+        };
+        let confinement: Confinement = receive(&channel)?;
+        let mut kernel = Kernel::Linux;
+        if confinement.is_own_kernel {
+            kernel = Kernel::Own;
+            descriptors::hold()?;
+        }
+        let outcome = walls::confine(&confinement);
+        let failed = outcome.is_err();
+        send(&channel, &outcome)?;
+        match failed {
+            true => Err(io::ErrorKind::PermissionDenied.into()),
+            false => Ok((channel, kernel)),
+        }
+    };
+    match open() {
+        Ok((channel, kernel)) => session::serve(channel, kernel),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// What the host gave for output is no business of commands, which may be able to open it again.
+fn let_go_of_outputs() -> io::Result<()> {
+    let null = fs::File::options().write(true).open("/dev/null")?;
+    dup2_stdout(&null)?;
+    dup2_stderr(&null)?;
+    Ok(())
+}

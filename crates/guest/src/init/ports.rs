@@ -1,0 +1,49 @@
+//! The machine's ways to the host: virtio-serial ports, by their numbers.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{At, Step};
+
+/// What the host gave the machine.
+pub(super) struct Ports {
+    /// For the guest.
+    pub(super) link: OwnedFd,
+    /// For the supervisor.
+    pub(super) control: File,
+    /// For the workspace.
+    pub(super) files: OwnedFd,
+}
+
+pub(super) fn open() -> Step<Ports> {
+    Ok(Ports {
+        link: port(1)?.into(),
+        control: port(2)?,
+        files: port(3)?.into(),
+    })
+}
+
+/// The kernel adds ports on its own time and has no event for one that can be opened, hence the
+/// bounded retry.
+fn port(number: u32) -> Step<File> {
+    let path = format!("/dev/vport0p{number}");
+    let give_up = Instant::now() + Duration::from_secs(30);
+    loop {
+        match File::options().read(true).write(true).open(&path) {
+            Err(error) if is_early(&error) && Instant::now() < give_up => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            outcome => return outcome.at(format!("open `{path}`")),
+        }
+    }
+}
+
+fn is_early(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO)
+    )
+}

@@ -1,0 +1,88 @@
+//! Keys and sizes that become signals, on kernels where opening a terminal makes it nobody's
+//! controlling one, as gVisor's: there the guest sends what the kernel would. Shells have no job
+//! control then, so what stands in the foreground is the command's own group.
+//! Entry type: [`Keys`].
+
+use std::os::fd::BorrowedFd;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::termios::{LocalFlags, SpecialCharacterIndices, tcgetattr};
+use nix::unistd::Pid;
+
+/// What a terminal makes of keys just now.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Keys(Vec<(u8, Signal)>);
+
+/// A piece of what was typed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Typed<'a> {
+    Text(&'a [u8]),
+    Signal(Signal),
+}
+
+impl Keys {
+    /// As the terminal is set; none while it takes keys as they are.
+    pub(crate) fn of(terminal: BorrowedFd<'_>) -> Self {
+        let Ok(settings) = tcgetattr(terminal) else {
+            return Self::default();
+        };
+        if !settings.local_flags.contains(LocalFlags::ISIG) {
+            return Self::default();
+        }
+        let keys = [
+            (SpecialCharacterIndices::VINTR, Signal::SIGINT),
+            (SpecialCharacterIndices::VQUIT, Signal::SIGQUIT),
+            (SpecialCharacterIndices::VSUSP, Signal::SIGTSTP),
+        ];
+        let keys = keys.map(|(index, signal)| (settings.control_chars[index as usize], signal));
+        // 0 switches one off.
+        Self(keys.into_iter().filter(|(key, _)| *key != 0).collect())
+    }
+
+    /// Takes what was typed apart.
+    pub(crate) fn split<'a>(&self, mut typed: &'a [u8]) -> Vec<Typed<'a>> {
+        let signal = |key: &u8| self.0.iter().find(|(one, _)| one == key);
+        let mut parts = Vec::new();
+        while let Some(at) = typed.iter().position(|key| signal(key).is_some()) {
+            if at > 0 {
+                parts.push(Typed::Text(&typed[..at]));
+            }
+            parts.extend(signal(&typed[at]).map(|(_, signal)| Typed::Signal(*signal)));
+            typed = &typed[at + 1..];
+        }
+        if !typed.is_empty() {
+            parts.push(Typed::Text(typed));
+        }
+        parts
+    }
+}
+
+/// Tells the foreground; one that is gone needs no telling.
+pub(crate) fn tell(foreground: Pid, signal: Signal) {
+    let _ = killpg(foreground, signal);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_is_text_between_signals() {
+        use Typed::{Signal as Sent, Text};
+        let keys = Keys(vec![(3, Signal::SIGINT), (28, Signal::SIGQUIT)]);
+        let check = |typed: &[u8], expect: &[Typed<'_>]| assert_eq!(keys.split(typed), expect);
+        check(b"", &[]);
+        check(b"ls\n", &[Text(b"ls\n")]);
+        check(b"\x03", &[Sent(Signal::SIGINT)]);
+        check(
+            b"a\x03\x1cb",
+            &[
+                Text(b"a"),
+                Sent(Signal::SIGINT),
+                Sent(Signal::SIGQUIT),
+                Text(b"b"),
+            ],
+        );
+        assert_eq!(Keys::default().split(b"\x03"), [Text(b"\x03")]);
+    }
+}

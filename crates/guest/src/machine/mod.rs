@@ -1,0 +1,114 @@
+//! The guest as process 1 of the walls around a virtual machine's program, outside the machine.
+//!
+//! Starts the program with the descriptors that the host sends, serves the workspace to the
+//! machine, and ends, and all with it, when the program or the host does. What the machine says
+//! passes it by: the ports are the program's and the host's. Entry point: [`serve`].
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use walls::machine::{Ending, Errand, Program, place};
+use walls::plan::send;
+
+/// What is kept of the program's last words.
+const LAST_WORDS: usize = 4096;
+
+pub(crate) fn serve(link: OwnedFd) -> ExitCode {
+    let link = UnixStream::from(link);
+    let Ok((errand, mut descriptors)) = Errand::receive(&link) else {
+        return ExitCode::FAILURE;
+    };
+    let channel = errand.folder.is_some() && !descriptors.is_empty();
+    let channel = channel.then(|| descriptors.remove(0));
+    // First: its descriptors take numbers that nothing else may have by then.
+    let started = errand.program.map(|program| start(&program, descriptors));
+    if let (Some(folder), Some(channel)) = (errand.folder, channel)
+        && serve_files(&folder, channel).is_err()
+    {
+        return ExitCode::FAILURE;
+    }
+    let ending = match started {
+        None => {
+            wait(&link, None);
+            return ExitCode::SUCCESS;
+        }
+        Some(Ok(child)) => watch(&link, child),
+        Some(Err(error)) => Some(Ending {
+            status: "not started".into(),
+            said: error.to_string(),
+        }),
+    };
+    if let Some(ending) = ending {
+        let _ = send(&link, &ending);
+    }
+    ExitCode::SUCCESS
+}
+
+/// On threads of its own. A machine whose files are not served would wait for them for ever.
+fn serve_files(folder: &Path, channel: OwnedFd) -> io::Result<()> {
+    let folder = File::open(folder)?;
+    thread::Builder::new().spawn(move || {
+        if share::serve(folder.into(), channel).is_err() {
+            std::process::exit(1);
+        }
+    })?;
+    Ok(())
+}
+
+fn start(program: &Program, descriptors: Vec<OwnedFd>) -> io::Result<Child> {
+    // The program's alone from its start on.
+    let _placed = place(descriptors)?;
+    Command::new(&program.path)
+        .args(&program.arguments)
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+/// Waits until the program ends, and tells how; `None` when the host ended first.
+fn watch(link: &UnixStream, mut child: Child) -> Option<Ending> {
+    let mut stderr = child.stderr.take().map(OwnedFd::from).map(File::from)?;
+    let mut said = Vec::new();
+    let mut buffer = [0; 1024];
+    loop {
+        if !wait(link, Some(&stderr)) {
+            return None;
+        }
+        match stderr.read(&mut buffer) {
+            Ok(0) | Err(_) => break,
+            Ok(read) => said.extend_from_slice(&buffer[..read]),
+        }
+        let excess = said.len().saturating_sub(LAST_WORDS);
+        said.drain(..excess);
+    }
+    let status = child.wait().ok()?;
+    let said = String::from_utf8_lossy(&said);
+    let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
+    Some(Ending {
+        status: status.to_string(),
+        said: last.unwrap_or_default().to_owned(),
+    })
+}
+
+/// Waits for something to read, or for the host's end: then it is false.
+fn wait(link: &UnixStream, output: Option<&File>) -> bool {
+    loop {
+        let mut ready = vec![PollFd::new(link.as_fd(), PollFlags::POLLIN)];
+        ready.extend(output.map(|output| PollFd::new(output.as_fd(), PollFlags::POLLIN)));
+        match poll(&mut ready, PollTimeout::NONE) {
+            Ok(_) => {}
+            Err(nix::errno::Errno::EINTR) => continue,
+            Err(_) => return false,
+        }
+        // The host says nothing after the errand: any event is its end.
+        return ready[0].any() != Some(true);
+    }
+}

@@ -1,0 +1,53 @@
+//! The older form of archives, which `docker save` wrote: `manifest.json` names a configuration and
+//! layers. Their digests stand in the configuration, and the configuration's own in its name.
+
+use serde::Deserialize;
+
+use super::members::Members;
+use super::{Found, choose};
+use crate::digest::Digest;
+use crate::documents::{self, Config};
+use crate::error::ImageError;
+use crate::layers::{Layer, Plan};
+use crate::unpack::Flaw;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Item {
+    config: String,
+    #[serde(default)]
+    repo_tags: Option<Vec<String>>,
+    layers: Vec<String>,
+}
+
+pub(super) fn find(members: &Members, wanted: Option<&str>) -> Result<Found, ImageError> {
+    let items: Vec<Item> = documents::parse("manifest.json", &members.document("manifest.json")?)?;
+    let all = items
+        .into_iter()
+        .map(|mut item| (item.repo_tags.take().unwrap_or_default(), item))
+        .collect();
+    let (reference, item) = choose(all, wanted)?;
+    let bytes = members.document(&item.config)?;
+    let digest = Digest::of(&bytes);
+    // `<digits>.json`, or `blobs/sha256/<digits>`.
+    let file = item.config.rsplit('/').next().unwrap_or_default();
+    let promised = Digest::from_hex(file.strip_suffix(".json").unwrap_or(file));
+    if let Some(expected) = promised
+        && expected != digest
+    {
+        return Err(ImageError::Refused {
+            what: format!("the configuration `{}`", item.config),
+            source: Flaw::Digest {
+                expected,
+                found: digest,
+            },
+        });
+    }
+    let config: Config = documents::parse(&item.config, &bytes)?;
+    let layers = item
+        .layers
+        .into_iter()
+        .map(|source| Layer { source, blob: None });
+    let plan = Plan::new(config, digest, layers.collect())?;
+    Ok(Found { plan, reference })
+}

@@ -1,0 +1,184 @@
+//! The files in an archive, by name: where each begins and how long it is. Links among them (older
+//! archives have layers that are links to others) are followed here, in a table, never on disk.
+//!
+//! Entry type: [`Members`].
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Component, Path, PathBuf};
+
+use super::MAX_DOCUMENT;
+use crate::error::ImageError;
+use crate::unpack::Flaw;
+use crate::unpack::budget::{Budget, Limits, Packing, packing, unpacked};
+use crate::unpack::entries::{Entries, Kind};
+
+/// More files than this are in no archive of an image.
+const MAX_MEMBERS: usize = 100_000;
+/// Links to links to links.
+const MAX_HOPS: usize = 8;
+
+pub(crate) struct Members {
+    path: PathBuf,
+    file: File,
+    by_name: HashMap<String, Member>,
+}
+
+enum Member {
+    File { offset: u64, size: u64 },
+    Link(String),
+}
+
+impl Members {
+    pub(crate) fn open(path: &Path, scratch: &Path, limits: Limits) -> Result<Self, ImageError> {
+        let unreadable = |source: Flaw| ImageError::ReadArchive {
+            path: path.to_owned(),
+            source,
+        };
+        let file = plain(path, scratch, limits).map_err(unreadable)?;
+        let by_name = scan(&file).map_err(unreadable)?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            by_name,
+        })
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    fn find(&self, name: &str) -> Option<(u64, u64)> {
+        let mut name = normal(name)?;
+        for _ in 0..MAX_HOPS {
+            match self.by_name.get(&name)? {
+                Member::File { offset, size } => return Some((*offset, *size)),
+                Member::Link(next) => name.clone_from(next),
+            }
+        }
+        None
+    }
+
+    fn missing(&self, name: &str) -> ImageError {
+        ImageError::Incomplete {
+            what: format!("the archive `{}`", self.path.display()),
+            missing: name.chars().take(200).collect(),
+        }
+    }
+
+    /// A file of the archive, from its beginning.
+    pub(crate) fn read(&self, name: &str) -> Result<impl Read + use<'_>, ImageError> {
+        let (offset, size) = self.find(name).ok_or_else(|| self.missing(name))?;
+        let mut file = &self.file;
+        let sought = file.seek(SeekFrom::Start(offset));
+        sought.map_err(|error| ImageError::ReadArchive {
+            path: self.path.clone(),
+            source: error.into(),
+        })?;
+        Ok(BufReader::with_capacity(1 << 16, file.take(size)))
+    }
+
+    /// A small file of the archive, whole.
+    pub(crate) fn document(&self, name: &str) -> Result<Vec<u8>, ImageError> {
+        let (_, size) = self.find(name).ok_or_else(|| self.missing(name))?;
+        let unreadable = |source| ImageError::ReadArchive {
+            path: self.path.clone(),
+            source,
+        };
+        if size > MAX_DOCUMENT {
+            return Err(unreadable(Flaw::TooLarge(MAX_DOCUMENT)));
+        }
+        let mut bytes = Vec::new();
+        self.read(name)?
+            .read_to_end(&mut bytes)
+            .map_err(|error| unreadable(error.into()))?;
+        Ok(bytes)
+    }
+}
+
+/// The archive as a file in which one can jump about: itself, or its content if it is packed or
+/// comes through a pipe.
+fn plain(path: &Path, scratch: &Path, limits: Limits) -> Result<File, Flaw> {
+    let mut file = File::open(path)?;
+    let is_file = file.metadata()?.is_file();
+    if is_file {
+        let mut start = [0; 4];
+        let length = file.read(&mut start)?;
+        file.seek(SeekFrom::Start(0))?;
+        if packing(&start[..length]) == Packing::None {
+            return Ok(file);
+        }
+    }
+    let mut whole = tempfile::tempfile_in(scratch)?;
+    // With limits of its own: what is in it is charged when its layers are.
+    io::copy(&mut unpacked(file, &Budget::new(limits))?, &mut whole)?;
+    whole.seek(SeekFrom::Start(0))?;
+    Ok(whole)
+}
+
+fn scan(mut file: &File) -> Result<HashMap<String, Member>, Flaw> {
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(0))?;
+    let mut entries = Entries::new(BufReader::new(file));
+    let mut by_name = HashMap::new();
+    while let Some(entry) = entries.next_entry()? {
+        if by_name.len() >= MAX_MEMBERS {
+            return Err(Flaw::TooMany(MAX_MEMBERS as u64));
+        }
+        let name = String::from_utf8(entry.name).ok();
+        let name = name.as_deref().and_then(normal);
+        let offset = entries.offset();
+        let member = match entry.kind {
+            Kind::File {
+                pieces: Some(_), ..
+            } => {
+                return Err(Flaw::Unsupported("has a sparse file where a blob is due"));
+            }
+            Kind::File { real_size, .. } => {
+                if offset.checked_add(real_size).is_none_or(|end| end > length) {
+                    return Err(Flaw::Malformed("it is cut off"));
+                }
+                Some(Member::File {
+                    offset,
+                    size: real_size,
+                })
+            }
+            Kind::Symlink => linked(name.as_deref(), &entry.link, true),
+            Kind::HardLink => linked(name.as_deref(), &entry.link, false),
+            Kind::Folder | Kind::Special => None,
+        };
+        entries.jump()?;
+        if let (Some(name), Some(member)) = (name, member) {
+            by_name.insert(name, member);
+        }
+    }
+    match by_name.is_empty() {
+        true => Err(Flaw::Malformed("there is nothing in it")),
+        false => Ok(by_name),
+    }
+}
+
+/// What a link in the archive is to, from the archive's top.
+fn linked(name: Option<&str>, link: &[u8], is_relative: bool) -> Option<Member> {
+    let link = std::str::from_utf8(link).ok()?;
+    let from = match is_relative {
+        true => Path::new(name?).parent()?.join(link),
+        false => PathBuf::from(link),
+    };
+    normal(from.to_str()?).map(Member::Link)
+}
+
+/// A name without `.` and `..`; none for one that leads out of the archive.
+fn normal(name: &str) -> Option<String> {
+    let mut parts = Vec::new();
+    for part in Path::new(name).components() {
+        match part {
+            Component::Normal(part) => parts.push(part.to_str()?),
+            Component::ParentDir => drop(parts.pop()?),
+            Component::CurDir => {}
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(parts.join("/"))
+}

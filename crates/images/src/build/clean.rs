@@ -1,0 +1,89 @@
+//! Takes out of a new root whatever of this machine and of its making got into it, so that an image
+//! says nothing about where it was built.
+
+use super::kitchen::INSIDE;
+use crate::recipe::Recipe;
+use crate::unpack::Flaw;
+use crate::unpack::tree::Tree;
+
+/// Things that go.
+const REMOVED: &[&str] = &[
+    INSIDE,
+    "etc/resolv.conf",
+    "etc/hostname",
+    "etc/hosts",
+    "etc/machine-id",
+    "var/lib/dbus/machine-id",
+    "var/lib/systemd/random-seed",
+    "etc/apt/sources.list",
+    "etc/apt/auth.conf",
+    "etc/apt/apt.conf",
+    "etc/apt/apt.conf.d/99mmdebstrap",
+    "etc/apt/apt.conf.d/99hotcell",
+    "root/.npm",
+    "root/.cache",
+    "root/.bash_history",
+    "root/.wget-hsts",
+];
+
+/// Folders that stay, empty.
+const EMPTIED: &[&str] = &[
+    "dev",
+    "proc",
+    "sys",
+    "run",
+    "tmp",
+    "var/tmp",
+    "var/log",
+    "var/lib/apt/lists",
+    "var/cache/apt",
+    "var/cache/debconf",
+    "var/cache/ldconfig",
+    "var/cache/man",
+    "etc/apt/sources.list.d",
+    "etc/apt/auth.conf.d",
+];
+
+pub(super) fn clean(tree: &mut Tree, recipe: &Recipe) -> Result<(), Flaw> {
+    // What the recipe itself puts somewhere stays.
+    let is_asked_for = |path: &str| {
+        let inside = |file: &String| {
+            let file = file.trim_start_matches('/');
+            file == path
+                || file
+                    .strip_prefix(path)
+                    .is_some_and(|rest| rest.starts_with('/'))
+        };
+        recipe.files.keys().any(inside)
+    };
+    for path in REMOVED.iter().filter(|path| !is_asked_for(path)) {
+        tree.remove(path)?;
+    }
+    for path in EMPTIED.iter().filter(|path| !is_asked_for(path)) {
+        tree.empty(path)?;
+    }
+    // An empty one says that the first boot may make it.
+    for (path, content) in [
+        ("etc/machine-id", String::new()),
+        (
+            "etc/hosts",
+            "127.0.0.1 localhost\n::1 localhost\n".to_owned(),
+        ),
+        ("etc/apt/sources.list", public_archives(recipe)),
+    ] {
+        if !is_asked_for(path) {
+            tree.write(path, 0o644, content.as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// Where anybody can get packages of this suite.
+fn public_archives(recipe: &Recipe) -> String {
+    let suite = &recipe.suite;
+    format!(
+        "deb http://deb.debian.org/debian {suite} main\n\
+         deb http://deb.debian.org/debian {suite}-updates main\n\
+         deb http://deb.debian.org/debian-security {suite}-security main\n"
+    )
+}

@@ -1,0 +1,108 @@
+//! Builds with `mmdebstrap`: all packages at once, from several archives, as root or not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::kitchen::{INSIDE, Kitchen};
+use crate::error::ImageError;
+use crate::programs::Programs;
+
+/// The command that gives out a root as a tar; nothing if the program is not installed.
+pub(super) fn command(
+    programs: &Programs,
+    kitchen: &Kitchen,
+) -> Result<Option<Command>, ImageError> {
+    let Some(mmdebstrap) = programs.find("mmdebstrap") else {
+        return Ok(None);
+    };
+    let is_root = nix::unistd::geteuid().is_root();
+    if !is_root {
+        check_identities(programs)?;
+    }
+    let mut command = tethered(programs, is_root);
+    command.arg(mmdebstrap);
+    command.arg(if is_root {
+        "--mode=root"
+    } else {
+        "--mode=unshare"
+    });
+    command.args(["--variant=minbase", "--format=tar"]);
+    for option in &kitchen.options {
+        command.arg(format!("--aptopt={option}"));
+    }
+    if !kitchen.packages.is_empty() {
+        command.arg(format!("--include={}", kitchen.packages.join(",")));
+    }
+    command.arg("--customize-hook=tar-in files.tar /");
+    if kitchen.has_commands {
+        // Its output is a tar, so nothing else may go there.
+        command.arg(format!(
+            "--customize-hook=chroot \"$1\" /bin/sh /{INSIDE}/run >&2"
+        ));
+    }
+    command.arg(format!("--customize-hook=rm -rf \"$1/{INSIDE}\""));
+    command.args([&kitchen.suite, "-", "archives.sources"]);
+    command.current_dir(&kitchen.folder);
+    command.env_clear().env("PATH", programs.path_variable());
+    command.env("LC_ALL", "C.UTF-8");
+    command.env("TMPDIR", &kitchen.scratch);
+    command.envs(kitchen.env.iter().map(|(name, value)| (name, value)));
+    Ok(Some(command))
+}
+
+/// The beginning of a command that does not outlive this process: for root, with all that it
+/// started and mounted.
+pub(super) fn tethered(programs: &Programs, is_root: bool) -> Command {
+    let mut words: Vec<PathBuf> = Vec::new();
+    let mut add = |all: &[&str]| words.extend(all.iter().map(PathBuf::from));
+    if let Some(setpriv) = programs.find("setpriv").as_deref().and_then(Path::to_str) {
+        // It cleans up after itself where nobody else could.
+        let signal = if is_root { "KILL" } else { "TERM" };
+        add(&[setpriv, "--pdeathsig", signal]);
+    }
+    let unshare = programs.find("unshare");
+    if let (true, Some(unshare)) = (is_root, unshare.as_deref().and_then(Path::to_str)) {
+        add(&[unshare, "--mount", "--pid", "--fork", "--kill-child"]);
+        add(&["--propagation", "private"]);
+    }
+    match words.split_first() {
+        Some((program, arguments)) => {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            command
+        }
+        // `env` only starts what follows.
+        None => Command::new("/usr/bin/env"),
+    }
+}
+
+/// An ordinary user builds with other identities of their own, which root must have given them.
+fn check_identities(programs: &Programs) -> Result<(), ImageError> {
+    if programs.find("newuidmap").is_none() || programs.find("newgidmap").is_none() {
+        return Err(ImageError::Unprivileged("newuidmap is not installed"));
+    }
+    let uid = nix::unistd::geteuid();
+    let user = nix::unistd::User::from_uid(uid).ok().flatten();
+    let name = user.map(|user| user.name).unwrap_or_default();
+    for (file, why) in [
+        (
+            "/etc/subuid",
+            "there is no line for this user in /etc/subuid",
+        ),
+        (
+            "/etc/subgid",
+            "there is no line for this user in /etc/subgid",
+        ),
+    ] {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let is_mine = |line: &str| {
+            let owner = line.split(':').next().unwrap_or_default();
+            !owner.is_empty() && (owner == name || owner == uid.to_string())
+        };
+        if !text.lines().any(is_mine) {
+            return Err(ImageError::Unprivileged(why));
+        }
+    }
+    Ok(())
+}

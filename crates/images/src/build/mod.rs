@@ -1,0 +1,215 @@
+//! Builds images from recipes, with the programs that Debian builds its own systems with.
+//!
+//! A program makes a whole root in a folder of its own and gives it out as one tar; that tar is
+//! unpacked like any other, so that a built image has the same owners and the same lack of special
+//! rights as one from elsewhere. Then whatever of this machine got into it is removed.
+//!
+//! Entry points: [`Store::build`], [`Sources`].
+
+mod clean;
+mod debootstrap;
+mod kitchen;
+mod mmdebstrap;
+mod sources;
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+
+use self::kitchen::Kitchen;
+pub use self::sources::Sources;
+use crate::digest::{Digest, Hashing};
+use crate::documents::shown;
+use crate::error::ImageError;
+use crate::progress::Progress;
+use crate::recipe::Recipe;
+use crate::store::{Image, Origin, Store, check_name, record};
+use crate::unpack::budget::{Budget, Limits, unpacked};
+use crate::unpack::tree::Tree;
+use crate::unpack::{self, Flaw, Meaning};
+
+/// Whether an image that the same recipe made earlier will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reuse {
+    #[default]
+    Allowed,
+    /// Build anew: packages may have been updated.
+    Never,
+}
+
+/// What a recipe made.
+#[derive(Debug, Serialize, Deserialize)]
+struct Built {
+    digest: Digest,
+}
+
+/// How many of the last lines of a program are looked at for a reason.
+const TAIL: usize = 40;
+
+impl Store {
+    /// Builds an image, or finds the one that the same recipe made before.
+    pub fn build(
+        &self,
+        name: &str,
+        recipe: &Recipe,
+        sources: &Sources,
+        reuse: Reuse,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Image, ImageError> {
+        check_name(name)?;
+        let key = recipe.digest();
+        let origin = Origin::Recipe {
+            from: recipe.from(),
+            recipe: key.clone(),
+        };
+        let builds = self.folder().join("builds");
+        fs::create_dir_all(&builds).map_err(self.unwritten())?;
+        let _lock = self.wait_for_others(&key, progress)?;
+        let file = builds.join(format!("{}.json", key.hex()));
+        let built: Option<Built> = record::read(&file).unwrap_or_default();
+        if let (Some(built), Reuse::Allowed) = (built, reuse)
+            && self.has_root(&built.digest)
+        {
+            progress(Progress::Cached);
+            return self.name(name, &built.digest, origin);
+        }
+        let work = self.begin()?;
+        let kitchen = Kitchen::new(recipe, sources, &work).map_err(self.unwritten())?;
+        let (program, command) = match mmdebstrap::command(&self.programs, &kitchen)? {
+            Some(command) => ("mmdebstrap", command),
+            None => (
+                "debootstrap",
+                debootstrap::command(&self.programs, &kitchen).map_err(self.unwritten())??,
+            ),
+        };
+        progress(Progress::Building { program });
+        let root = work.root().map_err(self.unwritten())?;
+        let refused = |source| ImageError::Refused {
+            what: "the new root".to_owned(),
+            source,
+        };
+        let digest = cook(program, command, &root, self.limits, progress)?;
+        let mut tree = Tree::open(&root).map_err(refused)?;
+        clean::clean(&mut tree, recipe).map_err(refused)?;
+        tree.sync().map_err(refused)?;
+        // Devices are in every root that is built here, and missed by nobody.
+        let image = self.publish(name, work, &digest, origin, 0, Vec::new())?;
+        record::write(&file, &Built { digest }).map_err(self.unwritten())?;
+        Ok(image)
+    }
+
+    /// Holds the recipe as long as the file is open, so that nobody builds it at the same time.
+    fn wait_for_others(
+        &self,
+        key: &Digest,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<File, ImageError> {
+        let path = self.folder().join("builds").join(format!(".{}", key.hex()));
+        let lock = File::create(path).map_err(self.unwritten())?;
+        if lock.try_lock().is_err() {
+            progress(Progress::Waiting);
+            lock.lock().map_err(self.unwritten())?;
+        }
+        Ok(lock)
+    }
+}
+
+/// Runs the program that builds, and unpacks what it gives out.
+fn cook(
+    program: &'static str,
+    mut command: Command,
+    root: &Path,
+    limits: Limits,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Digest, ImageError> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .map_err(|source| ImageError::Start { program, source })?;
+    let stdout = child.stdout.take().expect("it was asked for");
+    let stderr = child.stderr.take().expect("it was asked for");
+    let (lines, heard) = mpsc::channel();
+    let mut tail = VecDeque::new();
+    let collected = thread::scope(|scope| {
+        scope.spawn(move || {
+            for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+                let _ = lines.send(String::from_utf8_lossy(&line).trim_end().to_owned());
+            }
+        });
+        // If it fails, the program's output goes away and with it the program.
+        let collector = scope.spawn(move || collect(stdout, root, limits));
+        for line in heard {
+            progress(Progress::Said(&line));
+            tail.push_back(line);
+            if tail.len() > TAIL {
+                tail.pop_front();
+            }
+        }
+        collector.join()
+    });
+    let status = child.wait();
+    let collected = collected.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    // What it said of its failure is worth more than that its output was cut off.
+    let status = status.map_err(|source| ImageError::Start { program, source })?;
+    match collected {
+        Err(source) if !is_cut_off(&source) => Err(ImageError::Refused {
+            what: "the new root".to_owned(),
+            source,
+        }),
+        _ if !status.success() => Err(ImageError::Build {
+            program,
+            why: reason(&tail).unwrap_or_else(|| status.to_string()),
+        }),
+        Err(source) => Err(ImageError::Refused {
+            what: "the new root".to_owned(),
+            source,
+        }),
+        Ok(digest) => Ok(digest),
+    }
+}
+
+fn collect(stdout: impl Read, root: &Path, limits: Limits) -> Result<Digest, Flaw> {
+    let mut tree = Tree::open(root)?;
+    let mut budget = Budget::new(limits);
+    let mut stream = Hashing::new(BufReader::with_capacity(1 << 16, stdout));
+    {
+        let stream = unpacked(&mut stream, &budget)?;
+        unpack::apply(stream, Meaning::Whole, &mut tree, &mut budget)?;
+    }
+    let (digest, bytes) = stream.finish();
+    match bytes {
+        0 => Err(Flaw::Malformed("there is nothing in it")),
+        _ => Ok(digest),
+    }
+}
+
+fn is_cut_off(flaw: &Flaw) -> bool {
+    matches!(flaw, Flaw::Malformed(_))
+}
+
+/// The line that says why: the first error of the package manager or of a command, or else the last
+/// line that says anything.
+fn reason(tail: &VecDeque<String>) -> Option<String> {
+    let is_error = |line: &&String| {
+        line.starts_with("E: ") && !line.contains("failed: ") && !line.contains("exited with")
+    };
+    let is_remark = |line: &&String| {
+        let starts = ["I: ", "W: ", "E: ", "+ "];
+        !line.trim().is_empty() && !starts.iter().any(|start| line.starts_with(start))
+    };
+    let last = |line: &&String| !line.trim().is_empty();
+    tail.iter()
+        .find(is_error)
+        .or_else(|| tail.iter().rfind(is_remark))
+        .or_else(|| tail.iter().rfind(last))
+        .map(|line| shown(line.trim_start_matches("E: ").trim()))
+}

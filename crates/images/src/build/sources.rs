@@ -1,0 +1,271 @@
+//! Where packages come from and how the network is reached. As a rule, as the host does it: its own
+//! archives with its own keys, its proxies, the certificates that it trusts.
+//!
+//! Entry type: [`Sources`].
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::programs::Programs;
+
+/// The keys of Debian itself, on a machine that has them.
+const DEBIAN_KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// Parts of the package manager's settings that say how the network is reached.
+const OPTIONS: [&str; 3] = [
+    "Acquire::http",
+    "Acquire::https",
+    "Acquire::Check-Valid-Until",
+];
+
+/// What a build may use of the world around it. Nothing of it stays in the image.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    archives: Vec<Archive>,
+    pub(super) options: Vec<String>,
+    /// Variables that say where proxies are.
+    pub env: Vec<(String, String)>,
+    /// Certificates, as PEM, that commands trust beside those of the image.
+    pub certificates: Option<Vec<u8>>,
+}
+
+impl Sources {
+    /// As the host has them in its folder `/etc/apt`.
+    pub fn of_host(apt: &Path, programs: &Programs) -> Self {
+        let mut files = vec![apt.join("sources.list")];
+        let parts = fs::read_dir(apt.join("sources.list.d"));
+        let mut parts: Vec<PathBuf> = parts
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect();
+        parts.sort();
+        files.extend(parts);
+        let mut archives = Vec::new();
+        for file in files {
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            match file.extension().and_then(|end| end.to_str()) {
+                Some("sources") => archives.extend(stanzas(&text)),
+                Some("list") => archives.extend(text.lines().filter_map(one_line)),
+                _ => {}
+            }
+        }
+        Self {
+            archives,
+            options: options(programs),
+            ..Self::default()
+        }
+    }
+
+    /// Those that have this suite, or Debian's own if the host has none.
+    pub(super) fn archives(&self, suite: &str, mirror: Option<&str>) -> Vec<Archive> {
+        let known = |path: &str| Path::new(path).exists().then(|| path.to_owned());
+        let debian = |uri: &str, suites: &[String]| Archive {
+            uris: vec![uri.to_owned()],
+            suites: suites.to_vec(),
+            components: vec!["main".to_owned()],
+            signed_by: known(DEBIAN_KEYS),
+        };
+        let updates = format!("{suite}-updates");
+        let security = format!("{suite}-security");
+        if let Some(mirror) = mirror {
+            return vec![debian(mirror, &[suite.to_owned()])];
+        }
+        let is_wanted = |one: &String| [suite, &updates, &security].contains(&one.as_str());
+        let of_host: Vec<Archive> = self
+            .archives
+            .iter()
+            .map(|archive| Archive {
+                suites: archive
+                    .suites
+                    .iter()
+                    .filter(|one| is_wanted(one))
+                    .cloned()
+                    .collect(),
+                ..archive.clone()
+            })
+            .filter(|archive| !archive.suites.is_empty())
+            .collect();
+        let has_suite = |archive: &Archive| archive.suites.iter().any(|one| one == suite);
+        match of_host.iter().any(has_suite) {
+            true => of_host,
+            false => vec![
+                debian("http://deb.debian.org/debian", &[suite.to_owned(), updates]),
+                debian("http://deb.debian.org/debian-security", &[security]),
+            ],
+        }
+    }
+}
+
+/// One archive of packages.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Archive {
+    uris: Vec<String>,
+    suites: Vec<String>,
+    components: Vec<String>,
+    /// A file with keys, or the keys themselves.
+    signed_by: Option<String>,
+}
+
+impl Archive {
+    pub(super) fn uri(&self) -> &str {
+        self.uris.first().map_or("", String::as_str)
+    }
+
+    pub(super) fn keyring(&self) -> Option<PathBuf> {
+        let path = self.signed_by.as_deref()?;
+        path.starts_with('/').then(|| path.into())
+    }
+}
+
+impl fmt::Display for Archive {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "Types: deb")?;
+        writeln!(formatter, "URIs: {}", self.uris.join(" "))?;
+        writeln!(formatter, "Suites: {}", self.suites.join(" "))?;
+        writeln!(formatter, "Components: {}", self.components.join(" "))?;
+        if let Some(keys) = &self.signed_by {
+            writeln!(formatter, "Signed-By: {keys}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The newer form: paragraphs of fields, of which a line that begins with a space goes on.
+fn stanzas(text: &str) -> Vec<Archive> {
+    let mut archives = Vec::new();
+    for paragraph in text.split("\n\n") {
+        let mut fields: Vec<(String, String)> = Vec::new();
+        for line in paragraph.lines().filter(|line| !line.starts_with('#')) {
+            if line.starts_with([' ', '\t']) {
+                if let Some((_, value)) = fields.last_mut() {
+                    value.push('\n');
+                    value.push_str(line);
+                }
+            } else if let Some((name, value)) = line.split_once(':') {
+                fields.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()));
+            }
+        }
+        let field = |name: &str| fields.iter().find(|(known, _)| known == name);
+        let words = |name: &str| -> Vec<String> {
+            let value = field(name).map_or("", |(_, value)| value);
+            value.split_whitespace().map(str::to_owned).collect()
+        };
+        let is_off = field("enabled").is_some_and(|(_, value)| value == "no");
+        if words("types").iter().any(|kind| kind == "deb") && !is_off {
+            archives.push(Archive {
+                uris: words("uris"),
+                suites: words("suites"),
+                components: words("components"),
+                signed_by: field("signed-by").map(|(_, keys)| keys.clone()),
+            });
+        }
+    }
+    archives
+}
+
+/// The older form: `deb [signed-by=FILE] URI SUITE COMPONENT…`.
+fn one_line(line: &str) -> Option<Archive> {
+    let line = line.split('#').next()?.trim();
+    let mut rest = line.strip_prefix("deb")?.trim_start();
+    if line.starts_with("deb-src") {
+        return None;
+    }
+    let mut signed_by = None;
+    if let Some(options) = rest.strip_prefix('[') {
+        let (options, after) = options.split_once(']')?;
+        let mut options = options.split_whitespace();
+        signed_by = options
+            .find_map(|option| option.strip_prefix("signed-by="))
+            .map(str::to_owned);
+        rest = after;
+    }
+    let mut words = rest.split_whitespace().map(str::to_owned);
+    Some(Archive {
+        uris: vec![words.next()?],
+        suites: vec![words.next()?],
+        components: words.collect(),
+        signed_by,
+    })
+}
+
+/// The host's proxies and the like.
+fn options(programs: &Programs) -> Vec<String> {
+    let Some(program) = programs.find("apt-config") else {
+        return Vec::new();
+    };
+    let output = Command::new(program)
+        .arg("dump")
+        .env_clear()
+        .env("PATH", programs.path_variable())
+        .stdin(Stdio::null())
+        .output();
+    let text = output.map_or_else(|_| Vec::new(), |output| output.stdout);
+    String::from_utf8_lossy(&text)
+        .lines()
+        .filter(|line| {
+            let is_meant = OPTIONS.iter().any(|start| line.starts_with(start));
+            is_meant && !line.ends_with(" \"\";") && !line.contains("::Auto-Detect")
+        })
+        .map(|line| line.trim_end_matches(';').to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEW: &str = "Types: deb deb-src\nURIs: http://one/debian\n# a remark\n\
+        Suites: bookworm bookworm-updates bookworm-backports\nComponents: main contrib\n\
+        Signed-By:\n -----BEGIN\n .\n abc\n\n\
+        Types: deb\nURIs: http://two\nSuites: nodistro\nComponents: main\n\n\
+        Types: deb\nEnabled: no\nURIs: http://three\nSuites: bookworm\nComponents: main\n";
+
+    const OLD: &str = "# deb http://no bookworm main\n\
+        deb [arch=amd64 signed-by=/keys.gpg] http://four bookworm-security main # remark\n\
+        deb-src http://no bookworm main\n\
+        deb http://five trixie main\n";
+
+    #[track_caller]
+    fn check(suite: &str, mirror: Option<&str>, expected: &str) {
+        let apt = tempfile::tempdir().unwrap();
+        fs::create_dir(apt.path().join("sources.list.d")).unwrap();
+        fs::write(apt.path().join("sources.list"), OLD).unwrap();
+        fs::write(apt.path().join("sources.list.d/a.sources"), NEW).unwrap();
+        fs::write(apt.path().join("sources.list.d/a.save"), OLD).unwrap();
+        let sources = Sources::of_host(apt.path(), &Programs::in_folders([apt.path()]));
+        let archives = sources.archives(suite, mirror).into_iter().map(|one| {
+            // Whether this machine has Debian's keys is not the question.
+            let keys = one.signed_by.clone().filter(|keys| keys != DEBIAN_KEYS);
+            let keys = keys.unwrap_or_default().replace('\n', "|");
+            format!(
+                "{} {} {} {keys}",
+                one.uri(),
+                one.suites.join(","),
+                one.components.join(",")
+            )
+        });
+        assert_eq!(archives.collect::<Vec<_>>().join("\n"), expected);
+    }
+
+    #[test]
+    fn what_the_host_has_of_a_suite() {
+        check(
+            "bookworm",
+            None,
+            "http://four bookworm-security main /keys.gpg\n\
+             http://one/debian bookworm,bookworm-updates main,contrib | -----BEGIN| .| abc",
+        );
+        check("trixie", None, "http://five trixie main ");
+        check(
+            "sid",
+            None,
+            "http://deb.debian.org/debian sid,sid-updates main \n\
+             http://deb.debian.org/debian-security sid-security main ",
+        );
+        check("bookworm", Some("http://m"), "http://m bookworm main ");
+    }
+}

@@ -1,0 +1,137 @@
+//! Digests: what a thing is called by its content. Never says where the thing is.
+//!
+//! Entry types: [`Digest`], [`Hashing`].
+
+use std::fmt::{self, Write as _};
+use std::io::{self, Read, Write};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// A SHA-256, written `sha256:` and 64 hex digits.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest(String);
+
+const PREFIX: &str = "sha256:";
+
+impl Digest {
+    /// The digest of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self::from_hash(Sha256::new_with_prefix(bytes))
+    }
+
+    /// The 64 digits, for a name of a file.
+    pub fn hex(&self) -> &str {
+        &self.0[PREFIX.len()..]
+    }
+
+    /// As people see it in a list.
+    pub fn short(&self) -> &str {
+        &self.hex()[..12]
+    }
+
+    pub(crate) fn from_hash(hash: Sha256) -> Self {
+        let mut text = PREFIX.to_owned();
+        for byte in hash.finalize() {
+            let _ = write!(text, "{byte:02x}");
+        }
+        Self(text)
+    }
+
+    /// From the digits alone.
+    pub(crate) fn from_hex(hex: &str) -> Option<Self> {
+        format!("{PREFIX}{hex}").parse().ok()
+    }
+}
+
+/// The text is not the name of a SHA-256.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("`{0}` is not a digest of the form `sha256:` and 64 hex digits")]
+pub struct NotADigest(String);
+
+impl FromStr for Digest {
+    type Err = NotADigest;
+
+    fn from_str(text: &str) -> Result<Self, NotADigest> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        match text.strip_prefix(PREFIX) {
+            Some(hex) if hex.len() == 64 && hex.bytes().all(is_digit) => Ok(Self(text.to_owned())),
+            _ => Err(NotADigest(text.chars().take(100).collect())),
+        }
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = NotADigest;
+
+    fn try_from(text: String) -> Result<Self, NotADigest> {
+        text.parse()
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// A stream whose bytes are counted and hashed as they pass.
+pub(crate) struct Hashing<S> {
+    inner: S,
+    hash: Sha256,
+    bytes: u64,
+}
+
+impl<S> Hashing<S> {
+    pub(crate) fn new(inner: S) -> Self {
+        Self {
+            inner,
+            hash: Sha256::new(),
+            bytes: 0,
+        }
+    }
+
+    /// The digest of all that has passed, and how much that was.
+    pub(crate) fn finish(self) -> (Digest, u64) {
+        (Digest::from_hash(self.hash), self.bytes)
+    }
+
+    fn saw(&mut self, bytes: &[u8]) {
+        self.hash.update(bytes);
+        self.bytes += bytes.len() as u64;
+    }
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.inner.read(buffer)?;
+        self.saw(&buffer[..length]);
+        Ok(length)
+    }
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = self.inner.write(bytes)?;
+        self.saw(&bytes[..length]);
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}

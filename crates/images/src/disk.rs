@@ -1,0 +1,225 @@
+//! Disk images: a root folder as one read-only file system in a file, for walls that are virtual
+//! machines. Made once for each content and then only found; never changes the folder.
+//!
+//! The file system is erofs without compression where `mkfs.erofs` is installed. It is made in a
+//! third of the time that any of the others takes, and nothing has to be unpacked by the processor
+//! of a machine, which may be an emulated one. Otherwise squashfs, likewise without compression, or
+//! ext4; the end of the file's name says which.
+//!
+//! Entry points: [`disk`], [`disk_with`].
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::digest::Digest;
+use crate::error::ImageError;
+use crate::listing::{self, Listing};
+use crate::programs::Programs;
+
+/// Says how files are made; raise it when that changes, so that old ones are made anew.
+const VERSION: u32 = 1;
+
+/// What a file that is still being made ends with.
+const UNFINISHED: &str = "part";
+
+/// The file systems, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Erofs,
+    Squashfs,
+    Ext4,
+}
+
+impl Format {
+    const ALL: [Self; 3] = [Self::Erofs, Self::Squashfs, Self::Ext4];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Erofs => "erofs",
+            Self::Squashfs => "squashfs",
+            Self::Ext4 => "ext4",
+        }
+    }
+
+    fn maker(self) -> &'static str {
+        match self {
+            Self::Erofs => "mkfs.erofs",
+            Self::Squashfs => "mksquashfs",
+            Self::Ext4 => "mkfs.ext4",
+        }
+    }
+}
+
+/// A read-only disk image of a root folder, in which everything belongs to root.
+///
+/// It is cached by the image's digest; for a plain folder, by a digest of its listing (names, modes,
+/// sizes and times of everything in it), so that a change makes a new one. The file's name ends
+/// with the name of its file system: `.erofs`, `.squashfs` or `.ext4`.
+///
+/// # Errors
+/// When no program that makes one is installed, or when it fails.
+pub fn disk(cache: &Path, root: &Path, digest: Option<&Digest>) -> Result<PathBuf, ImageError> {
+    disk_with(&Programs::default(), cache, root, digest)
+}
+
+/// [`disk`], with programs from elsewhere.
+pub fn disk_with(
+    programs: &Programs,
+    cache: &Path,
+    root: &Path,
+    digest: Option<&Digest>,
+) -> Result<PathBuf, ImageError> {
+    if !root.is_dir() {
+        return Err(ImageError::NotAFolder(root.to_owned()));
+    }
+    let look = || {
+        listing::list(root).map_err(|source| ImageError::ReadTree {
+            path: root.to_owned(),
+            source,
+        })
+    };
+    let mut seen = None;
+    let key = match digest {
+        Some(digest) => digest.hex().to_owned(),
+        None => {
+            let listing = look()?;
+            let key = format!("folder-{}", listing.digest.hex());
+            seen = Some(listing);
+            key
+        }
+    };
+    let finished = |format: Format| cache.join(format!("{key}-{VERSION}.{}", format.name()));
+    let is_there = |path: &PathBuf| path.is_file();
+    if let Some(path) = Format::ALL.map(finished).into_iter().find(is_there) {
+        return Ok(path);
+    }
+    let written = |source| ImageError::Write {
+        path: cache.to_owned(),
+        source,
+    };
+    fs::create_dir_all(cache).map_err(written)?;
+    // One at a time: a second one who wants the same only has to wait for it.
+    let lock = File::create(cache.join("lock")).map_err(written)?;
+    lock.lock().map_err(written)?;
+    if let Some(path) = Format::ALL.map(finished).into_iter().find(is_there) {
+        return Ok(path);
+    }
+    // Nobody else holds the lock: whatever is unfinished, nobody will finish.
+    sweep(cache).map_err(written)?;
+    let (format, maker) = Format::ALL
+        .into_iter()
+        .find_map(|format| Some((format, programs.find(format.maker())?)))
+        .ok_or(ImageError::NoDiskMaker)?;
+    let draft = cache.join(format!("{key}.{UNFINISHED}"));
+    let listing = match (format, seen) {
+        (Format::Ext4, None) => Some(look()?),
+        (_, seen) => seen,
+    };
+    let command = command(format, &maker, programs, root, &draft, listing.as_ref());
+    let made = run(command, format.maker(), root).and_then(|()| {
+        let target = finished(format);
+        publish(&draft, &target).map_err(written)?;
+        Ok(target)
+    });
+    if made.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    made
+}
+
+fn command(
+    format: Format,
+    maker: &Path,
+    programs: &Programs,
+    root: &Path,
+    draft: &Path,
+    listing: Option<&Listing>,
+) -> Command {
+    let mut command = Command::new(maker);
+    match format {
+        // Attributes stay out: one of them gives rights, as a setuid bit does. Times stay as they
+        // are: compiled Python and build systems live by them.
+        Format::Erofs => {
+            command.args(["--quiet", "--all-root", "--preserve-mtime", "-x-1"]);
+            command.args([draft, root]);
+        }
+        Format::Squashfs => {
+            command.args([root, draft]);
+            command.args([
+                "-all-root",
+                "-no-xattrs",
+                "-no-progress",
+                "-quiet",
+                "-noappend",
+            ]);
+            command.args(["-noI", "-noD", "-noF", "-noX"]);
+        }
+        Format::Ext4 => {
+            let (bytes, entries) =
+                listing.map_or((0, 0), |listing| (listing.bytes, listing.entries));
+            let inodes = entries + 64;
+            // Inodes take 256 bytes each; folders a block; and some for the file system itself.
+            let kilobytes = (bytes + inodes * (256 + 4096)) / 1024 * 21 / 20 + 16 * 1024;
+            if !nix::unistd::geteuid().is_root()
+                && let Some(unshare) = programs.find("unshare")
+            {
+                // Whoever asks is root in there, and so are the files.
+                command = Command::new(unshare);
+                command.args(["--user", "--map-root-user"]).arg(maker);
+            }
+            command.args(["-q", "-F", "-m", "0", "-O", "^has_journal", "-E"]);
+            command.arg("root_owner=0:0,lazy_itable_init=0");
+            command.arg("-N").arg(inodes.to_string());
+            command.arg("-d").args([root, draft]);
+            command.arg(format!("{kilobytes}k"));
+        }
+    }
+    command
+}
+
+fn run(mut command: Command, maker: &'static str, root: &Path) -> Result<(), ImageError> {
+    let output = command
+        .stdin(Stdio::null())
+        .env_clear()
+        .output()
+        .map_err(|source| ImageError::Start {
+            program: maker,
+            source,
+        })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(ImageError::MakeDisk {
+        maker,
+        root: root.to_owned(),
+        why: last_line(&said)
+            .unwrap_or(&output.status.to_string())
+            .to_owned(),
+    })
+}
+
+pub(crate) fn last_line(text: &str) -> Option<&str> {
+    text.lines().map(str::trim).rfind(|line| !line.is_empty())
+}
+
+fn publish(draft: &Path, target: &Path) -> io::Result<()> {
+    let file = File::open(draft)?;
+    // Whoever runs the machine reads it, whatever this user's own files are like.
+    file.set_permissions(fs::Permissions::from_mode(0o644))?;
+    file.sync_all()?;
+    fs::rename(draft, target)
+}
+
+fn sweep(cache: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(cache)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == UNFINISHED) {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! The JSON documents of the Open Container Initiative, as far as they are needed here, and what they
+//! must say to be usable. No I/O.
+//!
+//! Entry types: [`Manifest`], [`Config`], [`Descriptor`].
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::error::ImageError;
+use crate::unpack::Flaw;
+
+pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(crate) const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+pub(crate) const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+pub(crate) const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
+pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
+
+/// Where a blob is: what it is called by and how long it is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Descriptor {
+    #[serde(default)]
+    pub(crate) media_type: String,
+    pub(crate) digest: Digest,
+    pub(crate) size: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) platform: Option<Platform>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
+impl Descriptor {
+    /// Whether these are the promised bytes.
+    pub(crate) fn check(&self, bytes: &[u8]) -> Result<(), ImageError> {
+        let refused = |source| ImageError::Refused {
+            what: format!("the blob `{}`", self.digest),
+            source,
+        };
+        check_size(self.size, bytes.len() as u64).map_err(refused)?;
+        check_digest(&self.digest, &Digest::of(bytes)).map_err(refused)
+    }
+}
+
+pub(crate) fn check_size(expected: u64, found: u64) -> Result<(), Flaw> {
+    match expected == found {
+        true => Ok(()),
+        false => Err(Flaw::Size { expected, found }),
+    }
+}
+
+pub(crate) fn check_digest(expected: &Digest, found: &Digest) -> Result<(), Flaw> {
+    match expected == found {
+        true => Ok(()),
+        false => Err(Flaw::Digest {
+            expected: expected.clone(),
+            found: found.clone(),
+        }),
+    }
+}
+
+/// A kind of machine, in the words of Go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Platform {
+    pub(crate) architecture: String,
+    pub(crate) os: String,
+}
+
+/// Several images, mostly one for each kind of machine.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Index {
+    pub(crate) schema_version: u32,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) media_type: String,
+    pub(crate) manifests: Vec<Descriptor>,
+}
+
+/// One image: a configuration and layers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Manifest {
+    pub(crate) schema_version: u32,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) media_type: String,
+    pub(crate) config: Descriptor,
+    pub(crate) layers: Vec<Descriptor>,
+}
+
+impl Manifest {
+    /// Whether it is the manifest of a root at all: registries hold much else.
+    pub(crate) fn check(&self) -> Result<(), ImageError> {
+        let config = self.config.media_type.as_str();
+        if !matches!(config, CONFIG | DOCKER_CONFIG) {
+            return Err(ImageError::Unusable(format!(
+                "its configuration is of the type `{}`, not that of an image",
+                shown(config)
+            )));
+        }
+        for layer in &self.layers {
+            let kind = layer.media_type.as_str();
+            let is_layer = [".tar", "+gzip", ".gzip", "+zstd"]
+                .iter()
+                .any(|end| kind.ends_with(end));
+            let is_ours = kind.starts_with(LAYER)
+                || kind.starts_with("application/vnd.docker.image.rootfs.diff.tar");
+            if !is_layer || !is_ours {
+                return Err(ImageError::Unusable(format!(
+                    "a layer is of the type `{}`, which cannot be unpacked",
+                    shown(kind)
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an image says about itself.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Config {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) created: Option<String>,
+    pub(crate) architecture: String,
+    pub(crate) os: String,
+    #[serde(default)]
+    pub(crate) config: Option<Run>,
+    pub(crate) rootfs: RootFs,
+}
+
+/// How a container of the image would be run.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Run {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) env: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cmd: Option<Vec<String>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RootFs {
+    #[serde(rename = "type", default)]
+    pub(crate) kind: String,
+    /// Of each layer, unpacked.
+    pub(crate) diff_ids: Vec<Digest>,
+}
+
+pub(crate) fn parse<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, ImageError> {
+    serde_json::from_slice(bytes).map_err(|source| ImageError::ParseDocument {
+        what: shown(what),
+        source,
+    })
+}
+
+/// Whether a document is an index; where its type does not say, by what is in it.
+pub(crate) fn is_index(descriptor: &Descriptor, bytes: &[u8]) -> bool {
+    match descriptor.media_type.as_str() {
+        INDEX | DOCKER_INDEX => true,
+        MANIFEST | DOCKER_MANIFEST => false,
+        _ => serde_json::from_slice::<Index>(bytes).is_ok(),
+    }
+}
+
+/// The one for machines like this.
+pub(crate) fn for_this_machine(all: Vec<Descriptor>) -> Result<Descriptor, ImageError> {
+    let here = this_machine();
+    let offered: Vec<String> = all
+        .iter()
+        .filter_map(|one| one.platform.as_ref())
+        .map(|platform| shown(&format!("{}/{}", platform.os, platform.architecture)))
+        .collect();
+    let is_only = all.len() == 1 && all[0].platform.is_none();
+    let mut fitting = all
+        .into_iter()
+        .filter(|one| is_only || one.platform.as_ref() == Some(&here));
+    fitting.next().ok_or_else(|| {
+        ImageError::Unusable(format!(
+            "it is for {} and not for {}/{}",
+            match offered.is_empty() {
+                true => "nothing".to_owned(),
+                false => offered.join(", "),
+            },
+            here.os,
+            here.architecture
+        ))
+    })
+}
+
+pub(crate) fn this_machine() -> Platform {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "x86" => "386",
+        other => other,
+    };
+    Platform {
+        architecture: architecture.to_owned(),
+        os: "linux".to_owned(),
+    }
+}
+
+/// Words from elsewhere, short enough for a message.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(200).collect()
+}

@@ -1,0 +1,96 @@
+//! What the words of a recipe may be. Each becomes an argument of a program or a path in the new
+//! root, so each is held to the letters that such a thing has.
+
+use std::path::{Component, Path};
+
+/// The rights of a file for which the recipe says nothing.
+const USUAL: u32 = 0o644;
+
+pub(super) fn suite(suite: &str) -> Result<String, String> {
+    let is_suite = suite.starts_with(|letter: char| letter.is_ascii_lowercase())
+        && suite.chars().all(is_plain);
+    match is_suite {
+        true => Ok(suite.to_owned()),
+        false => Err(format!("`{suite}` is no suite, such as `bookworm`")),
+    }
+}
+
+/// A package, perhaps with a version: `nodejs`, `nodejs=18.19.0+dfsg-6`, `libc6:arm64`.
+pub(super) fn package(package: &str) -> Result<String, String> {
+    let is_package = package.starts_with(|letter: char| letter.is_ascii_alphanumeric())
+        && package
+            .chars()
+            .all(|letter| is_plain(letter) || "+:=~/".contains(letter));
+    match is_package {
+        true => Ok(package.to_owned()),
+        false => Err(format!("`{package}` is no name of a package")),
+    }
+}
+
+pub(super) fn mirror(mirror: &str) -> Result<String, String> {
+    let is_address = ["http://", "https://"]
+        .iter()
+        .any(|scheme| mirror.starts_with(scheme));
+    let is_clean = mirror.chars().all(|letter| {
+        is_plain(letter) || "/:~+_%@[]".contains(letter) || letter.is_ascii_uppercase()
+    });
+    match is_address && is_clean {
+        true => Ok(mirror.to_owned()),
+        false => Err(format!("the mirror `{mirror}` is no http or https address")),
+    }
+}
+
+pub(super) fn mode(mode: Option<&str>, path: &str) -> Result<u32, String> {
+    let Some(text) = mode else {
+        return Ok(USUAL);
+    };
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 && !text.starts_with('+') => Ok(mode),
+        _ => Err(format!(
+            "the mode `{text}` of `{path}` is not one from `0000` to `0777`"
+        )),
+    }
+}
+
+/// A path in the new root; returned without what stands twice in it.
+pub(super) fn inside(path: &str) -> Result<String, String> {
+    let wrong = || format!("`{path}` is no path in the image, such as `/etc/motd`");
+    let mut clean = String::new();
+    if path.ends_with('/') || path.contains('\0') {
+        return Err(wrong());
+    }
+    for (number, part) in Path::new(path).components().enumerate() {
+        match part {
+            Component::RootDir if number == 0 => {}
+            Component::Normal(part) if number > 0 => {
+                clean.push('/');
+                clean.push_str(part.to_str().ok_or_else(wrong)?);
+            }
+            _ => return Err(wrong()),
+        }
+    }
+    match clean.is_empty() {
+        true => Err(wrong()),
+        false => Ok(clean),
+    }
+}
+
+/// A file beside the recipe or below it.
+pub(super) fn relative(source: &str) -> Result<(), String> {
+    let is_normal = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    match !source.is_empty() && Path::new(source).components().all(is_normal) {
+        true => Ok(()),
+        false => Err(format!("`{source}` does not stand beside the recipe")),
+    }
+}
+
+pub(super) fn command(command: &str) -> Result<String, String> {
+    match command.trim().is_empty() || command.contains('\0') {
+        true => Err("a command in `run` is empty".to_owned()),
+        false => Ok(command.to_owned()),
+    }
+}
+
+fn is_plain(letter: char) -> bool {
+    letter.is_ascii_lowercase() || letter.is_ascii_digit() || ".-".contains(letter)
+}

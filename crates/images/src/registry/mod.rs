@@ -1,0 +1,314 @@
+//! Fetches images from registries. A registry is believed in nothing: every blob is held against the
+//! digest that named it, from the manifest down, while it is being written.
+//!
+//! Entry points: [`Store::pull`], [`Registry`].
+
+mod complaint;
+mod login;
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use oci_client::Reference;
+use oci_client::client::{Client, ClientConfig, ClientProtocol};
+use oci_client::manifest::OciDescriptor;
+use oci_client::secrets::RegistryAuth;
+
+pub use self::login::{Login, logins};
+use crate::digest::{Digest, Hashing};
+use crate::documents::{self, Config, Descriptor, Index, Manifest, check_digest, check_size};
+use crate::error::ImageError;
+use crate::layers::{Blobs, Layer, Opened, Plan};
+use crate::progress::Progress;
+use crate::store::{Image, Origin, Store, check_name};
+use crate::unpack::Flaw;
+
+/// The longest manifest or configuration.
+const MAX_DOCUMENT: u64 = 8 << 20;
+/// How long a registry may say nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// An index in an index.
+const MAX_NESTING: usize = 4;
+
+const ACCEPTED: &[&str] = &[
+    documents::MANIFEST,
+    documents::INDEX,
+    documents::DOCKER_MANIFEST,
+    documents::DOCKER_INDEX,
+];
+
+/// How a registry is talked to.
+#[derive(Debug, Default)]
+pub struct Registry {
+    pub login: Login,
+    /// Without TLS, also if the registry is on another machine.
+    pub is_insecure: bool,
+}
+
+/// What an image is called here if nobody says otherwise: the last part of its repository and its
+/// tag, such as `debian:bookworm`.
+pub fn usual_name(reference: &str) -> Result<String, ImageError> {
+    let reference = parse(reference)?;
+    let last = reference
+        .repository()
+        .rsplit('/')
+        .next()
+        .unwrap_or_default();
+    let name = match reference.tag() {
+        Some(tag) if tag != "latest" => format!("{last}:{tag}"),
+        _ => last.to_owned(),
+    };
+    check_name(&name)?;
+    Ok(name)
+}
+
+/// The registry that a reference names, as logins call it.
+pub fn registry_of(reference: &str) -> Result<String, ImageError> {
+    Ok(parse(reference)?.registry().to_owned())
+}
+
+impl Store {
+    /// Fetches an image. The last part, unpacking, blocks the thread.
+    pub async fn pull(
+        &self,
+        name: &str,
+        reference: &str,
+        registry: &Registry,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Image, ImageError> {
+        check_name(name)?;
+        let reference = parse(reference)?;
+        let session = Session::new(reference, registry)?;
+        let (manifest, digest) = session.manifest().await?;
+        manifest.check()?;
+        let work = self.begin()?;
+        let fetched = Fetched {
+            folder: work.folder().join("blobs"),
+        };
+        fs::create_dir(&fetched.folder).map_err(self.unwritten())?;
+        let config = session.document(&manifest.config).await?;
+        let config: Config = documents::parse("the configuration", &config)?;
+        let layers = manifest.layers.iter().map(|layer| Layer {
+            source: layer.digest.hex().to_owned(),
+            blob: Some((layer.digest.clone(), layer.size)),
+        });
+        let plan = Plan::new(config, manifest.config.digest.clone(), layers.collect())?;
+        if !self.has_root(&plan.digest) {
+            let sizes = manifest.layers.iter().map(|layer| layer.size);
+            let total = sizes.fold(0u64, u64::saturating_add);
+            if total > self.limits.bytes {
+                return Err(ImageError::Refused {
+                    what: format!("`{}`", session.reference),
+                    source: Flaw::TooLarge(self.limits.bytes),
+                });
+            }
+            for layer in &manifest.layers {
+                session.fetch(layer, &fetched.folder, progress).await?;
+            }
+        }
+        let origin = Origin::Registry {
+            reference: session.reference.whole(),
+            manifest: digest,
+        };
+        self.unpack(name, work, &plan, &fetched, origin, progress)
+    }
+}
+
+/// Blobs that were fetched, in a folder.
+struct Fetched {
+    folder: PathBuf,
+}
+
+impl Blobs for Fetched {
+    fn open(&self, source: &str) -> Result<Opened<'_>, ImageError> {
+        let path = self.folder.join(source);
+        let file = File::open(&path).map_err(|source| ImageError::ReadTree { path, source })?;
+        Ok(Box::new(file) as Box<dyn Read>)
+    }
+}
+
+/// One image at one registry.
+struct Session {
+    client: Client,
+    reference: Reference,
+    login: RegistryAuth,
+}
+
+impl Session {
+    fn new(reference: Reference, registry: &Registry) -> Result<Self, ImageError> {
+        let server = reference.resolve_registry().to_owned();
+        let protocol = match registry.is_insecure || is_loopback(&server) {
+            true => ClientProtocol::HttpsExcept(vec![server]),
+            false => ClientProtocol::Https,
+        };
+        let config = ClientConfig {
+            protocol,
+            read_timeout: Some(PATIENCE),
+            connect_timeout: Some(PATIENCE),
+            user_agent: "hotcell",
+            ..ClientConfig::default()
+        };
+        let client =
+            Client::try_from(config).map_err(|error| complaint::explain(&reference, &error))?;
+        Ok(Self {
+            client,
+            reference,
+            login: registry.login.to_auth(),
+        })
+    }
+
+    fn failed(&self, error: &oci_client::errors::OciDistributionError) -> ImageError {
+        complaint::explain(&self.reference, error)
+    }
+
+    /// The manifest for machines like this, and its digest.
+    async fn manifest(&self) -> Result<(Manifest, Digest), ImageError> {
+        let mut reference = self.reference.clone();
+        let mut promised = reference.digest().map(parse_digest).transpose()?;
+        for _ in 0..MAX_NESTING {
+            let (bytes, _) = self
+                .client
+                .pull_manifest_raw(&reference, &self.login, ACCEPTED)
+                .await
+                .map_err(|error| self.failed(&error))?;
+            let digest = Digest::of(&bytes);
+            if let Some(promised) = &promised {
+                check_digest(promised, &digest).map_err(|source| ImageError::Refused {
+                    what: "the manifest".to_owned(),
+                    source,
+                })?;
+            }
+            let described = Descriptor {
+                media_type: kind_of(&bytes),
+                digest: digest.clone(),
+                size: bytes.len() as u64,
+                platform: None,
+                annotations: Default::default(),
+            };
+            if !documents::is_index(&described, &bytes) {
+                return Ok((documents::parse("the manifest", &bytes)?, digest));
+            }
+            let index: Index = documents::parse("the index", &bytes)?;
+            let chosen = documents::for_this_machine(index.manifests)?;
+            reference = reference.clone_with_digest(chosen.digest.to_string());
+            promised = Some(chosen.digest);
+        }
+        Err(ImageError::Unusable(
+            "its index is nested too deep".to_owned(),
+        ))
+    }
+
+    /// A small blob, checked.
+    async fn document(&self, descriptor: &Descriptor) -> Result<Vec<u8>, ImageError> {
+        if descriptor.size > MAX_DOCUMENT {
+            return Err(refused(descriptor)(Flaw::TooLarge(MAX_DOCUMENT)));
+        }
+        let mut bytes = Vec::new();
+        self.receive(descriptor, &mut bytes, &mut |_| {}).await?;
+        descriptor.check(&bytes)?;
+        Ok(bytes)
+    }
+
+    /// A blob into a file that is called by its digest.
+    async fn fetch(
+        &self,
+        descriptor: &Descriptor,
+        folder: &Path,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), ImageError> {
+        let path = folder.join(descriptor.digest.hex());
+        if path.exists() {
+            // The same layer twice.
+            return Ok(());
+        }
+        let file = File::create(&path).map_err(|source| ImageError::Write { path, source })?;
+        let mut file = Hashing::new(file);
+        self.receive(descriptor, &mut file, progress).await?;
+        let (found, length) = file.finish();
+        check_size(descriptor.size, length).map_err(refused(descriptor))?;
+        check_digest(&descriptor.digest, &found).map_err(refused(descriptor))
+    }
+
+    /// A blob, as it comes, up to the size that was promised.
+    async fn receive(
+        &self,
+        descriptor: &Descriptor,
+        target: &mut impl Write,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<(), ImageError> {
+        let wanted = OciDescriptor {
+            digest: descriptor.digest.to_string(),
+            ..OciDescriptor::default()
+        };
+        let mut stream = self
+            .client
+            .pull_blob_stream(&self.reference, &wanted)
+            .await
+            .map_err(|error| self.failed(&error))?;
+        let mut received = 0;
+        while let Some(bytes) = stream.next().await {
+            let bytes = bytes.map_err(|error| self.failed(&error.into()))?;
+            received += bytes.len() as u64;
+            if received > descriptor.size {
+                return Err(refused(descriptor)(Flaw::Size {
+                    expected: descriptor.size,
+                    found: received,
+                }));
+            }
+            let written = target.write_all(&bytes);
+            written.map_err(|error| refused(descriptor)(error.into()))?;
+            progress(Progress::Fetching {
+                digest: &descriptor.digest,
+                bytes: received,
+                size: descriptor.size,
+            });
+        }
+        Ok(())
+    }
+}
+
+fn refused(descriptor: &Descriptor) -> impl Fn(Flaw) -> ImageError + use<> {
+    let what = format!("the blob `{}`", descriptor.digest);
+    move |source| ImageError::Refused {
+        what: what.clone(),
+        source,
+    }
+}
+
+fn parse(reference: &str) -> Result<Reference, ImageError> {
+    Reference::try_from(reference).map_err(|error| ImageError::Reference {
+        reference: documents::shown(reference),
+        why: error.to_string(),
+    })
+}
+
+fn parse_digest(text: &str) -> Result<Digest, ImageError> {
+    text.parse()
+        .map_err(|error: crate::NotADigest| ImageError::Reference {
+            reference: documents::shown(text),
+            why: error.to_string(),
+        })
+}
+
+/// What a document says it is.
+fn kind_of(bytes: &[u8]) -> String {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Kind {
+        media_type: String,
+    }
+    serde_json::from_slice::<Kind>(bytes).map_or_else(|_| String::new(), |kind| kind.media_type)
+}
+
+/// Whether a registry can only be on this machine.
+fn is_loopback(server: &str) -> bool {
+    let host = match server.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => server,
+    };
+    let address: Result<std::net::IpAddr, _> = host.trim_matches(['[', ']']).parse();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}

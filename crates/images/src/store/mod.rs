@@ -1,0 +1,314 @@
+//! The images of one user, in one folder.
+//!
+//! ```text
+//! names/NAME.json       which image a name means, and where it came from
+//! roots/DIGITS/root/    the root file system of an image, by its digest
+//! roots/DIGITS/about.json
+//! builds/DIGITS.json    which image a recipe made, by the recipe's digest
+//! disks/                disks of images, made when they are first wanted
+//! work/…/               images that are being made
+//! ```
+//!
+//! An image is made in a folder of its own under `work` and renamed into `roots` when it is whole;
+//! then its name is written. Whoever dies in between leaves rubbish that the next one sweeps away.
+//!
+//! Entry type: [`Store`].
+
+mod clearing;
+mod name;
+pub(crate) mod record;
+mod work;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+pub use self::clearing::Cleared;
+pub use self::name::check_name;
+pub use self::record::Origin;
+use self::record::{About, Named};
+pub(crate) use self::work::Work;
+use crate::archive;
+use crate::digest::Digest;
+use crate::disk::disk_with;
+use crate::error::ImageError;
+use crate::layers;
+use crate::listing;
+use crate::programs::Programs;
+use crate::progress::Progress;
+use crate::unpack::budget::Limits;
+
+/// A root file system and what is known of it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Image {
+    pub name: String,
+    /// For one from an archive or a registry, that of its configuration; for one that was built, that
+    /// of the tree as it was built.
+    pub digest: Digest,
+    /// The folder with the root file system. Everything in it belongs to the user of the store.
+    pub root: PathBuf,
+    pub origin: Origin,
+    /// When the name was given.
+    pub named: Timestamp,
+    /// Of all files.
+    pub bytes: u64,
+    /// Files, folders and links.
+    pub entries: u64,
+    /// Devices and FIFOs that were left out.
+    pub skipped: u64,
+    /// What its maker wants in the environment of commands.
+    pub env: Vec<(String, String)>,
+}
+
+/// See the top of the file.
+#[derive(Debug, Clone)]
+pub struct Store {
+    folder: PathBuf,
+    pub(crate) programs: Programs,
+    pub(crate) limits: Limits,
+}
+
+impl Store {
+    /// The store in this folder. Nothing is made before there is something to keep.
+    pub fn open(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+            programs: Programs::default(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// With other bounds on what comes from elsewhere.
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// With programs from elsewhere.
+    pub fn with_programs(mut self, programs: Programs) -> Self {
+        self.programs = programs;
+        self
+    }
+
+    /// The image that a name means.
+    pub fn find(&self, name: &str) -> Result<Option<Image>, ImageError> {
+        check_name(name)?;
+        let named: Option<Named> = record::read(&self.name_file(name))?;
+        match named {
+            Some(named) => self.image(name, named).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// [`Store::find`] for a name that must be there.
+    pub fn get(&self, name: &str) -> Result<Image, ImageError> {
+        self.find(name)?
+            .ok_or_else(|| ImageError::Unknown(name.to_owned()))
+    }
+
+    /// All images, by name.
+    pub fn list(&self) -> Result<Vec<Image>, ImageError> {
+        let mut images = Vec::new();
+        for (name, named) in self.all_names()? {
+            images.push(self.image(&name, named)?);
+        }
+        Ok(images)
+    }
+
+    /// Takes an image out of an archive: what `docker save` writes, or a tar of an OCI layout, either
+    /// of them packed or not. Where there are several in it, `reference` says which.
+    pub fn import(
+        &self,
+        name: &str,
+        path: &Path,
+        reference: Option<&str>,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Image, ImageError> {
+        check_name(name)?;
+        let work = self.begin()?;
+        let archive = archive::read(path, work.folder(), reference, self.limits)?;
+        let origin = Origin::Archive {
+            reference: archive.reference.clone(),
+        };
+        self.unpack(name, work, &archive.plan, &archive, origin, progress)
+    }
+
+    pub(crate) fn unpack(
+        &self,
+        name: &str,
+        work: Work,
+        plan: &layers::Plan,
+        blobs: &dyn layers::Blobs,
+        origin: Origin,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Image, ImageError> {
+        if self.has_root(&plan.digest) {
+            progress(Progress::Cached);
+            return self.name(name, &plan.digest, origin);
+        }
+        let root = work.root().map_err(self.unwritten())?;
+        let skipped = layers::unpack(plan, blobs, &root, self.limits, progress)?;
+        let env = plan.env();
+        self.publish(name, work, &plan.digest, origin, skipped, env)
+    }
+
+    /// A disk of an image, made when it is first wanted.
+    pub fn disk(&self, image: &Image) -> Result<PathBuf, ImageError> {
+        let cache = self.folder.join("disks");
+        disk_with(&self.programs, &cache, &image.root, Some(&image.digest))
+    }
+
+    /// A folder for an image that is to be made, after the dead have been swept away.
+    pub(crate) fn begin(&self) -> Result<Work, ImageError> {
+        let _lock = self.lock()?;
+        work::sweep(&self.folder, &self.programs).map_err(self.unwritten())?;
+        Work::begin(&self.folder).map_err(self.unwritten())
+    }
+
+    /// Puts a whole root into its place and gives it a name.
+    pub(crate) fn publish(
+        &self,
+        name: &str,
+        work: Work,
+        digest: &Digest,
+        origin: Origin,
+        skipped: u64,
+        env: Vec<(String, String)>,
+    ) -> Result<Image, ImageError> {
+        let unwritten = self.unwritten();
+        let root = work.root().map_err(&unwritten)?;
+        let listing = listing::list(&root).map_err(|source| ImageError::ReadTree {
+            path: root.clone(),
+            source,
+        })?;
+        let about = About {
+            bytes: listing.bytes,
+            entries: listing.entries,
+            skipped,
+            env,
+        };
+        record::write(&work.image().join("about.json"), &about).map_err(&unwritten)?;
+        let lock = self.lock()?;
+        if !self.has_root(digest) {
+            let place = self.root_folder(digest);
+            // Without a record it is no image; whoever made it died in the middle.
+            let _ = fs::remove_dir_all(&place);
+            fs::create_dir_all(self.folder.join("roots")).map_err(&unwritten)?;
+            fs::rename(work.image(), &place).map_err(&unwritten)?;
+            File::open(self.folder.join("roots"))
+                .and_then(|folder| folder.sync_all())
+                .map_err(&unwritten)?;
+        }
+        drop(lock);
+        self.name(name, digest, origin)
+    }
+
+    /// Gives a name to an image that is there.
+    pub(crate) fn name(
+        &self,
+        name: &str,
+        digest: &Digest,
+        origin: Origin,
+    ) -> Result<Image, ImageError> {
+        let named = Named {
+            digest: digest.clone(),
+            origin,
+            named: Timestamp::now(),
+        };
+        let unwritten = self.unwritten();
+        fs::create_dir_all(self.folder.join("names")).map_err(&unwritten)?;
+        record::write(&self.name_file(name), &named).map_err(&unwritten)?;
+        self.image(name, named)
+    }
+
+    pub(crate) fn has_root(&self, digest: &Digest) -> bool {
+        self.root_folder(digest).join("about.json").is_file()
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn unwritten(&self) -> impl Fn(io::Error) -> ImageError + use<> {
+        let path = self.folder.clone();
+        move |source| ImageError::Write {
+            path: path.clone(),
+            source,
+        }
+    }
+
+    fn image(&self, name: &str, named: Named) -> Result<Image, ImageError> {
+        let folder = self.root_folder(&named.digest);
+        let about: Option<About> = record::read(&folder.join("about.json"))?;
+        let about = about.ok_or_else(|| ImageError::Incomplete {
+            what: format!("the image `{name}`"),
+            missing: named.digest.to_string(),
+        })?;
+        Ok(Image {
+            name: name.to_owned(),
+            digest: named.digest,
+            root: folder.join("root"),
+            origin: named.origin,
+            named: named.named,
+            bytes: about.bytes,
+            entries: about.entries,
+            skipped: about.skipped,
+            env: about.env,
+        })
+    }
+
+    fn all_names(&self) -> Result<Vec<(String, Named)>, ImageError> {
+        let mut all = Vec::new();
+        for file in self.inside("names")? {
+            let Some(name) = file.strip_suffix(".json") else {
+                continue;
+            };
+            if let Some(named) = record::read(&self.name_file(name))? {
+                all.push((name.to_owned(), named));
+            }
+        }
+        all.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(all)
+    }
+
+    /// The names in a folder of the store; drafts, which begin with a dot, are none.
+    fn inside(&self, folder: &str) -> Result<Vec<String>, ImageError> {
+        let path = self.folder.join(folder);
+        let unread = |source| ImageError::ReadTree {
+            path: path.clone(),
+            source,
+        };
+        let entries = match fs::read_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            outcome => outcome.map_err(unread)?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(unread)?.file_name().into_string();
+            names.extend(name.ok().filter(|name| !name.starts_with('.')));
+        }
+        Ok(names)
+    }
+
+    /// Keeps others from changing what stands where, as long as the file is open.
+    fn lock(&self) -> Result<File, ImageError> {
+        let take = || {
+            fs::create_dir_all(&self.folder)?;
+            let lock = File::create(self.folder.join("lock"))?;
+            lock.lock()?;
+            Ok(lock)
+        };
+        take().map_err(self.unwritten())
+    }
+
+    fn name_file(&self, name: &str) -> PathBuf {
+        self.folder.join("names").join(format!("{name}.json"))
+    }
+
+    fn root_folder(&self, digest: &Digest) -> PathBuf {
+        self.folder.join("roots").join(digest.hex())
+    }
+}

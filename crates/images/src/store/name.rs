@@ -1,0 +1,33 @@
+//! What an image may be called: a name that is a file's name on any disk and a word in any shell.
+
+use crate::error::ImageError;
+
+const MAX: usize = 100;
+
+/// Letters, digits, `.`, `_`, `-` and `:`, beginning with a letter or a digit.
+pub fn check_name(name: &str) -> Result<(), ImageError> {
+    let is_first = name.starts_with(|letter: char| letter.is_ascii_alphanumeric());
+    let is_known = |letter: char| letter.is_ascii_alphanumeric() || "._-:".contains(letter);
+    match is_first && name.len() <= MAX && name.chars().all(is_known) {
+        true => Ok(()),
+        false => Err(ImageError::Name(name.chars().take(MAX).collect())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for good in ["base", "a", "debian:bookworm", "my_tools-1.2", "9"] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        let long = "a".repeat(101);
+        for bad in [
+            "", ".", "..", "-x", "a/b", "/", "a b", "ä", "a\0", "a\n", &long,
+        ] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
+}

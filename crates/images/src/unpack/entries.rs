@@ -1,0 +1,319 @@
+//! Reads a tar, header by header. Never trusts a length before it is held against a bound, and
+//! touches no file: names and links are passed on as they are.
+//!
+//! Entry type: [`Entries`].
+
+use std::io::{self, Read};
+
+use tar::{EntryType, GnuExtSparseHeader, Header};
+
+use super::flaw::Flaw;
+use super::pax::{self, Pax};
+
+const BLOCK: usize = 512;
+
+/// The longest name or extended header that is read.
+const MAX_EXTENSION: u64 = 1 << 20;
+
+/// The most pieces of one sparse file.
+const MAX_PIECES: usize = 1 << 16;
+
+/// One thing in an archive.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: Vec<u8>,
+    /// What a link is to.
+    pub(crate) link: Vec<u8>,
+    pub(crate) mode: u32,
+    pub(crate) mtime: i64,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File {
+        /// With its holes.
+        real_size: u64,
+        /// Where the bytes of a sparse file belong: offset and length.
+        pieces: Option<Vec<(u64, u64)>>,
+    },
+    Folder,
+    Symlink,
+    HardLink,
+    /// A device or a FIFO.
+    Special,
+}
+
+/// The entries of a stream, one after the other.
+pub(crate) struct Entries<R> {
+    stream: R,
+    /// Bytes of the current entry that nobody has read.
+    content: u64,
+    /// Zeros after it.
+    padding: u64,
+    /// Where in the stream the next byte is.
+    offset: u64,
+    is_over: bool,
+}
+
+impl<R: Read> Entries<R> {
+    pub(crate) fn new(stream: R) -> Self {
+        Self {
+            stream,
+            content: 0,
+            padding: 0,
+            offset: 0,
+            is_over: false,
+        }
+    }
+
+    /// Where the content of the current entry begins, as long as nobody has read of it.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// How much of the current entry nobody has read.
+    pub(crate) fn unread(&self) -> u64 {
+        self.content
+    }
+
+    /// The bytes of the current entry.
+    pub(crate) fn content(&mut self) -> Content<'_, R> {
+        Content(self)
+    }
+
+    pub(crate) fn next_entry(&mut self) -> Result<Option<Entry>, Flaw> {
+        let (mut long_name, mut long_link, mut pax) = (None, None, None);
+        loop {
+            let Some(header) = self.next_header()? else {
+                return match (long_name, long_link, pax) {
+                    (None, None, None) => Ok(None),
+                    _ => Err(Flaw::Malformed("it ends after an extended header")),
+                };
+            };
+            match header.entry_type() {
+                EntryType::GNULongName => long_name = Some(without_end(self.extension()?)),
+                EntryType::GNULongLink => long_link = Some(without_end(self.extension()?)),
+                EntryType::XHeader => pax = Some(pax::parse(&self.extension()?)?),
+                EntryType::XGlobalHeader => drop(self.extension()?),
+                _ => {
+                    let pax = pax.unwrap_or_default();
+                    return self.entry(&header, long_name, long_link, pax).map(Some);
+                }
+            }
+        }
+    }
+
+    fn entry(
+        &mut self,
+        header: &Header,
+        long_name: Option<Vec<u8>>,
+        long_link: Option<Vec<u8>>,
+        pax: Pax,
+    ) -> Result<Entry, Flaw> {
+        if let Some(size) = pax.size {
+            self.expect_content(size);
+        }
+        let name = pax.path.or(long_name);
+        let name = name.unwrap_or_else(|| header.path_bytes().into_owned());
+        let link = pax.link.or(long_link);
+        let link = link
+            .or_else(|| header.link_name_bytes().map(|link| link.into_owned()))
+            .unwrap_or_default();
+        let kind = self.kind(header, &name)?;
+        let number = |_| Flaw::Malformed("a header has a number that is none");
+        Ok(Entry {
+            mode: header.mode().map_err(number)?,
+            mtime: match pax.mtime {
+                Some(mtime) => mtime,
+                None => header.mtime().map_err(number)?.try_into().unwrap_or(0),
+            },
+            name,
+            link,
+            kind,
+        })
+    }
+
+    fn kind(&mut self, header: &Header, name: &[u8]) -> Result<Kind, Flaw> {
+        let file = |real_size| Kind::File {
+            real_size,
+            pieces: None,
+        };
+        Ok(match header.entry_type() {
+            // Old archives write a folder as a file whose name ends so.
+            EntryType::Regular if name.ends_with(b"/") => Kind::Folder,
+            EntryType::Regular | EntryType::Continuous => file(self.content),
+            EntryType::GNUSparse => self.sparse(header)?,
+            EntryType::Directory => Kind::Folder,
+            EntryType::Symlink => Kind::Symlink,
+            EntryType::Link => Kind::HardLink,
+            EntryType::Char | EntryType::Block | EntryType::Fifo => Kind::Special,
+            _ => return Err(Flaw::Unsupported("has an entry of an unknown kind")),
+        })
+    }
+
+    /// The map of a sparse file stands in its header and in blocks after it.
+    fn sparse(&mut self, header: &Header) -> Result<Kind, Flaw> {
+        const BROKEN: Flaw = Flaw::Malformed("the map of a sparse file is broken");
+        let gnu = header.as_gnu().ok_or(BROKEN)?;
+        let real_size = gnu.real_size().map_err(|_| BROKEN)?;
+        let mut pieces = Vec::new();
+        let mut add = |piece: &tar::GnuSparseHeader| {
+            if !piece.is_empty() {
+                let offset = piece.offset().map_err(|_| BROKEN)?;
+                pieces.push((offset, piece.length().map_err(|_| BROKEN)?));
+            }
+            match pieces.len() > MAX_PIECES {
+                true => Err(Flaw::Unsupported("has a sparse file of very many pieces")),
+                false => Ok(()),
+            }
+        };
+        gnu.sparse.iter().try_for_each(&mut add)?;
+        let mut is_extended = gnu.is_extended();
+        while is_extended {
+            let mut more = GnuExtSparseHeader::new();
+            self.stream.read_exact(more.as_mut_bytes())?;
+            self.offset += BLOCK as u64;
+            more.sparse.iter().try_for_each(&mut add)?;
+            is_extended = more.is_extended();
+        }
+        let mut end = 0;
+        let mut sum = 0u64;
+        for (offset, length) in &pieces {
+            if *offset < end {
+                return Err(BROKEN);
+            }
+            end = offset.checked_add(*length).ok_or(BROKEN)?;
+            sum = sum.checked_add(*length).ok_or(BROKEN)?;
+        }
+        if end > real_size || sum != self.content {
+            return Err(BROKEN);
+        }
+        Ok(Kind::File {
+            real_size,
+            pieces: Some(pieces),
+        })
+    }
+
+    /// The next header of any kind; nothing at the end of the archive.
+    fn next_header(&mut self) -> Result<Option<Header>, Flaw> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let rest = self.content + self.padding;
+        self.skip(rest)?;
+        let mut header = Header::new_old();
+        let block = header.as_mut_bytes();
+        let mut filled = 0;
+        while filled < BLOCK {
+            match self.stream.read(&mut block[filled..])? {
+                0 if filled == 0 => {
+                    self.is_over = true;
+                    return Ok(None);
+                }
+                0 => return Err(Flaw::Malformed("it is cut off in a header")),
+                length => filled += length,
+            }
+        }
+        self.offset += BLOCK as u64;
+        if block.iter().all(|byte| *byte == 0) {
+            self.is_over = true;
+            return Ok(None);
+        }
+        if header.cksum().ok() != Some(checksum(header.as_bytes())) {
+            return Err(Flaw::Malformed("the checksum of a header is wrong"));
+        }
+        let size = header
+            .entry_size()
+            .map_err(|_| Flaw::Malformed("a header has a size that is none"))?;
+        self.expect_content(match header.entry_type() {
+            // Some write a size for these, but no content.
+            EntryType::Symlink
+            | EntryType::Link
+            | EntryType::Directory
+            | EntryType::Char
+            | EntryType::Block
+            | EntryType::Fifo => 0,
+            _ => size,
+        });
+        Ok(Some(header))
+    }
+
+    fn expect_content(&mut self, size: u64) {
+        self.content = size;
+        self.padding = size.wrapping_neg() % BLOCK as u64;
+    }
+
+    /// The content of a header that only says more about the next.
+    fn extension(&mut self) -> Result<Vec<u8>, Flaw> {
+        if self.content > MAX_EXTENSION {
+            return Err(Flaw::Malformed("a name or an extended header is huge"));
+        }
+        let mut bytes = Vec::new();
+        self.content().read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn skip(&mut self, bytes: u64) -> Result<(), Flaw> {
+        let skipped = io::copy(&mut (&mut self.stream).take(bytes), &mut io::sink())?;
+        self.offset += skipped;
+        (self.content, self.padding) = (0, 0);
+        match skipped == bytes {
+            true => Ok(()),
+            false => Err(Flaw::Malformed("it is cut off")),
+        }
+    }
+
+    /// Reads what is left of the stream.
+    pub(crate) fn drain(&mut self) -> Result<(), Flaw> {
+        io::copy(&mut self.stream, &mut io::sink())?;
+        Ok(())
+    }
+}
+
+impl<R: Read + io::Seek> Entries<R> {
+    /// Goes past the content of the current entry without reading it.
+    pub(crate) fn jump(&mut self) -> Result<(), Flaw> {
+        let jumped = i64::try_from(self.content + self.padding)
+            .map_err(|_| Flaw::Malformed("a header has a size that is none"))?;
+        self.stream.seek_relative(jumped)?;
+        self.offset += self.content + self.padding;
+        (self.content, self.padding) = (0, 0);
+        Ok(())
+    }
+}
+
+/// The bytes of one entry; cut off ones are an error.
+pub(crate) struct Content<'a, R>(&'a mut Entries<R>);
+
+impl<R: Read> Read for Content<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let entries = &mut *self.0;
+        if entries.content == 0 || buffer.is_empty() {
+            return Ok(0);
+        }
+        let most = buffer
+            .len()
+            .min(usize::try_from(entries.content).unwrap_or(usize::MAX));
+        let length = entries.stream.read(&mut buffer[..most])?;
+        if length == 0 {
+            return Err(Flaw::Malformed("it is cut off").into_io());
+        }
+        entries.content -= length as u64;
+        entries.offset += length as u64;
+        Ok(length)
+    }
+}
+
+/// The sum of all bytes, with those of the sum itself taken for spaces.
+fn checksum(block: &[u8; BLOCK]) -> u32 {
+    let sum = |bytes: &[u8]| bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>();
+    sum(&block[..148]) + 8 * u32::from(b' ') + sum(&block[156..])
+}
+
+fn without_end(mut name: Vec<u8>) -> Vec<u8> {
+    while name.last() == Some(&0) {
+        name.pop();
+    }
+    name
+}

@@ -1,0 +1,359 @@
+//! A root that is being filled: the only place that makes files of what an archive says.
+//!
+//! Everything happens relative to the root's own descriptor. The folder of an entry is resolved by
+//! the kernel as if the root were the machine's (`RESOLVE_IN_ROOT`), so that links of the archive
+//! lead only inside; the last part of a name is never followed at all. What is made belongs to the
+//! caller, who can always read, write and remove it; nothing is setuid or setgid.
+//!
+//! Entry type: [`Tree`].
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::sys::stat::{Mode, SFlag, UtimensatFlags, fchmod, futimens, mkdirat, utimensat};
+use nix::sys::time::TimeSpec;
+use nix::unistd::{linkat, symlinkat};
+
+use super::flaw::Flaw;
+use super::folder::{Folder, is_folder, look, names, open_folder, real_path, remove};
+use super::target::{MAX_DEPTH, Target};
+
+/// The longest target of a link.
+const MAX_LINK: usize = 4095;
+
+/// See the top of the file.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: OwnedFd,
+    /// The parts of the path at which the root stands.
+    root_depth: usize,
+    /// The folder that was used last: entries mostly come folder by folder.
+    recent: Option<(PathBuf, Rc<Folder>)>,
+    /// What the current layer has made, by inode of the folder and name. Whiteouts hide only what
+    /// is below the layer.
+    made: HashSet<(u64, OsString)>,
+    /// Times of folders, set when nothing changes them any more.
+    times: Vec<(PathBuf, i64)>,
+    skipped: u64,
+}
+
+impl Tree {
+    /// A tree in a folder that is there and belongs to the caller.
+    pub(crate) fn open(root: &Path) -> Result<Self, Flaw> {
+        let descriptor: OwnedFd = File::open(root)?.into();
+        let root_depth = real_path(&descriptor)?.components().count();
+        Ok(Self {
+            root: descriptor,
+            root_depth,
+            recent: None,
+            made: HashSet::new(),
+            times: Vec::new(),
+            skipped: 0,
+        })
+    }
+
+    /// Devices and FIFOs that were left out.
+    pub(crate) fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    pub(crate) fn skip(&mut self) {
+        self.skipped += 1;
+    }
+
+    pub(crate) fn begin_layer(&mut self) {
+        self.made.clear();
+        self.times.clear();
+    }
+
+    pub(crate) fn end_layer(&mut self) {
+        self.recent = None;
+        for (path, mtime) in std::mem::take(&mut self.times).into_iter().rev() {
+            // What is a folder no longer needs no time.
+            if let Ok(folder) = self.resolve(&path) {
+                let _ = futimens(&folder, &time(mtime), &time(mtime));
+            }
+        }
+    }
+
+    /// All of it on disk.
+    pub(crate) fn sync(&self) -> Result<(), Flaw> {
+        Ok(nix::unistd::syncfs(&self.root)?)
+    }
+
+    pub(crate) fn root_mode(&mut self, mode: u32) -> Result<(), Flaw> {
+        Ok(fchmod(&self.root, folder_mode(mode))?)
+    }
+
+    pub(crate) fn folder(&mut self, target: &Target, mode: u32, mtime: i64) -> Result<(), Flaw> {
+        let parent = self.parent(&target.parent)?;
+        let is_there = look(&parent, &target.last)?.is_some_and(|about| is_folder(&about));
+        if !is_there {
+            self.make_room(&parent, &target.last)?;
+            mkdirat(&parent.descriptor, target.last.as_os_str(), Mode::S_IRWXU)?;
+        }
+        let folder = open_folder(&parent, &target.last)?;
+        fchmod(&folder, folder_mode(mode))?;
+        self.note(&parent, &target.last);
+        self.times.push((target.parent.join(&target.last), mtime));
+        Ok(())
+    }
+
+    /// A new file, in the place of whatever was there.
+    pub(crate) fn file(&mut self, target: &Target) -> Result<NewFile, Flaw> {
+        let parent = self.parent(&target.parent)?;
+        self.make_room(&parent, &target.last)?;
+        let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_NOFOLLOW;
+        let descriptor = openat(
+            &parent.descriptor,
+            target.last.as_os_str(),
+            flags | OFlag::O_CLOEXEC,
+            Mode::S_IRUSR | Mode::S_IWUSR,
+        )?;
+        self.note(&parent, &target.last);
+        Ok(NewFile(descriptor.into()))
+    }
+
+    pub(crate) fn symlink(&mut self, target: &Target, to: &[u8], mtime: i64) -> Result<(), Flaw> {
+        match to {
+            [] => return Err(Flaw::Link("leads nowhere")),
+            _ if to.contains(&0) => return Err(Flaw::Link("has a NUL in it")),
+            _ if to.len() > MAX_LINK => return Err(Flaw::Link("is too long")),
+            _ => {}
+        }
+        let parent = self.parent(&target.parent)?;
+        self.make_room(&parent, &target.last)?;
+        let name = target.last.as_os_str();
+        symlinkat(OsStr::from_bytes(to), &parent.descriptor, name)?;
+        let (at, stay) = (time(mtime), UtimensatFlags::NoFollowSymlink);
+        utimensat(&parent.descriptor, name, &at, &at, stay)?;
+        self.note(&parent, &target.last);
+        Ok(())
+    }
+
+    /// One more name for a file or a link that is in the tree already.
+    pub(crate) fn hard_link(&mut self, target: &Target, source: &Target) -> Result<(), Flaw> {
+        const MISSING: Flaw = Flaw::Link("is to something that is not there");
+        let from = match self.resolve(&source.parent) {
+            Ok(descriptor) => Folder::new(descriptor)?,
+            Err(_) => return Err(MISSING),
+        };
+        let about = look(&from, &source.last)?.ok_or(MISSING)?;
+        let kind = SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT;
+        if kind != SFlag::S_IFREG && kind != SFlag::S_IFLNK {
+            return Err(Flaw::Link("is to something that is no file"));
+        }
+        let parent = self.parent(&target.parent)?;
+        if parent.inode == from.inode && target.last == source.last {
+            return Ok(());
+        }
+        self.make_room(&parent, &target.last)?;
+        linkat(
+            &from.descriptor,
+            source.last.as_os_str(),
+            &parent.descriptor,
+            target.last.as_os_str(),
+            AtFlags::empty(),
+        )?;
+        self.note(&parent, &target.last);
+        Ok(())
+    }
+
+    /// Removes what the layers below have under this name.
+    pub(crate) fn hide(&mut self, parent: &Path, name: &OsStr) -> Result<(), Flaw> {
+        self.recent = None;
+        match self.resolve(parent) {
+            Ok(descriptor) => {
+                remove(&Folder::new(descriptor)?, name, &self.made)?;
+                Ok(())
+            }
+            // Nothing there, nothing to hide.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Removes everything that the layers below have in this folder.
+    pub(crate) fn hide_all(&mut self, folder: &Path) -> Result<(), Flaw> {
+        self.recent = None;
+        let Ok(descriptor) = self.resolve(folder) else {
+            return Ok(());
+        };
+        let folder = Folder::new(descriptor)?;
+        for name in names(&folder)? {
+            remove(&folder, &name, &self.made)?;
+        }
+        Ok(())
+    }
+
+    /// Removes whatever is under this path.
+    pub(crate) fn remove(&mut self, path: &str) -> Result<(), Flaw> {
+        self.made.clear();
+        match Target::parse(path.as_bytes())? {
+            Some(target) => self.hide(&target.parent, &target.last),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes everything in a folder, if there is one.
+    pub(crate) fn empty(&mut self, path: &str) -> Result<(), Flaw> {
+        self.made.clear();
+        self.hide_all(Path::new(path))
+    }
+
+    /// Writes a small file.
+    pub(crate) fn write(&mut self, path: &str, mode: u32, content: &[u8]) -> Result<(), Flaw> {
+        let target = Target::parse(path.as_bytes())?.ok_or(Flaw::Name("is the root itself"))?;
+        let mut file = self.file(&target)?;
+        file.0.write_all(content)?;
+        file.finish(mode, 0)
+    }
+
+    fn note(&mut self, parent: &Folder, name: &OsStr) {
+        self.made.insert((parent.inode, name.to_owned()));
+    }
+
+    /// Removes what stands where something new is to be.
+    fn make_room(&mut self, parent: &Folder, name: &OsStr) -> Result<(), Flaw> {
+        let Some(about) = look(parent, name)? else {
+            return Ok(());
+        };
+        if is_folder(&about) {
+            // It may have been the one that was used last.
+            self.recent = None;
+        }
+        remove(parent, name, &HashSet::new())?;
+        Ok(())
+    }
+
+    /// A folder of an entry, made if it is missing.
+    fn parent(&mut self, path: &Path) -> Result<Rc<Folder>, Flaw> {
+        if let Some((recent, folder)) = &self.recent
+            && recent == path
+        {
+            return Ok(Rc::clone(folder));
+        }
+        let descriptor = match self.resolve(path) {
+            Err(Errno::ENOENT) => self.make_parents(path)?,
+            outcome => outcome.map_err(no_folder)?,
+        };
+        // Links can put folders deeper into one another than any name says.
+        let real = real_path(&descriptor)?;
+        if real.components().count() > self.root_depth + MAX_DEPTH {
+            return Err(Flaw::Name("is too deep"));
+        }
+        let folder = Rc::new(Folder::new(descriptor)?);
+        self.recent = Some((path.to_owned(), Rc::clone(&folder)));
+        Ok(folder)
+    }
+
+    fn make_parents(&mut self, path: &Path) -> Result<OwnedFd, Flaw> {
+        let mut above = self.resolve(Path::new("")).map_err(no_folder)?;
+        let mut so_far = PathBuf::new();
+        for part in path {
+            so_far.push(part);
+            above = match self.resolve(&so_far) {
+                Err(Errno::ENOENT) => {
+                    match mkdirat(&above, part, Mode::from_bits_truncate(0o755)) {
+                        // There is a link of that name, to nothing.
+                        Err(Errno::EEXIST) => return Err(no_folder(Errno::EEXIST)),
+                        outcome => outcome?,
+                    }
+                    let made = Folder::new(above)?;
+                    let folder = open_folder(&made, part)?;
+                    fchmod(&folder, Mode::from_bits_truncate(0o755))?;
+                    self.note(&made, part);
+                    folder
+                }
+                outcome => outcome.map_err(no_folder)?,
+            };
+        }
+        Ok(above)
+    }
+
+    /// Opens a folder, with links resolved inside the root.
+    fn resolve(&self, path: &Path) -> nix::Result<OwnedFd> {
+        let path = match path.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => path,
+        };
+        let how = OpenHow::new()
+            .flags(OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
+            .resolve(
+                ResolveFlag::RESOLVE_IN_ROOT
+                    | ResolveFlag::RESOLVE_NO_MAGICLINKS
+                    | ResolveFlag::RESOLVE_NO_XDEV,
+            );
+        loop {
+            match openat2(&self.root, path, how) {
+                // Something on the machine was renamed meanwhile: the kernel is not sure.
+                Err(Errno::EAGAIN | Errno::EINTR) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+/// A file that nobody but this can have opened.
+#[derive(Debug)]
+pub(crate) struct NewFile(File);
+
+impl NewFile {
+    pub(crate) fn fill(&mut self, mut content: impl Read, size: u64) -> Result<(), Flaw> {
+        let written = io::copy(&mut content, &mut self.0)?;
+        match written == size {
+            true => Ok(()),
+            false => Err(Flaw::Malformed("it is cut off")),
+        }
+    }
+
+    pub(crate) fn fill_pieces(
+        &mut self,
+        mut content: impl Read,
+        pieces: &[(u64, u64)],
+        size: u64,
+    ) -> Result<(), Flaw> {
+        self.0.set_len(size)?;
+        for (offset, length) in pieces {
+            self.0.seek(SeekFrom::Start(*offset))?;
+            let written = io::copy(&mut content.by_ref().take(*length), &mut self.0)?;
+            if written != *length {
+                return Err(Flaw::Malformed("it is cut off"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(self, mode: u32, mtime: i64) -> Result<(), Flaw> {
+        let mode = Mode::from_bits_truncate(mode & 0o1777 | 0o600);
+        fchmod(&self.0, mode)?;
+        futimens(&self.0, &time(mtime), &time(mtime))?;
+        Ok(())
+    }
+}
+
+fn no_folder(error: Errno) -> Flaw {
+    match error {
+        Errno::EEXIST => Flaw::Name("goes through a link that leads nowhere"),
+        Errno::ENOTDIR => Flaw::Name("goes through something that is no folder"),
+        Errno::ELOOP => Flaw::Name("goes round in links"),
+        Errno::EXDEV => Flaw::Name("leads out of the root"),
+        error => error.into(),
+    }
+}
+
+fn folder_mode(mode: u32) -> Mode {
+    Mode::from_bits_truncate(mode & 0o1777 | 0o700)
+}
+
+/// A time that every file system can keep.
+fn time(seconds: i64) -> TimeSpec {
+    TimeSpec::new(seconds.clamp(0, i64::from(u32::MAX)), 0)
+}

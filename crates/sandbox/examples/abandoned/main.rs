@@ -1,0 +1,34 @@
+//! The owner of a sandbox that may be killed at any moment, for `tests/it/abandoned.rs`.
+//!
+//! Starts a sandbox of the backend under test on the current folder, and in it commands that never
+//! end; says `up`, and ends all of it when its standard input ends. Whoever kills it first sees
+//! what is left.
+
+#![allow(clippy::print_stdout, reason = "it says when it is up")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test of this crate looks at how it ends"
+)]
+
+#[path = "../../tests/under_test/mod.rs"]
+mod under_test;
+
+use std::io::Read;
+
+use sandbox::{Command, Output, Sandbox};
+
+#[tokio::main]
+async fn main() {
+    let workspace = std::env::current_dir().unwrap();
+    let sandbox = Sandbox::start(under_test::spec(workspace)).await.unwrap();
+    // One that its session cannot reach, one that ignores requests, and one that prints.
+    let script = "setsid sleep 1000 & (trap '' TERM HUP INT; sleep 1000) & echo up; \
+                  while :; do echo more >> growing; sleep 0.05; done";
+    let mut running = sandbox.exec(Command::script(script)).await.unwrap();
+    while !matches!(running.next().await.unwrap(), Output::Stdout(_)) {}
+    println!("up");
+    let wait = || std::io::stdin().read_to_end(&mut Vec::new());
+    tokio::task::spawn_blocking(wait).await.unwrap().unwrap();
+    drop(running);
+    sandbox.end().await;
+}

@@ -1,0 +1,415 @@
+//! The API as its published description has it: which request is good, and when.
+
+use std::cell::RefCell;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::exit;
+use std::rc::Rc;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::{Map, Value, json};
+use tokio::net::UnixListener;
+
+use crate::Manner;
+use crate::vsock;
+
+/// What a machine is at, in the words of the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    NotStarted,
+    Running,
+    Paused,
+}
+
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            Self::NotStarted => "Not started",
+            Self::Running => "Running",
+            Self::Paused => "Paused",
+        }
+    }
+}
+
+struct Machine {
+    manner: Manner,
+    root: PathBuf,
+    state: State,
+    /// Every part that was configured.
+    parts: Map<String, Value>,
+}
+
+type Outcome = Result<Option<Value>, String>;
+
+pub(crate) async fn serve(manner: Manner, root: &Path, socket: &Path) -> Result<(), String> {
+    let listener = UnixListener::bind(socket).map_err(|error| error.to_string())?;
+    let machine = Rc::new(RefCell::new(Machine {
+        manner,
+        root: root.to_owned(),
+        state: State::NotStarted,
+        parts: Map::new(),
+    }));
+    let local = tokio::task::LocalSet::new();
+    local
+        .run_until(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                let machine = machine.clone();
+                tokio::task::spawn_local(async move {
+                    let service = service_fn(|request| answer(machine.clone(), request));
+                    let _ = hyper::server::conn::http1::Builder::new()
+                        .serve_connection(TokioIo::new(connection), service)
+                        .await;
+                });
+            }
+        })
+        .await;
+    Ok(())
+}
+
+async fn answer(
+    machine: Rc<RefCell<Machine>>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let path = head.uri.path().to_owned();
+    let outcome = machine.borrow_mut().handle(&head.method, &path, &body);
+    let is_fatal = outcome.is_err() && path == "/snapshot/load";
+    let (status, body) = match outcome {
+        Ok(Some(value)) => (StatusCode::OK, value.to_string()),
+        Ok(None) => (StatusCode::NO_CONTENT, String::new()),
+        Err(fault) => (
+            StatusCode::BAD_REQUEST,
+            json!({ "fault_message": fault }).to_string(),
+        ),
+    };
+    if is_fatal {
+        // As documented: it may be in an invalid state. The answer goes out first.
+        tokio::task::spawn_local(async {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            exit(148);
+        });
+    }
+    let response = Response::builder().status(status);
+    let response = response.header("Content-Type", "application/json");
+    Ok(response.body(Full::new(body.into())).expect("it is good"))
+}
+
+impl Machine {
+    fn handle(&mut self, method: &Method, path: &str, body: &[u8]) -> Outcome {
+        let is_get = method == Method::GET;
+        let body = match (is_get, serde_json::from_slice(body)) {
+            (true, _) if body.is_empty() => Map::new(),
+            (true, _) => return Err("GET requests have no body".into()),
+            (false, Ok(Value::Object(body))) => body,
+            (false, Ok(_)) => return Err("the body is no object".into()),
+            (false, Err(error)) => return Err(format!("invalid JSON: {error}")),
+        };
+        match (method.as_str(), path) {
+            ("GET", "/") => Ok(Some(json!({
+                "app_name": "Firecracker",
+                "id": "stand-in",
+                "state": self.state.name(),
+                "vmm_version": "1.13.1",
+            }))),
+            ("GET", "/version") => Ok(Some(json!({ "firecracker_version": "1.13.1" }))),
+            ("PUT", "/machine-config") => self.machine_config(body),
+            ("PUT", "/boot-source") => self.boot_source(body),
+            ("PUT", "/vsock") => self.vsock(body),
+            ("PUT", "/entropy") => self.entropy(body),
+            ("PUT", "/actions") => self.action(&body),
+            ("PATCH", "/vm") => self.change(&body),
+            ("PUT", "/snapshot/create") => self.create_snapshot(&body),
+            ("PUT", "/snapshot/load") => self.load_snapshot(&body),
+            ("PUT", path) if path.starts_with("/drives/") => self.drive(path, body),
+            _ => Err(format!(
+                "Invalid request method and/or path: {method} {path}."
+            )),
+        }
+    }
+
+    fn only_before_boot(&self) -> Result<(), String> {
+        if self.manner == Manner::Full {
+            return Err(
+                "The memory size (MiB) is invalid,\n  or smaller than that of the balloon.".into(),
+            );
+        }
+        match self.state {
+            State::NotStarted => Ok(()),
+            _ => Err("The requested operation is not supported after starting the microVM.".into()),
+        }
+    }
+
+    fn only_after_boot(&self) -> Result<(), String> {
+        match self.state {
+            State::NotStarted => {
+                Err("The requested operation is not supported before starting the microVM.".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn machine_config(&mut self, body: Map<String, Value>) -> Outcome {
+        self.only_before_boot()?;
+        check(
+            &body,
+            &[("vcpu_count", Kind::Number), ("mem_size_mib", Kind::Number)],
+            &[("smt", Kind::Boolean), ("track_dirty_pages", Kind::Boolean)],
+        )?;
+        let processors = number(&body, "vcpu_count");
+        if !(1..=32).contains(&processors) {
+            return Err("The vCPU number is invalid!".into());
+        }
+        if number(&body, "mem_size_mib") == 0 {
+            return Err("The memory size (MiB) is invalid.".into());
+        }
+        self.keep("machine-config", body)
+    }
+
+    fn boot_source(&mut self, body: Map<String, Value>) -> Outcome {
+        self.only_before_boot()?;
+        check(
+            &body,
+            &[("kernel_image_path", Kind::Text)],
+            &[("initrd_path", Kind::Text), ("boot_args", Kind::Text)],
+        )?;
+        let mut magic = [0; 4];
+        let mut kernel = self.open(&body, "kernel_image_path")?;
+        kernel
+            .read_exact(&mut magic)
+            .map_err(|_| "the kernel is too short")?;
+        if magic != *b"\x7fELF" {
+            return Err("Kernel Loader: failed to load ELF kernel image".into());
+        }
+        self.open(&body, "initrd_path")?;
+        self.keep("boot-source", body)
+    }
+
+    fn drive(&mut self, path: &str, body: Map<String, Value>) -> Outcome {
+        self.only_before_boot()?;
+        check(
+            &body,
+            &[
+                ("drive_id", Kind::Text),
+                ("is_root_device", Kind::Boolean),
+                ("path_on_host", Kind::Text),
+                ("is_read_only", Kind::Boolean),
+            ],
+            &[("cache_type", Kind::Text), ("io_engine", Kind::Text)],
+        )?;
+        if path.strip_prefix("/drives/") != Some(text(&body, "drive_id")) {
+            return Err("The id from the path does not match the id from the body!".into());
+        }
+        self.open(&body, "path_on_host")?;
+        self.keep("drive", body)
+    }
+
+    fn vsock(&mut self, body: Map<String, Value>) -> Outcome {
+        self.only_before_boot()?;
+        check(
+            &body,
+            &[("guest_cid", Kind::Number), ("uds_path", Kind::Text)],
+            &[("vsock_id", Kind::Text)],
+        )?;
+        if number(&body, "guest_cid") < 3 {
+            return Err("the CID is reserved".into());
+        }
+        self.keep("vsock", body)
+    }
+
+    fn entropy(&mut self, body: Map<String, Value>) -> Outcome {
+        self.only_before_boot()?;
+        check(&body, &[], &[])?;
+        self.keep("entropy", body)
+    }
+
+    fn action(&mut self, body: &Map<String, Value>) -> Outcome {
+        check(body, &[("action_type", Kind::Text)], &[])?;
+        if text(body, "action_type") != "InstanceStart" {
+            return Err("unknown action".into());
+        }
+        self.only_before_boot()?;
+        if !self.parts.contains_key("boot-source") {
+            return Err("Cannot start microvm without kernel configuration.".into());
+        }
+        self.state = State::Running;
+        self.listen()?;
+        vsock::announce(self.device());
+        Ok(None)
+    }
+
+    fn change(&mut self, body: &Map<String, Value>) -> Outcome {
+        check(body, &[("state", Kind::Text)], &[])?;
+        self.only_after_boot()?;
+        self.state = match text(body, "state") {
+            "Paused" => State::Paused,
+            "Resumed" => State::Running,
+            other => return Err(format!("unknown state `{other}`")),
+        };
+        Ok(None)
+    }
+
+    /// The state is what was configured; the memory is as long as it must be, and empty.
+    fn create_snapshot(&mut self, body: &Map<String, Value>) -> Outcome {
+        check(
+            body,
+            &[("snapshot_path", Kind::Text), ("mem_file_path", Kind::Text)],
+            &[("snapshot_type", Kind::Text)],
+        )?;
+        self.only_after_boot()?;
+        if self.state != State::Paused {
+            return Err(
+                "Cannot save the microVM state: save/restore unavailable while running".into(),
+            );
+        }
+        let words = |error: std::io::Error| error.to_string();
+        let config = &self.parts["machine-config"];
+        let bytes = config["mem_size_mib"].as_u64().unwrap_or(0) << 20;
+        let mut writing = OpenOptions::new();
+        writing.create(true).truncate(true).write(true);
+        let memory = writing
+            .open(self.path(body, "mem_file_path"))
+            .map_err(words)?;
+        memory.set_len(bytes).map_err(words)?;
+        let mut state = writing
+            .open(self.path(body, "snapshot_path"))
+            .map_err(words)?;
+        let parts = Value::Object(self.parts.clone()).to_string();
+        state.write_all(parts.as_bytes()).map_err(words)?;
+        Ok(None)
+    }
+
+    fn load_snapshot(&mut self, body: &Map<String, Value>) -> Outcome {
+        check(
+            body,
+            &[("snapshot_path", Kind::Text)],
+            &[
+                ("mem_backend", Kind::Object),
+                ("resume_vm", Kind::Boolean),
+                ("track_dirty_pages", Kind::Boolean),
+            ],
+        )?;
+        if self.state != State::NotStarted || !self.parts.is_empty() {
+            return Err(
+                "Loading a microVM snapshot not allowed after configuring boot-specific resources."
+                    .into(),
+            );
+        }
+        let Some(backend) = body.get("mem_backend").and_then(Value::as_object) else {
+            return Err("either `mem_file_path` or `mem_backend` is needed".into());
+        };
+        check(
+            backend,
+            &[("backend_type", Kind::Text), ("backend_path", Kind::Text)],
+            &[],
+        )?;
+        if text(backend, "backend_type") != "File" {
+            return Err("unknown memory backend".into());
+        }
+        if self.manner == Manner::Stale {
+            return Err("Load snapshot error: Failed to restore from snapshot: Snapshot file version mismatch".into());
+        }
+        let mut state = String::new();
+        let mut file = self.open(body, "snapshot_path")?;
+        file.read_to_string(&mut state)
+            .map_err(|error| error.to_string())?;
+        let state: Value = serde_json::from_str(&state).map_err(|error| error.to_string())?;
+        let memory = self.open(backend, "backend_path")?;
+        let length = memory.metadata().map_err(|error| error.to_string())?.len();
+        let expect = state["machine-config"]["mem_size_mib"]
+            .as_u64()
+            .unwrap_or(0)
+            << 20;
+        if length != expect {
+            return Err("the memory has another size".into());
+        }
+        // What is in the snapshot by its path must be there again.
+        let disk = state["drive"].as_object().cloned().unwrap_or_default();
+        self.open(&disk, "path_on_host")?;
+        self.parts = state.as_object().cloned().unwrap_or_default();
+        self.state = match body.get("resume_vm") {
+            Some(Value::Bool(true)) => State::Running,
+            _ => State::Paused,
+        };
+        self.listen()?;
+        Ok(None)
+    }
+
+    fn keep(&mut self, name: &str, body: Map<String, Value>) -> Outcome {
+        self.parts.insert(name.to_owned(), Value::Object(body));
+        Ok(None)
+    }
+
+    /// The device's socket, made when the machine begins.
+    fn listen(&self) -> Result<(), String> {
+        vsock::listen(self.device(), self.manner == Manner::Deaf).map_err(|error| error.to_string())
+    }
+
+    fn device(&self) -> PathBuf {
+        let path = self.parts["vsock"]["uds_path"].as_str().unwrap_or_default();
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    fn path(&self, body: &Map<String, Value>, name: &str) -> PathBuf {
+        self.root.join(text(body, name).trim_start_matches('/'))
+    }
+
+    /// As the user that it runs as.
+    fn open(&self, body: &Map<String, Value>, name: &str) -> Result<File, String> {
+        let path = self.path(body, name);
+        if fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
+            return Err(format!("{}: a symlink", path.display()));
+        }
+        File::open(&path).map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Number,
+    Boolean,
+    Object,
+}
+
+/// Required fields, optional fields, and no others.
+fn check(
+    body: &Map<String, Value>,
+    required: &[(&str, Kind)],
+    optional: &[(&str, Kind)],
+) -> Result<(), String> {
+    for (name, _) in required {
+        if !body.contains_key(*name) {
+            return Err(format!("missing field `{name}`"));
+        }
+    }
+    for (name, value) in body {
+        let known = required.iter().chain(optional).find(|(one, _)| one == name);
+        let Some((_, kind)) = known else {
+            return Err(format!("unknown field `{name}`"));
+        };
+        let is_right = match kind {
+            Kind::Text => value.is_string(),
+            Kind::Number => value.is_u64(),
+            Kind::Boolean => value.is_boolean(),
+            Kind::Object => value.is_object(),
+        };
+        if !is_right {
+            return Err(format!("invalid type of `{name}`"));
+        }
+    }
+    Ok(())
+}
+
+fn text<'a>(body: &'a Map<String, Value>, name: &str) -> &'a str {
+    body.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(body: &Map<String, Value>, name: &str) -> u64 {
+    body.get(name).and_then(Value::as_u64).unwrap_or_default()
+}

@@ -1,0 +1,186 @@
+//! `auto` for real: native walls, and programs in the place of others that do not work.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use crate::exec::Command;
+use crate::handle::Sandbox;
+use crate::proofs::{Proof, Proofs};
+use crate::provisions::Provisions;
+use crate::spec::{Backend, SandboxSpec, Strength};
+
+struct Scene {
+    folder: tempfile::TempDir,
+    provisions: Provisions,
+}
+
+impl Scene {
+    /// A machine on which nothing is installed.
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let absent = |name: &str| folder.path().join("absent").join(name);
+        let mut provisions = Provisions {
+            cache: folder.path().join("cache"),
+            default_image: Some(folder.path().to_owned()),
+            ..Provisions::default()
+        };
+        provisions.containers.podman = absent("podman");
+        provisions.containers.docker_socket = absent("docker.sock");
+        provisions.gvisor.runsc = absent("runsc");
+        provisions.machines.qemu = absent("qemu");
+        provisions.machines.firecracker = absent("firecracker");
+        provisions.machines.jailer = absent("jailer");
+        provisions.machines.microsandbox = absent("msb");
+        fs::create_dir(folder.path().join("workspace")).unwrap();
+        Self { folder, provisions }
+    }
+
+    fn spec(&self) -> SandboxSpec {
+        SandboxSpec {
+            provisions: Arc::new(self.provisions.clone()),
+            ..SandboxSpec::new(self.folder.path().join("workspace"))
+        }
+    }
+
+    fn prove(&self, backend: Backend) {
+        let proof = Proof {
+            works: true,
+            ..Proof::of(backend)
+        };
+        let mut proofs = Proofs::read(&self.provisions);
+        proofs.keep(proof, &self.provisions).unwrap();
+    }
+
+    fn verdict(&self, backend: Backend) -> Option<bool> {
+        let proofs = Proofs::read(&self.provisions);
+        let found = proofs.all().iter().find(|proof| proof.backend == backend);
+        found.map(|proof| proof.works)
+    }
+}
+
+#[tokio::test]
+async fn what_was_not_probed_is_native_and_says_so() {
+    let scene = Scene::new();
+    let sandbox = Sandbox::start(scene.spec()).await.unwrap();
+    assert_eq!(sandbox.description().backend, "native");
+    assert_eq!(
+        sandbox.description().reason,
+        "not probed: `hotcell doctor --probe` looks for stronger walls"
+    );
+    assert_eq!(sandbox.description().strength(), Strength::Namespaces);
+    sandbox.end().await;
+    // A start looks at nothing that nobody requires.
+    assert!(!scene.provisions.cache.exists());
+}
+
+#[tokio::test]
+async fn a_name_is_its_own_reason() {
+    let spec = SandboxSpec {
+        backend: Backend::Native,
+        ..Scene::new().spec()
+    };
+    let workspace = tempfile::tempdir().unwrap();
+    let spec = SandboxSpec {
+        workspace: workspace.path().to_owned(),
+        ..spec
+    };
+    let sandbox = Sandbox::start(spec).await.unwrap();
+    assert_eq!(sandbox.description().reason, "asked for");
+    sandbox.end().await;
+}
+
+#[tokio::test]
+async fn what_is_required_is_looked_at_once_and_never_replaced_by_less() {
+    let scene = Scene::new();
+    for (require, looked_at) in [
+        (
+            Strength::Vm,
+            &[
+                Backend::Firecracker,
+                Backend::Microvm,
+                Backend::Microsandbox,
+            ][..],
+        ),
+        (Strength::Kernel, &[Backend::Gvisor]),
+    ] {
+        for _ in 0..2 {
+            let spec = SandboxSpec {
+                require,
+                ..scene.spec()
+            };
+            let error = Sandbox::start(spec).await.unwrap_err();
+            let text = error.to_string();
+            let begins = format!(
+                "nothing here is as strong as `{}`, which is required: ",
+                require.name()
+            );
+            assert!(text.starts_with(&begins), "{text}");
+            assert!(!text.contains('\n'), "{text}");
+            for backend in looked_at {
+                assert_eq!(scene.verdict(*backend), Some(false), "{text}");
+            }
+            assert_eq!(scene.verdict(Backend::Native), None);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_weak_name_is_refused_before_anything_starts() {
+    let scene = Scene::new();
+    for backend in [Backend::None, Backend::Native, Backend::Podman] {
+        let spec = SandboxSpec {
+            backend,
+            require: Strength::Kernel,
+            ..scene.spec()
+        };
+        let error = Sandbox::start(spec).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("which is required: the walls of"), "{text}");
+    }
+    assert!(!scene.provisions.cache.exists());
+}
+
+#[tokio::test]
+async fn a_proof_that_turns_out_false_is_dropped_and_the_next_is_taken() {
+    let mut scene = Scene::new();
+    let runsc = scene.folder.path().join("runsc");
+    fs::write(&runsc, "#!/bin/sh\necho it is broken >&2\nexit 1\n").unwrap();
+    fs::set_permissions(&runsc, fs::Permissions::from_mode(0o755)).unwrap();
+    scene.provisions.gvisor.runsc = runsc;
+    scene.prove(Backend::Gvisor);
+    scene.prove(Backend::Native);
+    let sandbox = Sandbox::start(scene.spec()).await.unwrap();
+    let description = sandbox.description().clone();
+    let ran = sandbox.run(Command::new(["/bin/true"])).await.unwrap();
+    sandbox.end().await;
+    assert!(ran.verdict.success());
+    assert_eq!(description.backend, "native");
+    let begins = "the strongest that was proved here";
+    assert!(description.reason.starts_with(begins), "{description:?}");
+    let failed = "; `gvisor` did not start: ";
+    assert!(description.reason.contains(failed), "{description:?}");
+    assert_eq!(scene.verdict(Backend::Gvisor), None);
+    assert_eq!(scene.verdict(Backend::Native), Some(true));
+    // Where it is required, there is no next one.
+    scene.prove(Backend::Gvisor);
+    let spec = SandboxSpec {
+        require: Strength::Kernel,
+        ..scene.spec()
+    };
+    Sandbox::start(spec).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_wrong_workspace_is_nobodys_fault_but_the_callers() {
+    let scene = Scene::new();
+    scene.prove(Backend::Native);
+    let spec = SandboxSpec {
+        workspace: scene.folder.path().join("nowhere"),
+        ..scene.spec()
+    };
+    let error = Sandbox::start(spec).await.unwrap_err();
+    assert!(error.to_string().starts_with("cannot use workspace"));
+    assert_eq!(scene.verdict(Backend::Native), Some(true));
+}

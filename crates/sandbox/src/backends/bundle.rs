@@ -1,0 +1,165 @@
+//! The furnishing of `/` for engines that are not our own: a folder with what is made up, and a list
+//! of mounts for the rest.
+//!
+//! With the host's programs the folder is the root, and everything is mounted into it; with an
+//! image the image is the root, and the files of the folder are mounted over its own. Mounts
+//! nothing itself. Entry point: [`Bundle::make`].
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use walls::plan::{Access, Fitting};
+
+use super::contained::{GUEST_INSIDE, guest_file};
+use super::furnishing::furnishing;
+use crate::spec::{RootSpec, SandboxSpec, WORKSPACE};
+
+/// A root and what is mounted into it.
+#[derive(Debug)]
+pub(crate) struct Bundle {
+    /// The root: the image, or a folder of the sandbox's own.
+    pub(crate) root: PathBuf,
+    pub(crate) mounts: Vec<Mount>,
+}
+
+/// One mount, without setuid and devices. `/proc`, `/dev`, `/dev/pts` and the like are the engine's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Mount {
+    Bind {
+        source: PathBuf,
+        target: PathBuf,
+        read_only: bool,
+    },
+    Tmpfs {
+        target: PathBuf,
+        bytes: u64,
+        inodes: u64,
+        mode: u32,
+    },
+}
+
+impl Mount {
+    pub(crate) fn target(&self) -> &Path {
+        match self {
+            Self::Bind { target, .. } | Self::Tmpfs { target, .. } => target,
+        }
+    }
+}
+
+impl Bundle {
+    /// Makes the folder, empty until now, which lives as long as the sandbox; `workspace` is what
+    /// is mounted at [`WORKSPACE`].
+    pub(crate) fn make(spec: &SandboxSpec, folder: &Path, workspace: &Path) -> io::Result<Self> {
+        let made_up = folder.join("root");
+        make_folder(&made_up, 0o755)?;
+        let image = match &spec.root {
+            RootSpec::Host => None,
+            RootSpec::Image(image) => Some(image.clone()),
+        };
+        let mut mounts = Vec::new();
+        for fitting in furnishing(&spec.root, &spec.limits) {
+            let own = |target: &Path| made_up.join(target.strip_prefix("/").unwrap_or(target));
+            match fitting {
+                Fitting::Folder { target, mode } => make_folder(&own(&target), mode)?,
+                Fitting::Link { target, points_to } => {
+                    // What the engine mounts has its own links.
+                    if !target.starts_with("/dev") && image.is_none() {
+                        make_parents(&own(&target))?;
+                        symlink(points_to, own(&target))?;
+                    }
+                }
+                Fitting::File { target, content } => {
+                    write(&own(&target), content.as_bytes())?;
+                    if image.is_some() {
+                        mounts.push(bind(own(&target), target, true));
+                    }
+                }
+                Fitting::Copy { source, target } => {
+                    // What this user may not read is left out.
+                    if let Ok(content) = fs::read(&source) {
+                        write(&own(&target), &content)?;
+                    }
+                }
+                Fitting::Bind {
+                    source,
+                    target,
+                    access,
+                    ..
+                } => {
+                    if access != Access::Device {
+                        make_folder(&own(&target), 0o755)?;
+                        mounts.push(bind(source, target, access == Access::ReadOnly));
+                    }
+                }
+                Fitting::Kept { source, target } => {
+                    make_folder(&own(&target), 0o755)?;
+                    mounts.push(bind(source, target, true));
+                }
+                Fitting::Tmpfs {
+                    target,
+                    bytes,
+                    inodes,
+                    mode,
+                } => {
+                    make_folder(&own(&target), 0o755)?;
+                    if target != Path::new("/dev") {
+                        mounts.push(Mount::Tmpfs {
+                            target,
+                            bytes,
+                            inodes,
+                            mode,
+                        });
+                    }
+                }
+                Fitting::Proc { target } | Fitting::Terminals { target } => {
+                    make_folder(&own(&target), 0o755)?;
+                }
+                // It comes below, from the cache.
+                Fitting::Guest { .. } | Fitting::Code { .. } => {}
+            }
+        }
+        make_folder(&made_up.join(&WORKSPACE[1..]), 0o755)?;
+        make_folder(&made_up.join("sys"), 0o755)?;
+        mounts.push(bind(workspace.to_owned(), WORKSPACE.into(), false));
+        let guest = guest_file(&spec.provisions.cache)?;
+        write(&made_up.join(&GUEST_INSIDE[1..]), b"")?;
+        mounts.push(bind(guest, GUEST_INSIDE.into(), true));
+        Ok(Self {
+            root: image.unwrap_or(made_up),
+            mounts,
+        })
+    }
+}
+
+fn bind(source: PathBuf, target: PathBuf, read_only: bool) -> Mount {
+    Mount::Bind {
+        source,
+        target,
+        read_only,
+    }
+}
+
+fn make_folder(folder: &Path, mode: u32) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(folder)
+}
+
+fn make_parents(path: &Path) -> io::Result<()> {
+    path.parent()
+        .map_or(Ok(()), |folder| make_folder(folder, 0o755))
+}
+
+fn write(file: &Path, content: &[u8]) -> io::Result<()> {
+    make_parents(file)?;
+    fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o644)
+        .open(file)?
+        .write_all(content)
+}

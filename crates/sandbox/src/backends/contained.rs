@@ -1,0 +1,108 @@
+//! The host's side of a guest behind another program's walls: tells it how to confine itself, and
+//! keeps the guest as a file for engines that start files.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use walls::plan::{self, Confinement, Failure, Landlocked};
+
+use crate::guest_program::GUEST;
+
+/// Where the guest stands inside.
+pub(crate) const GUEST_INSIDE: &str = "/.hotcell/guest";
+
+/// Why a guest is not confined.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfineError {
+    #[error("cannot talk to the guest")]
+    Link(#[from] io::Error),
+    #[error("the guest cannot confine itself")]
+    Refused(#[from] Failure),
+}
+
+/// Has the guest at the other end confine itself. Comes first on the link.
+pub(crate) async fn confine(
+    link: &mut UnixStream,
+    confinement: &Confinement,
+) -> Result<Option<Landlocked>, ConfineError> {
+    let mut message = Vec::new();
+    plan::send(&mut message, confinement)?;
+    link.write_all(&message).await?;
+    let length = link.read_u32_le().await?;
+    // A step's name and a number: more is not what a guest says.
+    const LONGEST: u32 = 64 * 1024;
+    if length > LONGEST {
+        return Err(ConfineError::Link(io::ErrorKind::InvalidData.into()));
+    }
+    let mut answer = length.to_le_bytes().to_vec();
+    answer.resize(4 + length as usize, 0);
+    link.read_exact(&mut answer[4..]).await?;
+    let outcome: Result<Option<Landlocked>, Failure> = plan::receive(&answer[..])?;
+    Ok(outcome?)
+}
+
+/// The guest as a file in the cache, whole and this program's own, made when it is not there.
+pub(crate) fn guest_file(cache: &Path) -> io::Result<PathBuf> {
+    let folder = own_folder(&cache.join("guest"))?;
+    let file = folder.join(format!("hotcell-guest-{}", guest_digest()));
+    if fs::metadata(&file).is_ok_and(|found| found.len() == GUEST.len() as u64) {
+        return Ok(file);
+    }
+    // Another thread may be making it too; whoever comes last puts the same in its place.
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let made = folder.join(format!(
+        ".{}-{number}-{}",
+        std::process::id(),
+        guest_digest()
+    ));
+    let _ = fs::remove_file(&made);
+    let mut writing = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o555)
+        .open(&made)?;
+    writing.write_all(GUEST)?;
+    writing.sync_all()?;
+    fs::rename(&made, &file)?;
+    Ok(file)
+}
+
+/// Tells one guest from another.
+pub(crate) fn guest_digest() -> String {
+    use std::sync::OnceLock;
+    static DIGEST: OnceLock<String> = OnceLock::new();
+    DIGEST
+        .get_or_init(|| {
+            use sha2::Digest;
+            let digest = sha2::Sha256::digest(GUEST);
+            digest[..12]
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect()
+        })
+        .clone()
+}
+
+/// A folder that belongs to this user and that nobody else may write to, made when it is not
+/// there. Others may look through it: a container's own user has to.
+pub(crate) fn own_folder(folder: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    let found = fs::symlink_metadata(folder)?;
+    let is_own = found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw();
+    if !is_own {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("`{}` belongs to somebody else", folder.display()),
+        ));
+    }
+    if found.mode() & 0o022 != 0 {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(folder.to_owned())
+}

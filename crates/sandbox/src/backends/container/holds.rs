@@ -1,0 +1,252 @@
+//! What really holds a container: the limits of its control groups, read back from the kernel
+//! instead of believed, and what the guest has to hold by itself where they do not.
+//! Entry type: [`Holds`].
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
+use walls::cgroups::{self, Controller, Membership};
+use walls::plan::{Confinement, GroupVersion};
+
+use super::super::furnishing::writable;
+use super::super::native::planning::{GUEST_PIDS, rlimits};
+use crate::limits::{Enforcement, Enforcer, LimitKind, Limits, enforce_by};
+use crate::spec::SandboxSpec;
+
+/// The period of the processor quota, in microseconds.
+pub(crate) const PERIOD: u64 = 100_000;
+
+/// Microseconds of processor time in each period.
+pub(crate) fn quota(limits: &Limits) -> u64 {
+    ((limits.cpus * PERIOD as f64) as u64).max(1000)
+}
+
+/// Processes and threads of the container, the guest's own among them.
+pub(crate) fn pids(limits: &Limits) -> u32 {
+    limits.pids + GUEST_PIDS
+}
+
+/// Which limits the kernel holds for all of a container at once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Holds {
+    memory: Option<GroupVersion>,
+    cpu: Option<GroupVersion>,
+    pids: Option<GroupVersion>,
+    /// Whether the memory of sockets is held too.
+    sockets: bool,
+    kill_counter: Option<PathBuf>,
+}
+
+impl Holds {
+    /// Looks at the groups of the container's first process.
+    pub(crate) fn of(pid: Option<i32>, limits: &Limits) -> Self {
+        let groups = pid.map(cgroups::memberships).unwrap_or_default();
+        Self::read(&groups, limits)
+    }
+
+    fn read(groups: &[Membership], limits: &Limits) -> Self {
+        let mut holds = Self::default();
+        for group in groups {
+            let version = group.version;
+            let is = |name: &str| {
+                version == GroupVersion::V2 || group.controllers.iter().any(|one| one == name)
+            };
+            let (memory, counter) = match version {
+                GroupVersion::V1 => ("memory.limit_in_bytes", "memory.oom_control"),
+                GroupVersion::V2 => ("memory.max", "memory.events"),
+            };
+            if is("memory") && at_most(&group.folder, memory, limits.memory) {
+                holds.memory = Some(version);
+                holds.sockets = version == GroupVersion::V2 || bound_sockets(group, limits);
+                holds.kill_counter = Some(group.folder.join(counter));
+            }
+            if is("cpu") && holds_processors(&group.folder, version, limits) {
+                holds.cpu = Some(version);
+            }
+            if is("pids") && at_most(&group.folder, "pids.max", u64::from(pids(limits))) {
+                holds.pids = Some(version);
+            }
+        }
+        holds
+    }
+
+    /// What enforces each limit. `wall` is what ends the sandbox at its deadline.
+    pub(crate) fn enforcements(&self, limits: &Limits, wall: Enforcer) -> Vec<Enforcement> {
+        let by = |controller| {
+            let version = match controller {
+                Controller::Memory => self.memory,
+                Controller::Cpu => self.cpu,
+                Controller::Pids => self.pids,
+            };
+            version.map(Enforcer::from)
+        };
+        let all = enforce_by(limits, by, processors().len(), wall);
+        let uncounted = self.memory.is_some() && !self.sockets;
+        let but = |one: Enforcement| match one.limit {
+            LimitKind::Memory if uncounted => one.but("buffers of sockets are counted apart"),
+            _ => one,
+        };
+        all.into_iter().map(but).collect()
+    }
+
+    /// What the guest does to itself.
+    pub(crate) fn confinement(&self, spec: &SandboxSpec, user: Option<u32>) -> Confinement {
+        let limits = &spec.limits;
+        let wanted = limits.cpus.ceil() as usize;
+        Confinement {
+            rlimits: rlimits(limits, self.memory.is_some(), self.pids.is_some()),
+            processors: self
+                .cpu
+                .is_none()
+                .then(|| processors().into_iter().take(wanted).collect()),
+            writable: writable(&spec.root),
+            user,
+            is_own_kernel: false,
+        }
+    }
+
+    /// Where the kernel counts kills for want of memory.
+    pub(crate) fn kill_counter(&self) -> Option<&Path> {
+        self.kill_counter.as_deref()
+    }
+}
+
+/// The count so far.
+pub(crate) fn memory_kills(counter: Option<&Path>) -> u64 {
+    let text = counter.and_then(|file| fs::read_to_string(file).ok());
+    text.as_deref()
+        .and_then(cgroups::count_memory_kills)
+        .unwrap_or(0)
+}
+
+/// Version 1 counts the buffers of sockets apart, and engines forget them.
+fn bound_sockets(group: &Membership, limits: &Limits) -> bool {
+    let file = group.folder.join("memory.kmem.tcp.limit_in_bytes");
+    let write = |file: &Path| -> std::io::Result<()> {
+        let mut open = fs::OpenOptions::new().write(true).open(file)?;
+        std::io::Write::write_all(&mut open, (limits.memory / 4).to_string().as_bytes())
+    };
+    // A kernel without the file counts none.
+    !file.exists() || write(&file).is_ok()
+}
+
+fn at_most(folder: &Path, file: &str, limit: u64) -> bool {
+    let set = fs::read_to_string(folder.join(file)).ok();
+    set.and_then(|text| text.trim().parse::<u64>().ok())
+        .is_some_and(|set| set <= limit)
+}
+
+fn holds_processors(folder: &Path, version: GroupVersion, limits: &Limits) -> bool {
+    let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default();
+    let text = match version {
+        GroupVersion::V1 => format!("{} {}", read("cpu.cfs_quota_us"), read("cpu.cfs_period_us")),
+        GroupVersion::V2 => read("cpu.max"),
+    };
+    let numbers: Vec<u64> = text
+        .split_whitespace()
+        .map_while(|one| one.parse().ok())
+        .collect();
+    // Compared as shares of one processor, in units that leave no fraction.
+    matches!(numbers[..], [share, period] if share * PERIOD <= quota(limits) * period)
+}
+
+fn processors() -> Vec<usize> {
+    let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
+    (0..CpuSet::count())
+        .filter(|number| set.is_set(*number).unwrap_or(false))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// A group folder with these files.
+    fn group(
+        version: GroupVersion,
+        controllers: &[&str],
+        files: &[(&str, &str)],
+    ) -> (tempfile::TempDir, Membership) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            fs::write(folder.path().join(name), content).unwrap();
+        }
+        let membership = Membership {
+            version,
+            controllers: controllers.iter().map(|one| (*one).to_owned()).collect(),
+            folder: folder.path().to_owned(),
+        };
+        (folder, membership)
+    }
+
+    #[test]
+    fn only_what_the_kernel_has_counts() {
+        let limits = Limits {
+            memory: 64 << 20,
+            cpus: 0.5,
+            pids: 10,
+            ..Limits::default()
+        };
+        let check =
+            |version, controllers: &[&str], files: &[(&str, &str)], expect: &[LimitKind]| {
+                let (_folder, group) = group(version, controllers, files);
+                let holds = Holds::read(&[group], &limits);
+                let enforced = holds.enforcements(&limits, Enforcer::Guest);
+                let by_group = |one: &&Enforcement| one.enforcer == Enforcer::from(version);
+                let found: Vec<_> = enforced
+                    .iter()
+                    .filter(by_group)
+                    .map(|one| one.limit)
+                    .collect();
+                assert_eq!(found, expect, "{files:?}");
+                assert_eq!(
+                    holds.kill_counter().is_some(),
+                    expect.contains(&LimitKind::Memory)
+                );
+            };
+        let (v1, v2) = (GroupVersion::V1, GroupVersion::V2);
+        let (memory, cpu, pids) = (LimitKind::Memory, LimitKind::Cpu, LimitKind::Pids);
+        check(
+            v1,
+            &["memory"],
+            &[("memory.limit_in_bytes", "67108864\n")],
+            &[memory],
+        );
+        check(
+            v1,
+            &["memory"],
+            &[("memory.limit_in_bytes", "9223372036854771712\n")],
+            &[],
+        );
+        // A file of another controller's group is nobody's word.
+        check(v1, &["cpu"], &[("memory.limit_in_bytes", "1\n")], &[]);
+        let quota = [
+            ("cpu.cfs_quota_us", "50000\n"),
+            ("cpu.cfs_period_us", "100000\n"),
+        ];
+        check(v1, &["cpu", "cpuacct"], &quota, &[cpu]);
+        let none = [
+            ("cpu.cfs_quota_us", "-1\n"),
+            ("cpu.cfs_period_us", "100000\n"),
+        ];
+        check(v1, &["cpu"], &none, &[]);
+        check(v1, &["pids"], &[("pids.max", "14\n")], &[pids]);
+        check(v1, &["pids"], &[("pids.max", "max\n")], &[]);
+        let all = [
+            ("memory.max", "67108864"),
+            ("cpu.max", "25000 50000"),
+            ("pids.max", "14"),
+        ];
+        check(v2, &[""], &all, &[memory, cpu, pids]);
+        let more = [
+            ("memory.max", "max"),
+            ("cpu.max", "max 100000"),
+            ("pids.max", "15"),
+        ];
+        check(v2, &[""], &more, &[]);
+    }
+}

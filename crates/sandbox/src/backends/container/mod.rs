@@ -1,0 +1,181 @@
+//! What Podman and Docker share: how a container meets its host, and what it is held to.
+//!
+//! The guest connects to a socket of ours that is mounted into the container ([`door`]), instead of
+//! an attached standard input and output: no process of the engine copies our bytes, no header of
+//! theirs can get between them, and a restart of the daemon does not cut the link. What the engine
+//! was told about limits is read back from the kernel ([`holds`]), and what does not hold there
+//! the guest holds by itself. A folder for each sandbox carries its owner's name ([`folder`]), so
+//! that the next start can remove what a crash left. Starts no engine.
+
+pub(crate) mod door;
+pub(crate) mod folder;
+pub(crate) mod holds;
+pub(crate) mod profile;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::error::SandboxError;
+use crate::guest_program;
+use crate::limits::{Enforcement, LimitKind};
+use crate::spec::{Backend, RootSpec, SandboxSpec};
+
+/// Where the guest finds the socket.
+pub(crate) const LINK_INSIDE: &str = "/.hotcell/link";
+
+/// First of the host's user ids of sandboxes, as behind native walls.
+const FIRST_OUTSIDE: u32 = 0x7000_0000;
+
+/// First of those that stand for the root of a container, in which nothing runs but the engine's
+/// own steps before the guest.
+const FIRST_ROOT: u32 = 0x7100_0000;
+
+/// A number that no other sandbox of this process has.
+pub(crate) fn next_number() -> u32 {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    NUMBER.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Users of the host that are one sandbox's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Users {
+    pub(crate) user: u32,
+    pub(crate) root: u32,
+}
+
+impl Users {
+    /// Sandboxes of several host processes must differ too.
+    pub(crate) fn of(number: u32) -> Self {
+        let number = (std::process::id() << 10).wrapping_add(number) & 0x00ff_ffff;
+        Self {
+            user: FIRST_OUTSIDE + number,
+            root: FIRST_ROOT + number,
+        }
+    }
+}
+
+/// Who owns what is mounted, once it is known to be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owners {
+    pub(crate) workspace: (u32, u32),
+    pub(crate) image: Option<(u32, u32)>,
+}
+
+impl Owners {
+    pub(crate) fn look(spec: &SandboxSpec) -> Result<Self, SandboxError> {
+        let workspace = owner(&spec.workspace).map_err(|source| SandboxError::Workspace {
+            path: spec.workspace.clone(),
+            source,
+        })?;
+        let image = match &spec.root {
+            RootSpec::Host => None,
+            RootSpec::Image(image) => Some(owner(image).map_err(|source| SandboxError::Image {
+                path: image.clone(),
+                source,
+            })?),
+        };
+        Ok(Self { workspace, image })
+    }
+}
+
+fn owner(folder: &Path) -> io::Result<(u32, u32)> {
+    let metadata = fs::metadata(folder)?;
+    match metadata.is_dir() {
+        true => Ok((metadata.uid(), metadata.gid())),
+        false => Err(io::ErrorKind::NotADirectory.into()),
+    }
+}
+
+/// Bounds what all sandboxes share, as far as this user may: terminals, watches. Not more than a
+/// second wall: without it, a sandbox can use up what others need, and no more.
+pub(crate) async fn fence(pid: Option<i32>) {
+    let Some(pid) = pid else {
+        return;
+    };
+    let outcome = tokio::task::spawn_blocking(move || {
+        guest_program::command("fence")?
+            .arg(pid.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .output()
+    })
+    .await;
+    match outcome {
+        Ok(Ok(output)) if output.status.success() => {}
+        Ok(Ok(output)) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            tracing::debug!(said = said.trim(), "container is not fenced");
+        }
+        outcome => tracing::debug!(?outcome, "container is not fenced"),
+    }
+}
+
+/// The limits of a sandbox whose changes to its root are in a layer of the engine's, on a disk
+/// that has no limit for one container.
+pub(crate) fn bounded_by_disk(limits: Vec<Enforcement>) -> Vec<Enforcement> {
+    let bounded = |one: Enforcement| match one.limit {
+        LimitKind::Disk => {
+            one.but("outside the workspace only where the engine's data is on the same disk")
+        }
+        _ => one,
+    };
+    limits.into_iter().map(bounded).collect()
+}
+
+/// An engine's own words, when it refuses.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Said(pub(crate) String);
+
+impl Said {
+    /// The one line that says it, of all that an engine prints.
+    pub(crate) fn new(printed: &str) -> Self {
+        const LONGEST: usize = 400;
+        let lines = || {
+            printed
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty())
+        };
+        let error = lines().find_map(|line| line.strip_prefix("Error: "));
+        let line = error
+            .or_else(|| lines().next_back())
+            .unwrap_or("it says nothing");
+        Self(line.chars().take(LONGEST).collect())
+    }
+}
+
+pub(crate) fn failed(
+    backend: Backend,
+    doing: &str,
+    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> SandboxError {
+    SandboxError::Backend {
+        backend,
+        doing: doing.into(),
+        source: source.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engines_words_are_one_line() {
+        let check = |printed: &str, expect: &str| assert_eq!(Said::new(printed).0, expect);
+        check("Error: no space\n", "no space");
+        check(
+            "time=\"…\" level=warning msg=\"\\\"/\\\" is not a shared mount\"\nError: runc: denied\n",
+            "runc: denied",
+        );
+        check("first\nlast\n\n", "last");
+        check("", "it says nothing");
+        check(&format!("Error: {}", "x".repeat(9000)), &"x".repeat(400));
+    }
+}

@@ -1,0 +1,207 @@
+//! The Docker daemon behind its socket: the few things that are asked of it, and its refusals in
+//! our words. Entry point: [`Daemon::find`].
+
+use std::os::unix::fs::lchown;
+use std::path::Path;
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::errors::Error;
+use bollard::models::ContainerCreateBody;
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
+    StartContainerOptions, WaitContainerOptionsBuilder,
+};
+use futures_util::StreamExt;
+use tokio::time::timeout;
+
+use super::super::container::{Said, failed};
+use super::BACKEND;
+use crate::error::SandboxError;
+use crate::provisions::Provisions;
+
+/// A daemon that answers.
+#[derive(Debug, Clone)]
+pub(super) struct Daemon {
+    docker: Docker,
+    version: String,
+}
+
+impl Daemon {
+    pub(super) async fn find(provisions: &Provisions) -> Result<Self, SandboxError> {
+        const SECONDS: u64 = 120;
+        let socket = &provisions.containers.docker_socket;
+        let unavailable = |error: Error| unavailable(socket, &error);
+        let path = socket.to_string_lossy();
+        let docker = Docker::connect_with_socket(&path, SECONDS, bollard::API_DEFAULT_VERSION)
+            .map_err(unavailable)?;
+        let docker = docker.negotiate_version().await.map_err(unavailable)?;
+        let version = docker.version().await.map_err(unavailable)?;
+        Ok(Self {
+            docker,
+            version: version.version.unwrap_or_default(),
+        })
+    }
+
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+
+    pub(super) fn docker(&self) -> &Docker {
+        &self.docker
+    }
+
+    /// Makes a container; `false` if its image is not there.
+    pub(super) async fn create(
+        &self,
+        name: &str,
+        body: ContainerCreateBody,
+    ) -> Result<bool, SandboxError> {
+        let options = CreateContainerOptionsBuilder::default().name(name).build();
+        match self.docker.create_container(Some(options), body).await {
+            Ok(_) => Ok(true),
+            Err(Error::DockerResponseServerError {
+                status_code: 404, ..
+            }) => Ok(false),
+            Err(error) => Err(refused("make a container", &error)),
+        }
+    }
+
+    pub(super) async fn start(&self, name: &str) -> Result<(), SandboxError> {
+        let started = self
+            .docker
+            .start_container(name, None::<StartContainerOptions>);
+        started
+            .await
+            .map_err(|error| refused("start a container", &error))
+    }
+
+    /// Gives the root folder of a container that was not started yet to a user, so that they can
+    /// make things there: of all folders, Docker does not keep the owner of this one. Where its
+    /// layers are not folders that this user may change, the root folder stays Docker's.
+    pub(super) async fn own_root(&self, name: &str, user: u32) {
+        let found = self.docker.inspect_container(name, None).await;
+        let driver = found.ok().and_then(|found| found.graph_driver);
+        let layer = driver.and_then(|driver| driver.data.get("UpperDir").cloned());
+        let owned = layer.map(|layer| lchown(layer, Some(user), Some(user)));
+        if !matches!(owned, Some(Ok(()))) {
+            tracing::debug!(?owned, "root folder not owned");
+        }
+    }
+
+    /// Waits until a container has been removed, as it is when it ends.
+    pub(super) async fn gone(&self, name: &str) {
+        // Who asks just while a container goes is forgotten by the daemon, and would wait for ever;
+        // who asks later is told that there is no such container.
+        const AGAIN: Duration = Duration::from_millis(500);
+        while timeout(AGAIN, self.removed(name)).await.is_err() {}
+    }
+
+    async fn removed(&self, name: &str) {
+        let options = WaitContainerOptionsBuilder::default()
+            .condition("removed")
+            .build();
+        let mut ended = std::pin::pin!(self.docker.wait_container(name, Some(options)));
+        // Whatever comes, also that there is no such container, it is over.
+        while ended.next().await.is_some() {}
+    }
+
+    /// Names of all containers that are anybody's sandboxes.
+    pub(super) async fn sandboxes(&self) -> Vec<String> {
+        let filters = [("label".to_owned(), vec!["hotcell.owner".to_owned()])];
+        let options = ListContainersOptionsBuilder::default()
+            .all(true)
+            .filters(&filters.into())
+            .build();
+        let listed = self.docker.list_containers(Some(options)).await;
+        let names = listed.unwrap_or_default().into_iter();
+        names
+            .filter_map(|one| one.labels?.get("hotcell.sandbox").cloned())
+            .collect()
+    }
+
+    /// Ends and removes a container; one that is gone already is fine.
+    pub(super) async fn remove(&self, name: &str) {
+        let options = RemoveContainerOptionsBuilder::default().force(true).build();
+        if let Err(error) = self.docker.remove_container(name, Some(options)).await {
+            tracing::debug!(%error, "container not removed");
+        }
+    }
+}
+
+fn unavailable(socket: &Path, error: &Error) -> SandboxError {
+    let reason = match (socket.exists(), words(error)) {
+        (false, _) => format!("there is no socket `{}`", socket.display()),
+        (true, words) => format!(
+            "the daemon at `{}` does not answer: {words}",
+            socket.display()
+        ),
+    };
+    SandboxError::Unavailable {
+        backend: BACKEND,
+        reason,
+        advice: Some(match socket.exists() {
+            false => "`apt install docker.io`, and start its daemon".into(),
+            true => "start its daemon, or join the group that the socket belongs to".into(),
+        }),
+    }
+}
+
+pub(super) fn refused(doing: &str, error: &Error) -> SandboxError {
+    failed(BACKEND, doing, Said::new(&words(error)))
+}
+
+/// The daemon's own words where there are any, else the last cause of all.
+fn words(error: &Error) -> String {
+    if let Error::DockerResponseServerError { message, .. } = error {
+        return message.clone();
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufStream};
+    use tokio::net::UnixListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_daemon_that_forgets_who_waits_is_asked_again() {
+        let scene = tempfile::tempdir().unwrap();
+        let socket = scene.path().join("docker.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let serving = tokio::spawn(async move {
+            let ask = async || {
+                let mut stream = BufStream::new(listener.accept().await.unwrap().0);
+                let mut head = String::new();
+                while !head.ends_with("\r\n\r\n") {
+                    assert_ne!(stream.read_line(&mut head).await.unwrap(), 0);
+                }
+                assert!(head.contains("/containers/one/wait?"), "{head}");
+                stream
+            };
+            // Stays open, without an answer.
+            let _forgotten = ask().await;
+            let mut told = ask().await;
+            let answer = "HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}";
+            told.write_all(answer.as_bytes()).await.unwrap();
+            told.flush().await.unwrap();
+        });
+        let path = socket.to_str().unwrap();
+        let docker = Docker::connect_with_socket(path, 120, bollard::API_DEFAULT_VERSION);
+        let daemon = Daemon {
+            docker: docker.unwrap(),
+            version: String::new(),
+        };
+        let gone = timeout(Duration::from_secs(60), daemon.gone("one"));
+        gone.await.unwrap();
+        serving.await.unwrap();
+    }
+}

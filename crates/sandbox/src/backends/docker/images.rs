@@ -1,0 +1,274 @@
+//! Roots as images of Docker's, which starts nothing else: packed once, named after what is in them,
+//! brought to the daemon when it does not have them. Entry type: [`Root`].
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bollard::query_parameters::{
+    CreateImageOptionsBuilder, ListImagesOptionsBuilder, RemoveImageOptions,
+};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
+
+use super::super::bundle::Bundle;
+use super::super::container::Said;
+use super::BACKEND;
+use super::daemon::{Daemon, refused};
+use crate::backends::container::failed;
+use crate::error::SandboxError;
+use crate::spec::{RootSpec, SandboxSpec};
+
+const REPOSITORY: &str = "hotcell/root";
+
+/// How long an image stays that nobody asks for.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// A folder that becomes the root of containers.
+#[derive(Debug)]
+pub(super) struct Root {
+    folder: PathBuf,
+    /// The owner of all files in it, user and group.
+    owner: u32,
+    tag: String,
+}
+
+impl Root {
+    pub(super) fn of(spec: &SandboxSpec, bundle: &Bundle, user: u32) -> io::Result<Self> {
+        let folder = bundle.root.clone();
+        let (owner, digest) = match spec.root {
+            // Small enough to read; nobody inside may change it.
+            RootSpec::Host => (0, digest(&folder, 0, Detail::Contents)?),
+            RootSpec::Image(_) => (user, digest(&folder, user, Detail::Listing)?),
+        };
+        Ok(Self {
+            folder,
+            owner,
+            tag: format!("{REPOSITORY}:{digest}"),
+        })
+    }
+
+    pub(super) fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    /// Packs the folder and hands it to the daemon as it comes.
+    pub(super) async fn bring(&self, daemon: &Daemon) -> Result<(), SandboxError> {
+        let (sender, receiver) = mpsc::channel(8);
+        let (folder, owner) = (self.folder.clone(), self.owner);
+        let packing = tokio::task::spawn_blocking(move || pack(&folder, owner, Parcel(sender)));
+        let stream = futures_util::stream::unfold(receiver, async |mut receiver| {
+            let piece: Option<Bytes> = receiver.recv().await;
+            piece.map(|piece| (Ok(piece), receiver))
+        });
+        let (name, tag) = self.tag.split_once(':').unwrap_or((&self.tag, "latest"));
+        let options = CreateImageOptionsBuilder::default()
+            .from_src("-")
+            .repo(name)
+            .tag(tag)
+            .build();
+        let body = bollard::body_try_stream(stream);
+        let docker = daemon.docker();
+        let mut answers = std::pin::pin!(docker.create_image(Some(options), Some(body), None));
+        while let Some(answer) = answers.next().await {
+            answer.map_err(|error| refused("bring a root to the daemon", &error))?;
+        }
+        match packing.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(source)) => Err(SandboxError::Image {
+                path: self.folder.clone(),
+                source,
+            }),
+            Err(_) => Err(failed(
+                BACKEND,
+                "pack a root",
+                Said("the work was broken off".into()),
+            )),
+        }
+    }
+}
+
+/// Removes roots that are old and not in use.
+pub(super) async fn forget_old(daemon: &Daemon) {
+    let filters = [("reference".to_owned(), vec![format!("{REPOSITORY}:*")])];
+    let options = ListImagesOptionsBuilder::default()
+        .filters(&filters.into())
+        .build();
+    let Ok(images) = daemon.docker().list_images(Some(options)).await else {
+        return;
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let oldest = now.unwrap_or_default().saturating_sub(KEPT).as_secs();
+    for image in images {
+        if u64::try_from(image.created).is_ok_and(|created| created < oldest) {
+            // One that a container stands on is refused, and stays.
+            let removed = daemon
+                .docker()
+                .remove_image(&image.id, None::<RemoveImageOptions>, None);
+            if let Err(error) = removed.await {
+                tracing::debug!(%error, "old image stays");
+            }
+        }
+    }
+}
+
+/// What of a file tells it from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Contents,
+    /// Size and time of change: reading a whole system takes too long.
+    Listing,
+}
+
+/// All paths below a folder, folders before what is in them, in an order that is always the same.
+fn entries(folder: &Path) -> io::Result<Vec<(PathBuf, fs::Metadata)>> {
+    let mut all = Vec::new();
+    let mut next = vec![folder.to_owned()];
+    while let Some(folder) = next.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            if metadata.is_dir() {
+                next.push(entry.path());
+            }
+            all.push((entry.path(), metadata));
+        }
+    }
+    all.sort_by(|one, other| one.0.cmp(&other.0));
+    Ok(all)
+}
+
+fn digest(folder: &Path, owner: u32, detail: Detail) -> io::Result<String> {
+    /// Another number for another way of packing the same.
+    const WAY: u8 = 1;
+    let mut digest = Sha256::new();
+    digest.update([WAY]);
+    digest.update(owner.to_le_bytes());
+    digest.update(fs::metadata(folder)?.mode().to_le_bytes());
+    for (path, metadata) in entries(folder)? {
+        let name = path.strip_prefix(folder).unwrap_or(&path);
+        digest.update(name.as_os_str().as_encoded_bytes());
+        digest.update([0]);
+        digest.update(metadata.mode().to_le_bytes());
+        if metadata.is_symlink() {
+            digest.update(fs::read_link(&path)?.as_os_str().as_encoded_bytes());
+        } else if metadata.is_file() {
+            digest.update(metadata.len().to_le_bytes());
+            match detail {
+                Detail::Contents => digest.update(fs::read(&path)?),
+                Detail::Listing => {
+                    digest.update(metadata.mtime().to_le_bytes());
+                    digest.update(metadata.mtime_nsec().to_le_bytes());
+                    digest.update(metadata.ino().to_le_bytes());
+                }
+            }
+        }
+    }
+    let digest = digest.finalize();
+    Ok(digest[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
+}
+
+/// A tar of a folder in which everything belongs to one user. Devices and sockets stay out, and so
+/// do the bits that lend rights.
+fn pack(folder: &Path, owner: u32, to: impl Write) -> io::Result<()> {
+    let mut archive = tar::Builder::new(to);
+    archive.follow_symlinks(false);
+    // The root itself first: who may make something there is who owns it.
+    let root = (folder.to_owned(), fs::metadata(folder)?);
+    for (path, metadata) in std::iter::once(root).chain(entries(folder)?) {
+        let name = Path::new(".").join(path.strip_prefix(folder).unwrap_or(&path));
+        let mut header = tar::Header::new_gnu();
+        header.set_metadata_in_mode(&metadata, tar::HeaderMode::Complete);
+        header.set_mode(metadata.permissions().mode() & 0o1777);
+        header.set_uid(owner.into());
+        header.set_gid(owner.into());
+        header.set_mtime(0);
+        if metadata.is_dir() {
+            header.set_size(0);
+            archive.append_data(&mut header, &name, io::empty())?;
+        } else if metadata.is_symlink() {
+            header.set_size(0);
+            archive.append_link(&mut header, &name, fs::read_link(&path)?)?;
+        } else if metadata.is_file() {
+            header.set_mtime(u64::try_from(metadata.mtime()).unwrap_or(0));
+            archive.append_data(&mut header, &name, fs::File::open(&path)?)?;
+        }
+    }
+    archive.into_inner()?.flush()
+}
+
+/// Sends what is written to whoever reads the other end.
+struct Parcel(mpsc::Sender<Bytes>);
+
+impl Write for Parcel {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.0.blocking_send(Bytes::copy_from_slice(bytes));
+        sent.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_root_is_packed_whole_and_known_by_its_content() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        fs::create_dir(path("bin")).unwrap();
+        fs::write(path("bin/tool"), "one").unwrap();
+        fs::set_permissions(path("bin/tool"), fs::Permissions::from_mode(0o4755)).unwrap();
+        symlink("bin/tool", path("link")).unwrap();
+        let mut packed = Vec::new();
+        pack(root.path(), 77, &mut packed).unwrap();
+        let mut archive = tar::Archive::new(&packed[..]);
+        let mut found: Vec<_> = archive
+            .entries()
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let header = entry.header();
+                assert_eq!((header.uid().unwrap(), header.gid().unwrap()), (77, 77));
+                (
+                    entry.path().unwrap().display().to_string(),
+                    header.mode().unwrap(),
+                )
+            })
+            .collect();
+        found.sort();
+        let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["./", "bin", "bin/tool", "link"]);
+        assert_eq!(found[2].1, 0o755);
+
+        let now = |detail| digest(root.path(), 77, detail).unwrap();
+        for detail in [Detail::Contents, Detail::Listing] {
+            let before = now(detail);
+            assert_eq!(before, now(detail));
+            assert_ne!(before, digest(root.path(), 78, detail).unwrap());
+            fs::write(path("bin/tool"), "other").unwrap();
+            assert_ne!(before, now(detail));
+            let before = now(detail);
+            fs::remove_file(path("link")).unwrap();
+            symlink("elsewhere", path("link")).unwrap();
+            assert_ne!(before, now(detail));
+            fs::remove_file(path("link")).unwrap();
+            symlink("bin/tool", path("link")).unwrap();
+        }
+    }
+}

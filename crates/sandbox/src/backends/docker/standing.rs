@@ -1,0 +1,151 @@
+//! A container of Docker's that stands, and its end. Entry type: [`Walls`].
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bollard::models::ContainerCreateBody;
+use tokio::task::JoinHandle;
+use walls::Watched;
+
+use super::super::Later;
+use super::super::container::folder::Folder;
+use super::super::container::holds::memory_kills;
+use super::daemon::Daemon;
+use crate::error::SandboxError;
+
+/// One container. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Walls {
+    remains: Option<Remains>,
+    kill_counter: Option<PathBuf>,
+}
+
+/// What there is of a container, to be taken down as a whole.
+#[derive(Debug)]
+struct Remains {
+    daemon: Daemon,
+    folder: Folder,
+    /// The daemon makes a container also for who does not wait for it.
+    creating: Option<JoinHandle<Result<bool, SandboxError>>>,
+    guest: Option<Arc<Watched>>,
+    /// Ends the sandbox at its deadline: Docker has none, and the guest ends what runs but itself.
+    deadline: Option<JoinHandle<()>>,
+}
+
+/// How long past the deadline the guest may take to end what runs.
+const GRACE: Duration = Duration::from_secs(1);
+
+impl Walls {
+    pub(super) fn new(daemon: Daemon, folder: Folder) -> Self {
+        Self {
+            remains: Some(Remains {
+                daemon,
+                folder,
+                creating: None,
+                guest: None,
+                deadline: None,
+            }),
+            kill_counter: None,
+        }
+    }
+
+    /// Makes the container; `false` if its image is not there.
+    pub(super) async fn create(&mut self, body: ContainerCreateBody) -> Result<bool, SandboxError> {
+        let remains = self.remains.as_mut().ok_or(SandboxError::Ended)?;
+        let (daemon, name) = (remains.daemon.clone(), remains.folder.name().to_owned());
+        let creating = tokio::spawn(async move { daemon.create(&name, body).await });
+        let creating = remains.creating.insert(creating);
+        let made = creating.await.unwrap_or(Err(SandboxError::Ended));
+        remains.creating = None;
+        made
+    }
+
+    /// Takes down the mounts that were made for the daemon, which has taken them over.
+    pub(super) fn unmount(&self) {
+        if let Some(remains) = &self.remains {
+            remains.folder.unmount();
+        }
+    }
+
+    /// Follows the guest, and ends it after `wall`.
+    pub(super) fn watch(
+        &mut self,
+        guest: Option<i32>,
+        wall: Option<Duration>,
+        kill_counter: Option<&Path>,
+    ) {
+        self.kill_counter = kill_counter.map(Path::to_owned);
+        let Some(remains) = &mut self.remains else {
+            return;
+        };
+        remains.guest = guest.and_then(|pid| Watched::open(pid).ok()).map(Arc::new);
+        let (guest, daemon) = (remains.guest.clone(), remains.daemon.clone());
+        let name = remains.folder.name().to_owned();
+        remains.deadline = wall.map(|wall| {
+            tokio::spawn(async move {
+                tokio::time::sleep(wall + GRACE).await;
+                end(guest.as_deref(), &daemon, &name).await;
+            })
+        });
+    }
+}
+
+impl Remains {
+    /// Ends everything and returns when nothing is left.
+    async fn take_down(mut self) {
+        if let Some(creating) = self.creating.take() {
+            let _ = creating.await;
+        }
+        if let Some(deadline) = &self.deadline {
+            deadline.abort();
+        }
+        let name = self.folder.name();
+        end(self.guest.as_deref(), &self.daemon, name).await;
+        self.daemon.gone(name).await;
+    }
+}
+
+async fn end(guest: Option<&Watched>, daemon: &Daemon, name: &str) {
+    match guest {
+        // The daemon sees it end, and removes the container.
+        Some(guest) => guest.kill(),
+        None => daemon.remove(name).await,
+    }
+}
+
+impl super::Standing for Walls {
+    fn take_down(&mut self) -> Later<'_, u64> {
+        Box::pin(async {
+            let kills = memory_kills(self.kill_counter.as_deref());
+            if let Some(remains) = self.remains.take() {
+                remains.take_down().await;
+            }
+            kills
+        })
+    }
+
+    fn memory_kills(&mut self) -> Later<'_, u64> {
+        let kills = memory_kills(self.kill_counter.as_deref());
+        Box::pin(std::future::ready(kills))
+    }
+}
+
+impl Drop for Walls {
+    fn drop(&mut self) {
+        let Some(remains) = self.remains.take() else {
+            return;
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => {
+                runtime.spawn(remains.take_down());
+            }
+            // Nobody to wait for the daemon; it removes what has ended by itself.
+            Err(_) => {
+                if let Some(guest) = &remains.guest {
+                    guest.kill();
+                }
+            }
+        }
+    }
+}

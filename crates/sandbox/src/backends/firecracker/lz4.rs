@@ -1,0 +1,148 @@
+//! Reads LZ4 as kernels are packed with it: the "legacy" frame, blocks of at most 8 MiB. Every length
+//! is checked; a broken file is an error and nothing else. Entry point: [`unpack`].
+
+use std::io;
+
+/// How such a frame begins.
+pub(super) const MAGIC: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
+
+const BLOCK: usize = 8 << 20;
+
+/// Unpacks a frame without its magic number, up to `longest` bytes. What cannot be another block
+/// (the kernel's build puts the length behind the frame) is its end.
+pub(super) fn unpack(mut packed: &[u8], longest: usize) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    while let Some((length, rest)) = packed.split_first_chunk::<4>() {
+        let length = u32::from_le_bytes(*length) as usize;
+        if length == 0 || length > rest.len() {
+            break;
+        }
+        let (block, after) = rest.split_at(length);
+        let most = longest.min(out.len() + BLOCK);
+        unpack_block(block, &mut out, most)?;
+        packed = after;
+    }
+    Ok(out)
+}
+
+/// One block: literals, then a copy of what came before, over and over, literals last.
+fn unpack_block(block: &[u8], out: &mut Vec<u8>, most: usize) -> io::Result<()> {
+    let begin = out.len();
+    let mut input = Input(block);
+    loop {
+        let token = input.byte()?;
+        let literals = input.length(token >> 4)?;
+        let bytes = input.take(literals)?;
+        if out.len() + literals > most {
+            return Err(broken());
+        }
+        out.extend_from_slice(bytes);
+        if input.0.is_empty() {
+            return Ok(());
+        }
+        let distance = usize::from(u16::from_le_bytes([input.byte()?, input.byte()?]));
+        let length = input.length(token & 15)? + 4;
+        if distance == 0 || distance > out.len() - begin || out.len() + length > most {
+            return Err(broken());
+        }
+        // Byte by byte: the copy may run into what it has just written.
+        let from = out.len() - distance;
+        for at in from..from + length {
+            out.push(out[at]);
+        }
+    }
+}
+
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn byte(&mut self) -> io::Result<u8> {
+        let (byte, rest) = self.0.split_first().ok_or_else(broken)?;
+        self.0 = rest;
+        Ok(*byte)
+    }
+
+    fn take(&mut self, length: usize) -> io::Result<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or_else(broken)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    /// Four bits, and more bytes while they are full.
+    fn length(&mut self, nibble: u8) -> io::Result<usize> {
+        let mut length = usize::from(nibble);
+        if nibble == 15 {
+            loop {
+                let more = self.byte()?;
+                length += usize::from(more);
+                if more != 255 {
+                    break;
+                }
+            }
+        }
+        Ok(length)
+    }
+}
+
+fn broken() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "broken LZ4 data")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    /// As another program writes it.
+    #[test]
+    fn what_lz4_packs_is_unpacked() {
+        let check = |content: &[u8]| {
+            let mut lz4 = Command::new("lz4")
+                .args(["-l", "-9", "-c"])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut input = lz4.stdin.take().unwrap();
+            let given = content.to_vec();
+            let writer = std::thread::spawn(move || input.write_all(&given).unwrap());
+            let packed = lz4.wait_with_output().unwrap().stdout;
+            writer.join().unwrap();
+            let (magic, rest) = packed.split_first_chunk::<4>().unwrap();
+            assert_eq!(*magic, MAGIC);
+            assert!(unpack(rest, 64 << 20).unwrap() == content);
+        };
+        check(b"x");
+        check(&b"abc".repeat(5000));
+        let noise: Vec<u8> = (0..10_000_000u64)
+            .map(|n| (n.wrapping_mul(6_364_136_223_846_793_005) >> 33) as u8 & 7)
+            .collect();
+        check(&noise);
+    }
+
+    #[test]
+    fn broken_data_is_an_error() {
+        let check = |block: &[u8]| {
+            let mut packed = (block.len() as u32).to_le_bytes().to_vec();
+            packed.extend_from_slice(block);
+            let error = unpack(&packed, 100).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        };
+        check(&[0xf0]);
+        check(&[0x50, b'a']);
+        check(&[0x10, b'a', 0, 0]);
+        check(&[0x10, b'a', 2, 0]);
+        check(&[0x10, b'a', 1]);
+        check(&[0x1f, b'a', 1, 0, 200, 0x10, b'a']);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_break_it(bytes: Vec<u8>) {
+            if let Ok(out) = unpack(&bytes, 1000) {
+                assert!(out.len() <= 1000);
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The folder that Firecracker and this program share: its API socket and those of its vsock device.
+//!
+//! Sockets are reached through a descriptor of the folder, because the address of a unix socket
+//! must be short and a folder's path need not be. What is in here was put there by us or by
+//! Firecracker, so no symlink is followed by what this file opens. Entry type: [`Room`].
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::net::{UnixListener, UnixStream};
+
+/// An open folder.
+#[derive(Debug)]
+pub(super) struct Room {
+    path: PathBuf,
+    folder: File,
+}
+
+impl Room {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let folder = OpenOptions::new()
+            .read(true)
+            .custom_flags(nix::libc::O_DIRECTORY | nix::libc::O_NOFOLLOW)
+            .open(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            folder,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A name in the folder, short enough for an address.
+    fn address(&self, name: &str) -> PathBuf {
+        format!("/proc/self/fd/{}/{name}", self.folder.as_raw_fd()).into()
+    }
+
+    pub(super) async fn connect(&self, name: &str) -> io::Result<UnixStream> {
+        UnixStream::connect(self.address(name)).await
+    }
+
+    /// A socket that Firecracker connects to, whoever it runs as. The folder keeps others out.
+    pub(super) fn listen(&self, name: &str) -> io::Result<UnixListener> {
+        let listener = UnixListener::bind(self.address(name))?;
+        let everybody = fs::Permissions::from_mode(0o666);
+        fs::set_permissions(self.path.join(name), everybody)?;
+        Ok(listener)
+    }
+
+    pub(super) fn remove(&self, name: &str) {
+        let _ = fs::remove_file(self.address(name));
+    }
+
+    /// Waits until something listens at this socket. Its maker tells nobody, so that it is tried
+    /// again and again; whoever waits keeps the deadline.
+    pub(super) async fn until_it_listens(&self, name: &str) -> io::Result<()> {
+        loop {
+            match self.connect(name).await {
+                Ok(_) => return Ok(()),
+                Err(error) if is_early(&error) => {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn is_early(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+    )
+}

@@ -1,0 +1,286 @@
+//! Snapshots of machines that have booted and wait, in the cache: one for each kernel, first file
+//! system, disk, size, Firecracker and host. Two files each: the state of the devices, and the
+//! memory, which all machines made from it map, copy on write.
+//!
+//! Whoever can change these files decides what runs, so they belong to this user alone and are
+//! not writable, and Firecracker gets them by links to the files, never by their folder. Entry
+//! type: [`Snapshots`].
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use walls::cgroups::is_abandoned;
+
+use crate::backends::contained::own_folder;
+use crate::backends::machine::key;
+use crate::backends::machine::size::Size;
+
+/// Names of the two files.
+pub(super) const STATE: &str = "state";
+pub(super) const MEMORY: &str = "memory";
+
+/// More sizes and images than this at once, and the oldest make room: each has the whole memory of
+/// a machine in it.
+const KEPT: usize = 8;
+
+/// What must be the same for a snapshot to be of use.
+#[derive(Debug, Clone)]
+pub(super) struct Identity<'a> {
+    pub(super) kernel: &'a str,
+    pub(super) initramfs: &'a str,
+    /// The stamp of the disk's file.
+    pub(super) disk: &'a str,
+    pub(super) size: Size,
+    /// Of Firecracker: it refuses what another release has made.
+    pub(super) version: &'a str,
+    /// Kernel and processor of this machine: they are in the state.
+    pub(super) host: &'a str,
+    /// What the kernel was told.
+    pub(super) boot_args: &'a str,
+}
+
+impl Identity<'_> {
+    pub(super) fn key(&self) -> String {
+        key(&[
+            self.kernel.to_owned(),
+            self.initramfs.to_owned(),
+            self.disk.to_owned(),
+            format!("{} {}", self.size.memory, self.size.processors),
+            self.version.to_owned(),
+            self.host.to_owned(),
+            self.boot_args.to_owned(),
+        ])
+    }
+}
+
+/// The folder of snapshots.
+#[derive(Debug, Clone)]
+pub(super) struct Snapshots {
+    folder: PathBuf,
+}
+
+/// The files of one, which are whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Snapshot {
+    pub(super) state: PathBuf,
+    pub(super) memory: PathBuf,
+}
+
+impl Snapshots {
+    pub(super) fn open(cache: &Path) -> io::Result<Self> {
+        let folder = own_folder(&cache.join("firecracker").join("snapshots"))?;
+        Ok(Self { folder })
+    }
+
+    /// One with all of its memory, if there is one.
+    pub(super) fn find(&self, key: &str, size: Size) -> Option<Snapshot> {
+        let folder = self.folder.join(key);
+        let snapshot = Snapshot {
+            state: folder.join(STATE),
+            memory: folder.join(MEMORY),
+        };
+        let is_own = |path: &Path| {
+            fs::symlink_metadata(path).is_ok_and(|found| {
+                let own = nix::unistd::geteuid().as_raw();
+                found.is_file() && found.uid() == own && found.mode() & 0o222 == 0
+            })
+        };
+        let length = fs::metadata(&snapshot.memory).ok()?.len();
+        let is_whole = length == size.memory && is_own(&snapshot.state) && is_own(&snapshot.memory);
+        is_whole.then_some(snapshot)
+    }
+
+    /// Takes over the files that Firecracker has just made. Another process may have been
+    /// faster; then its snapshot stays, and this one goes.
+    pub(super) fn publish(&self, key: &str, draft: &str, made: &Snapshot) -> io::Result<()> {
+        let folder = self.folder.join(format!(".{draft}"));
+        fs::create_dir(&folder)?;
+        let taken = (|| {
+            for (from, name) in [(&made.state, STATE), (&made.memory, MEMORY)] {
+                if !fs::symlink_metadata(from)?.is_file() {
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                let to = folder.join(name);
+                fs::rename(from, &to)?;
+                let owner = nix::unistd::geteuid();
+                nix::unistd::chown(&to, Some(owner), Some(nix::unistd::getegid()))?;
+                fs::set_permissions(&to, fs::Permissions::from_mode(0o444))?;
+                fs::File::open(&to)?.sync_all()?;
+            }
+            fs::rename(&folder, self.folder.join(key))
+        })();
+        match taken {
+            Err(error) if is_taken(&error) => {
+                let _ = fs::remove_dir_all(&folder);
+                Ok(())
+            }
+            Err(error) => {
+                let _ = fs::remove_dir_all(&folder);
+                Err(error)
+            }
+            Ok(()) => {
+                self.make_room();
+                Ok(())
+            }
+        }
+    }
+
+    /// One that Firecracker would not load is of no use to anybody.
+    pub(super) fn forget(&self, key: &str) {
+        let _ = fs::remove_dir_all(self.folder.join(key));
+    }
+
+    /// Removes what dead processes were making, and the oldest of too many. Machines that run from
+    /// one keep its memory until they end.
+    pub(super) fn make_room(&self) {
+        let mut all: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            match name.to_str().and_then(|name| name.strip_prefix('.')) {
+                Some(draft) if is_abandoned(draft) => {
+                    let _ = fs::remove_dir_all(entry.path());
+                }
+                Some(_) => {}
+                None => {
+                    let made = entry.metadata().and_then(|found| found.modified());
+                    all.push((made.unwrap_or(std::time::UNIX_EPOCH), entry.path()));
+                }
+            }
+        }
+        all.sort();
+        let excess = all.len().saturating_sub(KEPT);
+        for (_, folder) in all.drain(..excess) {
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Size = Size {
+        memory: 4,
+        processors: 1,
+    };
+
+    fn make(folder: &Path, memory: &str) -> Snapshot {
+        let made = Snapshot {
+            state: folder.join("made-state"),
+            memory: folder.join("made-memory"),
+        };
+        fs::write(&made.state, "s").unwrap();
+        fs::write(&made.memory, memory).unwrap();
+        made
+    }
+
+    #[test]
+    fn a_snapshot_is_found_whole_and_read_only_or_not_at_all() {
+        let place = tempfile::tempdir().unwrap();
+        let snapshots = Snapshots::open(place.path()).unwrap();
+        assert_eq!(snapshots.find("k", SIZE), None);
+        let made = make(place.path(), "1234");
+        snapshots.publish("k", "one", &made).unwrap();
+        let found = snapshots.find("k", SIZE).unwrap();
+        assert_eq!(fs::read_to_string(&found.memory).unwrap(), "1234");
+        assert!(!made.memory.exists());
+        // Whoever comes second changes nothing.
+        snapshots
+            .publish("k", "two", &make(place.path(), "5678"))
+            .unwrap();
+        assert_eq!(fs::read_to_string(&found.memory).unwrap(), "1234");
+        let larger = Size { memory: 5, ..SIZE };
+        assert_eq!(snapshots.find("k", larger), None);
+        fs::set_permissions(&found.state, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(snapshots.find("k", SIZE), None);
+        snapshots.forget("k");
+        assert_eq!(snapshots.find("k", SIZE), None);
+        let left: Vec<_> = fs::read_dir(&snapshots.folder).unwrap().collect();
+        assert_eq!(left.len(), 0, "{left:?}");
+    }
+
+    #[test]
+    fn a_link_is_no_snapshot() {
+        let place = tempfile::tempdir().unwrap();
+        let snapshots = Snapshots::open(place.path()).unwrap();
+        let made = make(place.path(), "1234");
+        fs::remove_file(&made.state).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &made.state).unwrap();
+        assert!(snapshots.publish("k", "one", &made).is_err());
+        assert_eq!(snapshots.find("k", SIZE), None);
+    }
+
+    #[test]
+    fn the_oldest_make_room() {
+        let place = tempfile::tempdir().unwrap();
+        let snapshots = Snapshots::open(place.path()).unwrap();
+        for number in 0..KEPT + 3 {
+            let made = make(place.path(), "1234");
+            let key = format!("{number:02}");
+            snapshots
+                .publish(&key, &format!("draft{key}"), &made)
+                .unwrap();
+            let when = std::time::UNIX_EPOCH + std::time::Duration::from_secs(number as u64);
+            let folder = fs::File::open(snapshots.folder.join(&key)).unwrap();
+            folder.set_modified(when).unwrap();
+        }
+        snapshots.make_room();
+        assert_eq!(snapshots.find("02", SIZE), None);
+        assert!(snapshots.find("10", SIZE).is_some());
+    }
+
+    #[test]
+    fn anything_else_is_another_snapshot() {
+        let one = Identity {
+            kernel: "k",
+            initramfs: "i",
+            disk: "d",
+            size: SIZE,
+            version: "1.13.1",
+            host: "h",
+            boot_args: "b",
+        };
+        let others = [
+            Identity {
+                kernel: "x",
+                ..one.clone()
+            },
+            Identity {
+                initramfs: "x",
+                ..one.clone()
+            },
+            Identity {
+                disk: "x",
+                ..one.clone()
+            },
+            Identity {
+                version: "1.14.0",
+                ..one.clone()
+            },
+            Identity {
+                host: "x",
+                ..one.clone()
+            },
+            Identity {
+                boot_args: "x",
+                ..one.clone()
+            },
+            Identity {
+                size: Size { memory: 8, ..SIZE },
+                ..one.clone()
+            },
+        ];
+        for other in others {
+            assert_ne!(other.key(), one.key(), "{other:?}");
+        }
+    }
+}

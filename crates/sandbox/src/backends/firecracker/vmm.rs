@@ -1,0 +1,200 @@
+//! The Firecracker process, and what holds it: the jailer for the host's root, native walls for
+//! everybody else. Either way it ends with this process, however that ends. Entry type: [`Vmm`].
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::task::spawn_blocking;
+use walls::machine::{Ending, Errand, Program};
+use walls::plan;
+
+use super::jail::Jail;
+use super::room::Room;
+use crate::backends::{Standing as _, native};
+use crate::guest_program;
+
+/// A Firecracker process. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Vmm {
+    room: Room,
+    /// Says how it ended; closing it is the end.
+    link: Option<UnixStream>,
+    holder: Holder,
+}
+
+#[derive(Debug)]
+enum Holder {
+    Jail {
+        jail: Jail,
+        warden: Option<Child>,
+    },
+    Walls {
+        standing: native::Standing,
+        folder: PathBuf,
+    },
+}
+
+/// How Firecracker ended of itself.
+#[derive(Debug, thiserror::Error)]
+pub(super) struct Ended(Option<Ending>);
+
+impl fmt::Display for Ended {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            None => write!(formatter, "Firecracker was ended"),
+            Some(ending) if ending.said.is_empty() => {
+                write!(formatter, "Firecracker ended ({})", ending.status)
+            }
+            Some(ending) => {
+                let said: String = ending.said.chars().take(300).collect();
+                write!(formatter, "Firecracker ended ({}): {said}", ending.status)
+            }
+        }
+    }
+}
+
+impl Vmm {
+    /// In a jail, whose files are there. The warden holds it in namespaces of its own for
+    /// processes and networks, which the jailer leaves as they are.
+    pub(super) fn jailed(
+        jail: Jail,
+        jailer: &Path,
+        api_socket: &str,
+        room: &Path,
+        deadline: Option<Duration>,
+    ) -> io::Result<Self> {
+        let (link, far) = StdUnixStream::pair()?;
+        let seconds = deadline.map_or(0, |deadline| deadline.as_secs() + 1);
+        let warden = guest_program::command("warden")?
+            .arg(seconds.to_string())
+            .stdin(Stdio::from(OwnedFd::from(far)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut vmm = Self {
+            room: Room::open(room)?,
+            link: None,
+            holder: Holder::Jail {
+                warden: Some(warden),
+                jail,
+            },
+        };
+        let Holder::Jail { jail, .. } = &vmm.holder else {
+            unreachable!("made just above")
+        };
+        let errand = Errand {
+            program: Some(Program {
+                path: jailer.to_owned(),
+                arguments: jail.arguments(api_socket),
+            }),
+            folder: None,
+        };
+        errand.send(&link, &[])?;
+        vmm.link = Some(listen(link)?);
+        Ok(vmm)
+    }
+
+    /// Behind native walls that stand, in which nothing runs yet.
+    pub(super) fn walled(
+        standing: native::Standing,
+        link: UnixStream,
+        program: Program,
+        room: &Path,
+    ) -> io::Result<Self> {
+        let mut vmm = Self {
+            room: Room::open(room)?,
+            link: None,
+            holder: Holder::Walls {
+                standing,
+                folder: room.to_owned(),
+            },
+        };
+        let link = link.into_std()?;
+        link.set_nonblocking(false)?;
+        let errand = Errand {
+            program: Some(program),
+            folder: None,
+        };
+        errand.send(&link, &[])?;
+        vmm.link = Some(listen(link)?);
+        Ok(vmm)
+    }
+
+    /// What it shares with us, and a watch over its end.
+    pub(super) fn parts(&mut self) -> (&Room, Watch<'_>) {
+        (&self.room, Watch(self.link.as_mut()))
+    }
+
+    /// Ends it, and waits until nothing of it is left.
+    pub(super) async fn end(&mut self) {
+        self.link = None;
+        match &mut self.holder {
+            Holder::Jail { jail, warden } => {
+                if let Some(mut warden) = warden.take() {
+                    let _ = spawn_blocking(move || warden.wait()).await;
+                }
+                jail.remove();
+            }
+            Holder::Walls { standing, folder } => {
+                standing.take_down().await;
+                let _ = std::fs::remove_dir_all(folder);
+            }
+        }
+    }
+}
+
+/// Looks out for Firecracker's end.
+#[derive(Debug)]
+pub(super) struct Watch<'a>(Option<&'a mut UnixStream>);
+
+impl Watch<'_> {
+    /// Waits until Firecracker ends of itself.
+    pub(super) async fn ended(&mut self) -> Ended {
+        match &mut self.0 {
+            Some(link) => Ended(ending(link).await.ok()),
+            None => Ended(None),
+        }
+    }
+}
+
+impl Drop for Vmm {
+    fn drop(&mut self) {
+        self.link = None;
+        match &mut self.holder {
+            Holder::Jail { warden, .. } => {
+                // It ends by itself now; somebody must collect it. The jail is swept later.
+                if let Some(mut warden) = warden.take() {
+                    std::thread::spawn(move || warden.wait());
+                }
+            }
+            Holder::Walls { folder, .. } => {
+                let _ = std::fs::remove_dir_all(folder);
+            }
+        }
+    }
+}
+
+fn listen(link: StdUnixStream) -> io::Result<UnixStream> {
+    link.set_nonblocking(true)?;
+    UnixStream::from_std(link)
+}
+
+async fn ending(link: &mut UnixStream) -> io::Result<Ending> {
+    /// A line of words.
+    const LONGEST: u32 = 64 * 1024;
+    let length = link.read_u32_le().await?;
+    if length > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut framed = length.to_le_bytes().to_vec();
+    framed.resize(4 + length as usize, 0);
+    link.read_exact(&mut framed[4..]).await?;
+    plan::receive(&framed[..])
+}

@@ -1,0 +1,129 @@
+//! The machine's ports, through the sockets that Firecracker makes of its vsock device.
+//!
+//! A connection to the device's socket says which port it wants, and hears that it has it, or is
+//! closed. The other way round a machine connects to a socket of ours, named after the port. Entry
+//! points: [`Announcement`], [`meet`].
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use walls::machine::vsock::{CONTROL, FILES, LINK, READY};
+
+use super::room::Room;
+use crate::backends::machine::control::{Control, ControlError};
+
+/// The device's socket in the room.
+pub(super) const DEVICE: &str = "v.sock";
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum VsockError {
+    #[error("cannot reach Firecracker's vsock device")]
+    Reach(#[source] io::Error),
+    #[error("nothing in the machine listens at port {0}")]
+    Refused(u32),
+    #[error("Firecracker's vsock device gives no answer that is known here")]
+    Confused,
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}
+
+impl VsockError {
+    /// Whether the machine may just need another moment: nobody listens yet, or the connection
+    /// was cut when the machine noticed that it had been asleep.
+    fn is_early(&self) -> bool {
+        match self {
+            Self::Reach(_) | Self::Refused(_) => true,
+            Self::Control(ControlError::Channel(_)) => true,
+            Self::Control(_) | Self::Confused => false,
+        }
+    }
+}
+
+/// Connects to a port of the machine.
+pub(super) async fn connect(room: &Room, port: u32) -> Result<UnixStream, VsockError> {
+    /// `OK`, a port's number, and the end of the line.
+    const LONGEST: usize = 32;
+    let mut socket = room.connect(DEVICE).await.map_err(VsockError::Reach)?;
+    let wish = format!("CONNECT {port}\n");
+    socket
+        .write_all(wish.as_bytes())
+        .await
+        .map_err(VsockError::Reach)?;
+    let mut answer = Vec::new();
+    // Not a byte more than the line: what follows is the machine's.
+    while answer.last() != Some(&b'\n') {
+        match socket.read_u8().await {
+            Ok(byte) if answer.len() < LONGEST => answer.push(byte),
+            Ok(_) => return Err(VsockError::Confused),
+            Err(_) => return Err(VsockError::Refused(port)),
+        }
+    }
+    let number = answer
+        .strip_prefix(b"OK ")
+        .and_then(|rest| rest.strip_suffix(b"\n"));
+    match number {
+        Some(number) if !number.is_empty() && number.iter().all(u8::is_ascii_digit) => Ok(socket),
+        _ => Err(VsockError::Confused),
+    }
+}
+
+/// Where a machine says, of itself, that it has booted.
+#[derive(Debug)]
+pub(super) struct Announcement<'a> {
+    room: &'a Room,
+    name: String,
+    listener: UnixListener,
+}
+
+impl<'a> Announcement<'a> {
+    /// Before the machine starts.
+    pub(super) fn expect(room: &'a Room) -> io::Result<Self> {
+        let name = format!("{DEVICE}_{READY}");
+        Ok(Self {
+            listener: room.listen(&name)?,
+            name,
+            room,
+        })
+    }
+
+    pub(super) async fn heard(self) -> Result<(), VsockError> {
+        let accepted = self.listener.accept().await;
+        let (socket, _) = accepted.map_err(VsockError::Reach)?;
+        self.room.remove(&self.name);
+        Ok(Control::new(socket).awake().await?)
+    }
+}
+
+/// A machine's three ports.
+#[derive(Debug)]
+pub(super) struct Ports {
+    pub(super) control: Control,
+    pub(super) link: UnixStream,
+    pub(super) files: UnixStream,
+}
+
+/// Connects to a machine that waits. Whoever calls keeps the deadline.
+pub(super) async fn meet(room: &Room) -> Result<Ports, VsockError> {
+    let control = loop {
+        match greet(room).await {
+            Ok(control) => break control,
+            Err(error) if error.is_early() => {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            Err(error) => return Err(error),
+        }
+    };
+    Ok(Ports {
+        control,
+        link: connect(room, LINK).await?,
+        files: connect(room, FILES).await?,
+    })
+}
+
+async fn greet(room: &Room) -> Result<Control, VsockError> {
+    let mut control = Control::new(connect(room, CONTROL).await?);
+    control.awake().await?;
+    Ok(control)
+}

@@ -1,0 +1,73 @@
+//! What `runsc` says when it does not start: a small file in memory as its standard error, which
+//! it can fill and nothing else. Entry type: [`Complaint`].
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::OwnedFd;
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+
+/// Room for a few lines; what comes after is lost.
+const ROOM: u64 = 16 * 1024;
+
+/// No line that people read is longer.
+const LONGEST: usize = 300;
+
+pub(super) struct Complaint(File);
+
+impl Complaint {
+    pub(super) fn new() -> io::Result<Self> {
+        let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+        let file = File::from(memfd_create("hotcell-complaint", flags)?);
+        file.set_len(ROOM)?;
+        let seals = SealFlag::F_SEAL_SEAL | SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+        Ok(Self(file))
+    }
+
+    pub(super) fn writer(&self) -> io::Result<OwnedFd> {
+        Ok(self.0.try_clone()?.into())
+    }
+
+    /// The last line that was said, if any.
+    pub(super) fn last_words(mut self) -> Option<String> {
+        let mut all = Vec::new();
+        self.0.rewind().ok()?;
+        self.0.read_to_end(&mut all).ok()?;
+        last_line(&all)
+    }
+}
+
+fn last_line(said: &[u8]) -> Option<String> {
+    let said: Vec<u8> = said.iter().copied().take_while(|byte| *byte != 0).collect();
+    let said = String::from_utf8_lossy(&said);
+    let line = said.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    Some(line.chars().take(LONGEST).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_what_people_get() {
+        let check = |said: &str, expect: Option<&str>| {
+            let complaint = Complaint::new().unwrap();
+            let mut writer = File::from(complaint.writer().unwrap());
+            let _ = writer.write_all(said.as_bytes());
+            assert_eq!(complaint.last_words().as_deref(), expect);
+        };
+        check("", None);
+        check("\n \n", None);
+        check(
+            "starting\nrunning container: no\n\n",
+            Some("running container: no"),
+        );
+        check(&"long ".repeat(8000), Some(&"long ".repeat(60)));
+    }
+}

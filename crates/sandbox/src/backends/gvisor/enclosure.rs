@@ -1,0 +1,356 @@
+//! The native walls around `runsc`: what of the plan changes when another program than the guest
+//! stands behind them. Pure. Entry type: [`Enclosure`].
+
+use std::path::{Path, PathBuf};
+
+use walls::plan::{Access, Fitting, Plan, Resource, Root};
+
+use super::config::Config;
+use super::offer::{KVM, Program, Verdict};
+use crate::backends::contained::GUEST_INSIDE;
+use crate::spec::SandboxSpec;
+
+/// Where the root of the sandbox stands in that of `runsc`, which is told by this path.
+pub(super) const ROOT: &str = "/bundle/root";
+
+const BUNDLE: &str = "/bundle";
+const STATE: &str = "/state";
+const RUNSC: &str = "/runsc";
+
+/// A library that repairs what older versions lack: see its source.
+static PRELOAD: &[u8] = include_bytes!(env!("HOTCELL_PRELOAD"));
+const PRELOAD_INSIDE: &str = "/.hotcell/preload.so";
+
+/// What gVisor itself needs of memory, beside what it keeps for commands: its kernel, the tables of
+/// their pages, the files that it has open; and what commands take between two looks of the guest,
+/// because past this wall all of the sandbox ends.
+const MEMORY_OF_ITS_OWN: u64 = 512 << 20;
+
+/// Threads of gVisor for each thread of a command, and those that it has anyway. On the `ptrace`
+/// platform every thread of its kernel may need one in every process; without one gVisor ends.
+const THREADS_FOR_EACH: u32 = 64;
+const THREADS_OF_ITS_OWN: u32 = 1024;
+
+pub(super) struct Enclosure<'a> {
+    spec: &'a SandboxSpec,
+    runsc: &'a Path,
+    arguments: Vec<String>,
+    uses_kvm: bool,
+    config: String,
+}
+
+impl<'a> Enclosure<'a> {
+    pub(super) fn new(
+        spec: &'a SandboxSpec,
+        program: &'a Program,
+        verdict: &Verdict,
+    ) -> std::io::Result<Self> {
+        Ok(Self {
+            spec,
+            runsc: &program.path,
+            arguments: arguments(verdict),
+            uses_kvm: verdict.platform == "kvm",
+            config: serde_json::to_string(&Config::new(spec))?,
+        })
+    }
+
+    /// The spec with room for gVisor itself.
+    pub(super) fn spec_around(&self) -> SandboxSpec {
+        let mut around = self.spec.clone();
+        let limits = &mut around.limits;
+        let more = MEMORY_OF_ITS_OWN + limits.memory / 2;
+        limits.memory = limits.memory.saturating_add(more);
+        let threads = limits.pids.saturating_mul(THREADS_FOR_EACH);
+        limits.pids = threads.saturating_add(THREADS_OF_ITS_OWN);
+        around
+    }
+
+    /// Changes a plan for the spec of [`Self::spec_around`].
+    pub(super) fn adapt(&self, plan: &mut Plan) {
+        plan.identity.inside_uid = 0;
+        plan.identity.inside_gid = 0;
+        if let Root::Image { overlay_bytes, .. } = &mut plan.root {
+            let limits = &self.spec.limits;
+            *overlay_bytes = limits.disk.min(limits.memory / 2);
+        }
+        plan.fittings = std::mem::take(&mut plan.fittings)
+            .into_iter()
+            .filter_map(place)
+            .collect();
+        plan.fittings.extend([
+            folder("/sys"),
+            Fitting::Guest {
+                target: GUEST_INSIDE.into(),
+            },
+            Fitting::Code {
+                target: PRELOAD_INSIDE.into(),
+                content: PRELOAD.to_vec(),
+            },
+            Fitting::File {
+                target: "/etc/ld.so.preload".into(),
+                content: format!("{PRELOAD_INSIDE}\n"),
+            },
+        ]);
+        // The rest is for commands, and gVisor's kernel holds it; these are for all of gVisor.
+        plan.rlimits
+            .retain(|limit| matches!(limit.resource, Resource::Core | Resource::Processes));
+        plan.writable.clear();
+        plan.program = Some(self.program());
+    }
+
+    fn program(&self) -> walls::plan::Program {
+        let mut fittings = vec![
+            bind(self.runsc, RUNSC, Access::ReadOnly),
+            Fitting::Proc {
+                target: "/proc".into(),
+            },
+            // Where `runsc` makes the roots of its own processes.
+            folder("/tmp"),
+            folder("/etc"),
+            folder("/dev"),
+            bind("/dev/null", "/dev/null", Access::Device),
+            Fitting::Tmpfs {
+                target: STATE.into(),
+                bytes: 4 << 20,
+                inodes: 256,
+                mode: 0o700,
+            },
+            folder(BUNDLE),
+            Fitting::File {
+                target: Path::new(BUNDLE).join("config.json"),
+                content: self.config.clone(),
+            },
+        ];
+        if self.uses_kvm {
+            fittings.push(bind(KVM, KVM, Access::Device));
+        }
+        walls::plan::Program {
+            path: RUNSC.into(),
+            arguments: self.arguments.clone(),
+            fittings,
+            inner: ROOT.into(),
+        }
+    }
+}
+
+/// What stays of a fitting: gVisor's kernel mounts its own `/proc`, `/dev` and files in memory, and
+/// needs only places for them.
+fn place(fitting: Fitting) -> Option<Fitting> {
+    let is_device = |target: &Path| target.starts_with("/dev");
+    match fitting {
+        Fitting::Tmpfs { target, .. } | Fitting::Proc { target } => {
+            let kept = target == Path::new("/dev") || !is_device(&target);
+            kept.then_some(Fitting::Folder {
+                target,
+                mode: 0o755,
+            })
+        }
+        Fitting::Terminals { .. } => None,
+        Fitting::Link { ref target, .. } | Fitting::Bind { ref target, .. }
+            if is_device(target) =>
+        {
+            None
+        }
+        other => Some(other),
+    }
+}
+
+fn folder(target: &str) -> Fitting {
+    Fitting::Folder {
+        target: target.into(),
+        mode: 0o755,
+    }
+}
+
+fn bind(source: impl Into<PathBuf>, target: &str, access: Access) -> Fitting {
+    Fitting::Bind {
+        source: source.into(),
+        target: target.into(),
+        access,
+        idmap: None,
+    }
+}
+
+/// For any version of `runsc`: what it does not know it does not do either.
+fn arguments(verdict: &Verdict) -> Vec<String> {
+    let mut all = vec![
+        "runsc".to_owned(),
+        format!("--root={STATE}"),
+        format!("--platform={}", verdict.platform),
+        "--network=none".to_owned(),
+        // The namespaces and groups are made already.
+        "--rootless".to_owned(),
+        "--ignore-cgroups".to_owned(),
+        "--file-access=exclusive".to_owned(),
+    ];
+    for (flag, value) in [
+        ("file-access-mounts", "shared"),
+        ("host-uds", "none"),
+        ("host-fifo", "none"),
+        // The root is as it shall be; files go through the gofer.
+        ("overlay2", "none"),
+        ("directfs", "false"),
+    ] {
+        if verdict.knows(flag) {
+            all.push(format!("--{flag}={value}"));
+        }
+    }
+    all.extend([
+        "run".to_owned(),
+        format!("--bundle={BUNDLE}"),
+        "hotcell".to_owned(),
+    ]);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::time::Duration;
+
+    use walls::plan::{Identity, Rlimit};
+
+    use super::*;
+    use crate::backends::furnishing::furnishing;
+    use crate::backends::gvisor::offer::Offer;
+    use crate::spec::{RootSpec, WORKSPACE};
+
+    fn verdict(flags: &[&str], platform: &str) -> Verdict {
+        let lines: String = flags
+            .iter()
+            .map(|flag| format!("  -{flag} value\n"))
+            .collect();
+        Offer::parse(&lines).verdict(platform)
+    }
+
+    fn plan(spec: &SandboxSpec) -> Plan {
+        let limit = |resource| Rlimit { resource, value: 7 };
+        let mut fittings = furnishing(&spec.root, &spec.limits);
+        fittings.push(bind("/on/the/host", WORKSPACE, Access::ReadWrite));
+        Plan {
+            identity: Identity {
+                outside_uid: 4242,
+                outside_gid: 4242,
+                inside_uid: 1000,
+                inside_gid: 1000,
+                drop_groups: true,
+            },
+            hostname: "hotcell".into(),
+            root: match &spec.root {
+                RootSpec::Host => Root::Empty,
+                RootSpec::Image(folder) => Root::Image {
+                    folder: folder.clone(),
+                    idmap: None,
+                    overlay_bytes: u64::MAX,
+                },
+            },
+            fittings,
+            groups: Vec::new(),
+            rlimits: vec![
+                limit(Resource::Core),
+                limit(Resource::FileSize),
+                limit(Resource::OpenFiles),
+                limit(Resource::Processes),
+            ],
+            processors: None,
+            writable: vec!["/".into()],
+            deadline: Some(Duration::from_secs(1)),
+            program: None,
+            behind: walls::plan::Behind::Guest,
+        }
+    }
+
+    fn adapted(spec: &SandboxSpec, verdict: &Verdict) -> Plan {
+        let program = Program::at("/usr/bin/runsc");
+        let enclosure = Enclosure::new(spec, &program, verdict).unwrap();
+        let mut plan = plan(spec);
+        enclosure.adapt(&mut plan);
+        plan
+    }
+
+    #[test]
+    fn only_what_a_version_knows_is_asked_of_it() {
+        let check = |flags: &[&str], expect: &[&str]| {
+            let all = arguments(&verdict(flags, "systrap"));
+            assert!(all.contains(&"--platform=systrap".to_owned()));
+            assert!(all.contains(&"--network=none".to_owned()));
+            assert_eq!(all.last().unwrap(), "hotcell");
+            let known = [
+                "--host-uds=none",
+                "--host-fifo=none",
+                "--overlay2=none",
+                "--directfs=false",
+            ];
+            let asked: Vec<_> = known
+                .into_iter()
+                .filter(|flag| all.iter().any(|one| one == flag))
+                .collect();
+            assert_eq!(asked, expect);
+        };
+        check(&[], &[]);
+        check(
+            &["overlay2", "host-uds"],
+            &["--host-uds=none", "--overlay2=none"],
+        );
+        check(&["directfs"], &["--directfs=false"]);
+    }
+
+    #[test]
+    fn runsc_is_alone_with_the_root_of_the_sandbox() {
+        let spec = SandboxSpec::new("/on/the/host");
+        let plan = adapted(&spec, &verdict(&[], "ptrace"));
+        let program = plan.program.unwrap();
+        assert_eq!(program.path, Path::new("/runsc"));
+        assert_eq!(program.inner, Path::new(ROOT));
+        let sources = |fittings: &[Fitting]| -> Vec<PathBuf> {
+            let binds = fittings.iter().filter_map(|fitting| match fitting {
+                Fitting::Bind { source, .. } => Some(source.clone()),
+                _ => None,
+            });
+            binds.collect()
+        };
+        let expect = ["/usr/bin/runsc", "/dev/null"].map(PathBuf::from);
+        assert_eq!(sources(&program.fittings), expect);
+        assert!(sources(&plan.fittings).contains(&"/on/the/host".into()));
+        // gVisor's kernel has its own devices.
+        let devices = sources(&plan.fittings);
+        assert!(!devices.iter().any(|source| source.starts_with("/dev")));
+        let is_served = |fitting: &Fitting| {
+            matches!(
+                fitting,
+                Fitting::Tmpfs { .. } | Fitting::Proc { .. } | Fitting::Terminals { .. }
+            )
+        };
+        assert!(!plan.fittings.iter().any(is_served));
+        assert!(plan.writable.is_empty());
+    }
+
+    #[test]
+    fn it_is_root_of_its_namespace_alone_and_kept_by_what_is_for_all_of_it() {
+        let mut spec = SandboxSpec::new("/on/the/host");
+        spec.root = RootSpec::Image("/image".into());
+        spec.limits.memory = 64 << 20;
+        spec.limits.pids = 10;
+        let plan = adapted(&spec, &verdict(&[], "kvm"));
+        assert_eq!(plan.identity.inside_uid, 0);
+        assert_eq!(plan.identity.outside_uid, 4242);
+        let kept: Vec<_> = plan.rlimits.iter().map(|limit| limit.resource).collect();
+        assert_eq!(kept, [Resource::Core, Resource::Processes]);
+        // The overlay is a part of the sandbox's memory, not of gVisor's.
+        assert!(matches!(
+            plan.root,
+            Root::Image {
+                overlay_bytes: 33_554_432,
+                ..
+            }
+        ));
+        let has_kvm = |fitting: &Fitting| matches!(fitting, Fitting::Bind { target, .. } if target == Path::new(KVM));
+        assert!(plan.program.unwrap().fittings.iter().any(has_kvm));
+        let program = Program::at("/usr/bin/runsc");
+        let enclosure = Enclosure::new(&spec, &program, &verdict(&[], "kvm")).unwrap();
+        let around = enclosure.spec_around();
+        assert_eq!(around.limits.memory, (64 + 32 + 512) << 20);
+        assert_eq!(around.limits.pids, 1664);
+    }
+}

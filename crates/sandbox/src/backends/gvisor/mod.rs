@@ -1,0 +1,186 @@
+//! gVisor: commands run on a kernel of its own, `runsc`'s in user space, and that stands behind
+//! native walls.
+//!
+//! ```text
+//! host ── native supervisor: namespaces, cgroups, deadline ── runsc, alone in a small root
+//!   │                                                           ├─ gofer: the files
+//!   └──────────── link socket, inherited by all ────────────────┴─ sentry: kernel ── guest
+//! ```
+//!
+//! | question | answer |
+//! |---|---|
+//! | what `runsc` sees of the host | itself, the root of the sandbox (as native walls build it) and its own state, which is in memory: nothing on disk to sweep |
+//! | who it is | user 0 of a user namespace with one user, which outside is the caller, or for root one of the sandbox's own; never the host's root |
+//! | whose files commands see | that user's, who is 1000 inside: the guest enters a user namespace of gVisor's kernel. All others are strangers, as on native walls |
+//! | how it ends | with its process namespace, which the native supervisor kills; and with the link |
+//! | files | the workspace is shared, so both sides see a change at once; the rest of the root is exclusive |
+//!
+//! What differs from native walls: there is no Landlock; a watch sees only changes from inside;
+//! memory is limited by the guest, which looks, and behind it by the cgroup around all of gVisor;
+//! a command can list what the guest's own threads have open, which leads nowhere that commands
+//! do not get anyway: the link is a socket, and those cannot be opened.
+//! Entry point: [`raise`].
+
+mod complaint;
+mod config;
+mod enclosure;
+mod offer;
+
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+use walls::cgroups::Controller;
+use walls::plan::Confinement;
+
+use self::complaint::Complaint;
+use self::enclosure::Enclosure;
+use self::offer::{Offer, Program, Verdict};
+use super::contained::{ConfineError, confine};
+use super::furnishing::UID;
+use super::native::planning::Facts;
+use super::native::{self, gather};
+use super::{Raised, Standing, check_strict, words};
+use crate::error::SandboxError;
+use crate::limits::enforce_in_gvisor;
+use crate::spec::{Backend, RootSpec, SandboxSpec};
+
+/// Past this a start hangs. It takes a quarter of a second on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
+    let facts = gather(spec)?;
+    let limits = enforce_in_gvisor(&spec.limits, &facts.groups, facts.processors.len());
+    if spec.strict_limits {
+        check_strict(&limits)?;
+    }
+    let program = Program::find(&spec.provisions.gvisor.runsc)?;
+    let started = match Verdict::read(&spec.provisions, &program) {
+        Some(verdict) => {
+            let started = start(spec, &facts, &program, &verdict).await;
+            if started.is_err() {
+                // What worked once does not any more: the next start tries everything.
+                Verdict::forget(&spec.provisions);
+            }
+            started?
+        }
+        None => try_platforms(spec, &facts, &program).await?,
+    };
+    Ok(Raised::usual(
+        Backend::Gvisor,
+        started.link,
+        started.walls,
+        describe(&started.platform, &spec.root),
+        limits,
+    ))
+}
+
+/// Takes the first platform on which a sandbox really starts, and keeps the verdict.
+async fn try_platforms(
+    spec: &SandboxSpec,
+    facts: &Facts,
+    program: &Program,
+) -> Result<Started, SandboxError> {
+    let offer = Offer::ask(program).await?;
+    let mut refused = None;
+    for platform in offer.platforms(&spec.provisions.gvisor) {
+        let verdict = offer.verdict(&platform);
+        match start(spec, facts, program, &verdict).await {
+            Ok(started) => {
+                verdict.keep(&spec.provisions, program);
+                return Ok(started);
+            }
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.unwrap_or_else(|| unavailable("it offers no platform that works here")))
+}
+
+/// A guest that stands confined behind gVisor's walls.
+struct Started {
+    walls: Box<dyn Standing>,
+    link: UnixStream,
+    platform: String,
+}
+
+async fn start(
+    spec: &SandboxSpec,
+    facts: &Facts,
+    program: &Program,
+    verdict: &Verdict,
+) -> Result<Started, SandboxError> {
+    let failed = |doing: &str, source: std::io::Error| SandboxError::Backend {
+        backend: Backend::Gvisor,
+        doing: doing.into(),
+        source: source.into(),
+    };
+    let complaint = Complaint::new().map_err(|error| failed("listen to `runsc`", error))?;
+    let enclosure = Enclosure::new(spec, program, verdict)
+        .map_err(|error| failed("describe the sandbox", error))?;
+    let errors = complaint
+        .writer()
+        .map_err(|error| failed("listen to `runsc`", error))?;
+    let around = enclosure.spec_around();
+    let adapt = |plan: &mut _| enclosure.adapt(plan);
+    let (mut walls, mut link, _) = native::stand(&around, facts, adapt, Some(errors)).await?;
+    let confinement = confinement(spec, facts);
+    let confined = tokio::time::timeout(PATIENCE, confine(&mut link, &confinement)).await;
+    let why = match confined {
+        Ok(Ok(_)) => {
+            return Ok(Started {
+                walls: Box::new(walls),
+                link,
+                platform: verdict.platform.clone(),
+            });
+        }
+        Ok(Err(ConfineError::Refused(source))) => {
+            return Err(SandboxError::Backend {
+                backend: Backend::Gvisor,
+                doing: "confine the guest".into(),
+                source: source.into(),
+            });
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("the guest says nothing for {} seconds", PATIENCE.as_secs()),
+    };
+    drop(link);
+    walls.take_down().await;
+    let said = complaint.last_words();
+    Err(unavailable(said.map_or(why, |said| {
+        format!(
+            "`runsc` cannot start on platform `{}`: {said}",
+            verdict.platform
+        )
+    })))
+}
+
+fn confinement(spec: &SandboxSpec, facts: &Facts) -> Confinement {
+    // As many as there are in sight of gVisor, which counts them from 0.
+    let by_affinity = facts.groups.home(Controller::Cpu).is_none() || facts.group_name.is_none();
+    let most = facts.processors.len().max(1);
+    let processors = (spec.limits.cpus.ceil() as usize).clamp(1, most);
+    Confinement {
+        processors: by_affinity.then(|| (0..processors).collect()),
+        user: Some(UID),
+        is_own_kernel: true,
+        ..Confinement::default()
+    }
+}
+
+fn describe(platform: &str, root: &RootSpec) -> Vec<String> {
+    [
+        format!("a kernel of its own in user space (gVisor, {platform})"),
+        "user, mount, pid, network, ipc, uts and cgroup namespaces around it".into(),
+        words::root(root).into(),
+        words::UNPRIVILEGED.into(),
+        words::SECCOMP.into(),
+    ]
+    .into()
+}
+
+fn unavailable(reason: impl Into<String>) -> SandboxError {
+    SandboxError::Unavailable {
+        backend: Backend::Gvisor,
+        reason: reason.into(),
+        advice: None,
+    }
+}

@@ -1,0 +1,295 @@
+//! What the installed `runsc` is: where, which flags it knows, which platforms it offers, and which
+//! of them was seen to work here. Starts no sandbox. Entry types: [`Program`], [`Verdict`].
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::unavailable;
+use crate::backends::contained::own_folder;
+use crate::error::SandboxError;
+use crate::provisions::{Gvisor, Provisions, locate};
+use crate::spec::Backend;
+
+/// Best first. `ptrace` works everywhere and is the slowest.
+const PREFERENCE: &[&str] = &["systrap", "kvm", "ptrace"];
+
+/// The device of the `kvm` platform.
+pub(super) const KVM: &str = "/dev/kvm";
+
+/// `runsc`, as a file.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) path: PathBuf,
+    /// Tells this program on this kernel, started by this user, from any other.
+    key: String,
+}
+
+impl Program {
+    pub(super) fn find(named: &Path) -> Result<Self, SandboxError> {
+        let looked = locate(named).and_then(|path| {
+            let path = path.canonicalize().ok()?;
+            let file = fs::metadata(&path).ok()?;
+            Some((path, file))
+        });
+        let Some((path, file)) = looked else {
+            return Err(SandboxError::Unavailable {
+                backend: Backend::Gvisor,
+                reason: format!("`{}` is not installed", named.display()),
+                advice: Some("`apt install runsc`".into()),
+            });
+        };
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let key = format!(
+            "{} {} {} {} {}",
+            path.display(),
+            file.len(),
+            file.mtime(),
+            kernel.trim(),
+            nix::unistd::geteuid(),
+        );
+        Ok(Self { path, key })
+    }
+
+    #[cfg(test)]
+    pub(super) fn at(path: &str) -> Self {
+        Self {
+            path: path.into(),
+            key: String::new(),
+        }
+    }
+}
+
+/// What a version of `runsc` can do, in its own words.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    flags: Vec<String>,
+    platforms: Vec<String>,
+}
+
+impl Offer {
+    pub(super) async fn ask(program: &Program) -> Result<Self, SandboxError> {
+        let answer = tokio::process::Command::new(&program.path)
+            .arg("flags")
+            .env_clear()
+            .stdin(std::process::Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await;
+        let answer = answer.map_err(|source| SandboxError::Backend {
+            backend: Backend::Gvisor,
+            doing: format!("start `{}`", program.path.display()),
+            source: source.into(),
+        })?;
+        let text = [answer.stdout, answer.stderr].concat();
+        let offer = Self::parse(&String::from_utf8_lossy(&text));
+        match offer.platforms.is_empty() {
+            true => Err(unavailable("`runsc flags` names no platform")),
+            false => Ok(offer),
+        }
+    }
+
+    /// Flags begin their lines, indented by two; the platforms are in the description of theirs.
+    pub(super) fn parse(text: &str) -> Self {
+        let flags = text.lines().filter_map(|line| {
+            let name = line.strip_prefix("  -")?.split_whitespace().next()?;
+            Some(name.to_owned())
+        });
+        let platforms = text
+            .lines()
+            .find_map(|line| Some(line.split_once("which platform to use:")?.1))
+            .unwrap_or_default();
+        let platforms = platforms
+            .split(['.', '\n'])
+            .next()
+            .unwrap_or_default()
+            .split(',')
+            .filter_map(|item| item.split_whitespace().next())
+            .map(str::to_owned);
+        Self {
+            flags: flags.collect(),
+            platforms: platforms.collect(),
+        }
+    }
+
+    /// Those to try, in order: the one that the settings name, or all that could work.
+    pub(super) fn platforms(&self, settings: &Gvisor) -> Vec<String> {
+        if let Some(named) = &settings.platform {
+            return vec![named.clone()];
+        }
+        let offered = |name: &&&str| self.platforms.iter().any(|one| one == **name);
+        let could_work = |name: &&&str| **name != "kvm" || is_open(KVM);
+        PREFERENCE
+            .iter()
+            .filter(offered)
+            .filter(could_work)
+            .map(|name| (*name).to_owned())
+            .collect()
+    }
+
+    pub(super) fn verdict(&self, platform: &str) -> Verdict {
+        Verdict {
+            platform: platform.to_owned(),
+            flags: self.flags.clone(),
+        }
+    }
+}
+
+/// Whether the sandbox's user can use a device: never root, so what root may does not count.
+fn is_open(device: &str) -> bool {
+    let Ok(found) = fs::metadata(device) else {
+        return false;
+    };
+    let for_all = found.mode() & 0o006 == 0o006;
+    let access = nix::unistd::AccessFlags::R_OK | nix::unistd::AccessFlags::W_OK;
+    let for_caller = nix::unistd::access(device, access).is_ok();
+    for_all || (for_caller && !nix::unistd::geteuid().is_root())
+}
+
+/// A platform on which a sandbox started, and the flags that go with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Verdict {
+    pub(super) platform: String,
+    flags: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    key: String,
+    verdict: Verdict,
+}
+
+impl Verdict {
+    pub(super) fn knows(&self, flag: &str) -> bool {
+        self.flags.iter().any(|one| one == flag)
+    }
+
+    /// What was found out before, if it is about this program and what the settings ask for.
+    pub(super) fn read(provisions: &Provisions, program: &Program) -> Option<Self> {
+        let folder = own_folder(&provisions.cache).ok()?;
+        let kept = fs::read(folder.join(FILE)).ok()?;
+        let kept: Kept = serde_json::from_slice(&kept).ok()?;
+        let named = provisions.gvisor.platform.as_ref();
+        let fits = named.is_none_or(|named| *named == kept.verdict.platform);
+        (kept.key == program.key && fits).then_some(kept.verdict)
+    }
+
+    /// A verdict that cannot be kept is found again.
+    pub(super) fn keep(&self, provisions: &Provisions, program: &Program) {
+        let write = || -> io::Result<()> {
+            let folder = own_folder(&provisions.cache)?;
+            let kept = serde_json::to_vec(&Kept {
+                key: program.key.clone(),
+                verdict: self.clone(),
+            })?;
+            let made = folder.join(format!(".{FILE}-{}", std::process::id()));
+            fs::write(&made, kept)?;
+            fs::rename(made, folder.join(FILE))
+        };
+        if let Err(error) = write() {
+            tracing::debug!(%error, "the verdict on gVisor's platforms is not kept");
+        }
+    }
+
+    pub(super) fn forget(provisions: &Provisions) {
+        let _ = fs::remove_file(provisions.cache.join(FILE));
+    }
+}
+
+const FILE: &str = "gvisor.json";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const OF_2022: &str = "Flags:
+  -overlay2 value
+    \twrap mounts with overlayfs. Format is {mount}:{medium}.
+  -platform string
+    \tspecifies which platform to use: ptrace (default), kvm. (default \"ptrace\")
+  -rootless
+    \tit allows the sandbox to be started with a user that is not root.
+";
+
+    const OF_2024: &str = "Flags:
+  -directfs
+    \tdirectly access the container filesystems from the sentry. (default true)
+  -platform string
+    \tspecifies which platform to use: systrap (default), ptrace, kvm. (default \"systrap\")
+";
+
+    #[test]
+    fn flags_and_platforms_are_read_from_every_version() {
+        let check = |text: &str, flags: &[&str], platforms: &[&str]| {
+            let expect = Offer {
+                flags: flags.iter().map(ToString::to_string).collect(),
+                platforms: platforms.iter().map(ToString::to_string).collect(),
+            };
+            assert_eq!(Offer::parse(text), expect);
+        };
+        check(
+            OF_2022,
+            &["overlay2", "platform", "rootless"],
+            &["ptrace", "kvm"],
+        );
+        check(
+            OF_2024,
+            &["directfs", "platform"],
+            &["systrap", "ptrace", "kvm"],
+        );
+        check("flag provided but not defined", &[], &[]);
+    }
+
+    #[test]
+    fn the_best_platform_comes_first_and_a_named_one_alone() {
+        let settings = |platform: Option<&str>| Gvisor {
+            runsc: "runsc".into(),
+            platform: platform.map(str::to_owned),
+        };
+        let offer = Offer::parse(OF_2024);
+        let tried = offer.platforms(&settings(None));
+        assert_eq!(tried.first().unwrap(), "systrap");
+        assert_eq!(tried.last().unwrap(), "ptrace");
+        assert_eq!(offer.platforms(&settings(Some("kvm"))), ["kvm"]);
+    }
+
+    #[test]
+    fn a_verdict_holds_for_the_same_program_and_setting_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = |key: &str| Program {
+            path: "/usr/bin/runsc".into(),
+            key: key.into(),
+        };
+        let mut provisions = Provisions {
+            cache: folder.path().join("cache"),
+            ..Provisions::default()
+        };
+        let verdict = Offer::parse(OF_2022).verdict("ptrace");
+        assert_eq!(Verdict::read(&provisions, &program("one")), None);
+        verdict.keep(&provisions, &program("one"));
+        let read = Verdict::read(&provisions, &program("one")).unwrap();
+        assert_eq!(read, verdict);
+        assert!(read.knows("overlay2") && !read.knows("directfs"));
+        assert_eq!(Verdict::read(&provisions, &program("two")), None);
+        provisions.gvisor.platform = Some("kvm".into());
+        assert_eq!(Verdict::read(&provisions, &program("one")), None);
+        provisions.gvisor.platform = None;
+        Verdict::forget(&provisions);
+        assert_eq!(Verdict::read(&provisions, &program("one")), None);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_one_line_with_advice() {
+        for named in ["no-such-runsc", "/nowhere/runsc", "/usr"] {
+            let error = Program::find(Path::new(named)).unwrap_err();
+            let expect = format!("cannot use the `gvisor` backend: `{named}` is not installed");
+            assert_eq!(error.to_string(), expect);
+            assert_eq!(error.hint().unwrap(), "`apt install runsc`");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The image of a spec as a read-only disk for machines, made once and kept in the cache.
+
+use std::path::{Path, PathBuf};
+
+use images::Digest;
+
+use super::step;
+use crate::backends::contained::own_folder;
+use crate::error::SandboxError;
+use crate::spec::{Backend, RootSpec, SandboxSpec};
+
+/// The disk, made if it is not there: reading a whole image takes its time, on a thread of its own.
+pub(crate) async fn disk(spec: &SandboxSpec, backend: Backend) -> Result<PathBuf, SandboxError> {
+    let RootSpec::Image(image) = &spec.root else {
+        return Err(crate::backends::lacks_image(backend));
+    };
+    let (cache, image) = (spec.provisions.cache.clone(), image.clone());
+    let made = tokio::task::spawn_blocking(move || make(&cache, &image, backend)).await;
+    made.map_err(|error| step(backend, "make a disk of the image", error))?
+}
+
+fn make(cache: &Path, image: &Path, backend: Backend) -> Result<PathBuf, SandboxError> {
+    if !image.is_dir() {
+        return Err(SandboxError::Image {
+            path: image.to_owned(),
+            source: std::io::ErrorKind::NotADirectory.into(),
+        });
+    }
+    let folder = own_folder(cache)
+        .and_then(|_| own_folder(&cache.join("disks")))
+        .map_err(|error| step(backend, "use the folder of disks", error))?;
+    images::disk(&folder, image, digest(image).as_ref())
+        .map_err(|error| step(backend, "make a disk of the image", error))
+}
+
+/// The digest of an image in a store, from its place there: such an image never changes, and need
+/// not be looked through at every start.
+fn digest(image: &Path) -> Option<Digest> {
+    let place = image.parent()?;
+    let is_stored = image.ends_with("root")
+        && place.parent()?.ends_with("roots")
+        && place.join("about.json").is_file();
+    let digits = is_stored.then(|| place.file_name())??.to_str()?;
+    format!("sha256:{digits}").parse().ok()
+}

@@ -1,0 +1,75 @@
+//! What virtual machines of every kind have in common: a kernel, a first file system with the guest
+//! as its init, a disk with the image, a size, and what is said over the control channel.
+//!
+//! Starts no machine: that is what the backends differ in.
+//!
+//! - [`kernel`], [`modules`], [`cpio`], [`initramfs`]: what a machine boots.
+//! - [`disk`]: the image as a read-only disk, one for all machines.
+//! - [`size`]: memory and processors, in few steps, so that few snapshots serve all limits.
+//! - [`kvm`]: whether the processor's help can be asked for.
+//! - [`arrival`]: what a machine is told when it is needed, with the walls inside it.
+//! - [`control`]: the host's end of the control channel.
+
+pub(crate) mod arrival;
+pub(crate) mod control;
+mod cpio;
+pub(crate) mod disk;
+pub(crate) mod initramfs;
+pub(crate) mod kernel;
+pub(crate) mod kvm;
+mod modules;
+pub(crate) mod size;
+
+use std::error::Error;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::contained::own_folder;
+use crate::error::SandboxError;
+use crate::spec::Backend;
+
+/// A step that failed, named.
+pub(crate) fn step(
+    backend: Backend,
+    doing: impl Into<String>,
+    source: impl Into<Box<dyn Error + Send + Sync>>,
+) -> SandboxError {
+    SandboxError::Backend {
+        backend,
+        doing: doing.into(),
+        source: source.into(),
+    }
+}
+
+/// The part of the cache that is for machines. Whoever writes there decides what runs, so all of the
+/// way to it must be this user's.
+pub(crate) fn folder(cache: &Path) -> io::Result<PathBuf> {
+    own_folder(cache)?;
+    own_folder(&cache.join("machines"))
+}
+
+/// Tells one state of a file from another without reading it.
+pub(crate) fn stamp(path: &Path) -> String {
+    match std::fs::metadata(path) {
+        Ok(found) => format!(
+            "{} {} {}.{} {}",
+            path.display(),
+            found.len(),
+            found.mtime(),
+            found.mtime_nsec(),
+            found.ino()
+        ),
+        Err(_) => path.display().to_string(),
+    }
+}
+
+/// A short name for all of these lines together.
+pub(crate) fn key(lines: &[String]) -> String {
+    use sha2::Digest;
+    let digest = sha2::Sha256::digest(lines.join("\n"));
+    digest[..12]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}

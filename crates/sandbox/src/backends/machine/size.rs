@@ -1,0 +1,86 @@
+//! How large a machine is, for a sandbox's limits. In few steps: a snapshot serves one size, and the
+//! limits themselves hold inside, to the byte.
+
+use crate::limits::Limits;
+
+const MIB: u64 = 1 << 20;
+
+/// The smallest machine's share for its sandbox.
+const SMALLEST: u64 = 256 * MIB;
+
+/// What the machine's kernel and the guest need beside the sandbox.
+const KERNEL: u64 = 192 * MIB;
+
+/// Memory and processors of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Size {
+    /// Bytes.
+    pub(crate) memory: u64,
+    pub(crate) processors: usize,
+}
+
+impl Size {
+    /// `available` are the processors that there are.
+    pub(crate) fn for_limits(limits: &Limits, available: usize) -> Self {
+        let share = limits.memory.max(SMALLEST).next_power_of_two();
+        // The kernel keeps records of every page.
+        let memory = (share + share / 32 + KERNEL).next_multiple_of(64 * MIB);
+        let most = available.max(1);
+        Self {
+            memory,
+            processors: (limits.cpus.ceil() as usize).clamp(1, most),
+        }
+    }
+
+    /// The same for a machine that is emulated: beside each of its processors QEMU itself and the
+    /// files' server run, and processors that wait for each other wait long.
+    pub(crate) fn emulated(self, available: usize) -> Self {
+        Self {
+            processors: self.processors.min((available / 2).max(1)),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_few_and_hold_their_limits() {
+        let check = |memory_mib: u64, cpus: f64, expect_mib: u64, processors: usize| {
+            let limits = Limits {
+                memory: memory_mib * MIB,
+                cpus,
+                ..Limits::default()
+            };
+            let size = Size::for_limits(&limits, 4);
+            assert_eq!(
+                (size.memory / MIB, size.processors),
+                (expect_mib, processors)
+            );
+            assert!(size.memory > limits.memory + 128 * MIB);
+        };
+        check(1, 0.5, 512, 1);
+        check(256, 1.0, 512, 1);
+        check(257, 1.5, 768, 2);
+        check(512, 2.0, 768, 2);
+        check(2048, 8.0, 2304, 4);
+        check(2049, 4.0, 4416, 4);
+    }
+
+    #[test]
+    fn an_emulated_machine_leaves_processors_to_what_serves_it() {
+        let check = |processors, available, expect| {
+            let size = Size {
+                memory: 512 * MIB,
+                processors,
+            };
+            assert_eq!(size.emulated(available).processors, expect);
+        };
+        check(2, 1, 1);
+        check(2, 2, 1);
+        check(1, 8, 1);
+        check(8, 8, 4);
+    }
+}

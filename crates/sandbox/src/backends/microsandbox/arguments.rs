@@ -1,0 +1,243 @@
+//! What `msb` is called with. Pure: paths and limits in, argument lists out.
+//!
+//! Two calls make a sandbox. `msb run` holds the machine: it is attached, so that the machine ends
+//! with it, and its command is a guest that only waits for the end of its input. `msb exec --stream`
+//! runs the guest proper with the link as its standard input and output; `run` would keep all
+//! output to itself until the end. Entry type: [`Machine`].
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::backends::bundle::Mount;
+use crate::backends::contained::GUEST_INSIDE;
+use crate::backends::furnishing::{HOSTNAME, UID};
+use crate::limits::Limits;
+use crate::spec::WORKSPACE;
+
+/// How long past the deadline the guest may take to end the sandbox by itself.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// One machine, as `msb run` makes it.
+#[derive(Debug)]
+pub(super) struct Machine<'a> {
+    pub(super) name: &'a str,
+    pub(super) root: &'a Path,
+    pub(super) mounts: &'a [Mount],
+    pub(super) limits: &'a Limits,
+    /// Processors of the host.
+    pub(super) processors: usize,
+}
+
+impl Machine<'_> {
+    /// For the process that holds the machine.
+    pub(super) fn run(&self) -> Vec<OsString> {
+        let mut all = Arguments::default();
+        all.flags(&["run", "--quiet", "--no-tty", "--pull", "never"]);
+        all.option("--name", self.name);
+        all.option(
+            "--cpus",
+            processors(self.limits, self.processors).to_string(),
+        );
+        all.option("--memory", format!("{}M", megabytes(self.limits.memory)));
+        all.flags(&["--no-net", "--security", "restricted"]);
+        all.option("--hostname", HOSTNAME);
+        all.option("--user", format!("{UID}:{UID}"));
+        all.option("--workdir", "/");
+        if let Some(wall) = self.limits.wall {
+            let seconds = (wall + GRACE).as_secs() + 1;
+            all.option("--max-duration", format!("{seconds}s"));
+        }
+        for mount in self.mounts {
+            all.mount(mount);
+        }
+        all.0.push(self.root.into());
+        all.flags(&["--", GUEST_INSIDE, "piped"]);
+        all.0
+    }
+
+    /// For the process that is the link.
+    pub(super) fn exec(&self) -> Vec<OsString> {
+        let mut all = Arguments::default();
+        all.flags(&["exec", "--quiet", "--stream"]);
+        all.option("--user", format!("{UID}:{UID}"));
+        all.option("--workdir", "/");
+        all.flags(&[self.name, "--", GUEST_INSIDE, "piped"]);
+        all.0
+    }
+}
+
+/// The first path that `msb` cannot be told of: it takes mounts as text with colons and commas.
+pub(super) fn unspeakable(mounts: &[Mount]) -> Option<&Path> {
+    mounts.iter().find_map(|mount| match mount {
+        Mount::Bind { source, .. } => {
+            let name = source.as_os_str().as_encoded_bytes();
+            name.iter()
+                .any(|byte| matches!(byte, b':' | b','))
+                .then_some(source.as_path())
+        }
+        Mount::Tmpfs { .. } => None,
+    })
+}
+
+/// A machine has whole processors, and no more than the host.
+pub(super) fn processors(limits: &Limits, host: usize) -> usize {
+    (limits.cpus.ceil() as usize).clamp(1, host.clamp(1, u8::MAX.into()))
+}
+
+fn megabytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20).max(1)
+}
+
+#[derive(Default)]
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn flags(&mut self, flags: &[&str]) {
+        self.0.extend(flags.iter().map(OsString::from));
+    }
+
+    fn option(&mut self, name: &str, value: impl AsRef<OsStr>) {
+        self.0.push(name.into());
+        self.0.push(value.as_ref().into());
+    }
+
+    fn mount(&mut self, mount: &Mount) {
+        match mount {
+            Mount::Bind {
+                source,
+                target,
+                read_only,
+            } => {
+                let kind = match source.is_dir() {
+                    true => "--mount-dir",
+                    false => "--mount-file",
+                };
+                let mut text = source.clone().into_os_string();
+                text.push(":");
+                text.push(target);
+                text.push(":nosuid,nodev,");
+                text.push(match (read_only, mount.target() == Path::new(WORKSPACE)) {
+                    // Owner and mode as they are on the host.
+                    (true, _) => "ro,stat-virt=off".to_owned(),
+                    // Everything belongs to the user inside, and modes are real on the host.
+                    (false, true) => {
+                        format!("uid={UID},gid={UID},stat-virt=relaxed,host-perms=mirror")
+                    }
+                    (false, false) => format!("uid={UID},gid={UID}"),
+                });
+                self.option(kind, text);
+            }
+            Mount::Tmpfs { target, bytes, .. } => {
+                let mut text = target.clone().into_os_string();
+                text.push(format!(":{}M:nosuid,nodev", megabytes(*bytes)));
+                self.option("--tmpfs", text);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(arguments: Vec<OsString>) -> String {
+        let all: Vec<_> = arguments.iter().map(|one| one.to_string_lossy()).collect();
+        all.join(" ")
+    }
+
+    fn bind(source: &str, target: &str, read_only: bool) -> Mount {
+        Mount::Bind {
+            source: source.into(),
+            target: target.into(),
+            read_only,
+        }
+    }
+
+    #[test]
+    fn mounts_and_limits_become_options() {
+        let mounts = [
+            bind("/usr", "/usr", true),
+            bind("/no/such/guest", GUEST_INSIDE, true),
+            bind("/tmp", WORKSPACE, false),
+            Mount::Tmpfs {
+                target: "/tmp".into(),
+                bytes: (1 << 20) + 1,
+                inodes: 10,
+                mode: 0o1777,
+            },
+        ];
+        let check = |limits: Limits, expect: &[&str], never: &[&str]| {
+            let machine = Machine {
+                name: "hotcell-1",
+                root: Path::new("/r"),
+                mounts: &mounts,
+                limits: &limits,
+                processors: 4,
+            };
+            let said = text(machine.run());
+            for part in expect {
+                assert!(said.contains(part), "`{part}` is not in: {said}");
+            }
+            for part in never {
+                assert!(!said.contains(part), "`{part}` is in: {said}");
+            }
+        };
+        let always = [
+            "run --quiet --no-tty --pull never --name hotcell-1",
+            "--no-net --security restricted",
+            "--user 1000:1000",
+            "--mount-dir /usr:/usr:nosuid,nodev,ro,stat-virt=off",
+            "--mount-file /no/such/guest:/.hotcell/guest:nosuid,nodev,ro,stat-virt=off",
+            "--mount-dir /tmp:/workspace:nosuid,nodev,uid=1000,gid=1000,stat-virt=relaxed,host-perms=mirror",
+            "--tmpfs /tmp:2M:nosuid,nodev",
+            " /r -- /.hotcell/guest piped",
+        ];
+        check(Limits::default(), &always, &["--max-duration", "--tty "]);
+        check(
+            Limits {
+                memory: 100 << 20,
+                cpus: 0.5,
+                wall: Some(Duration::from_millis(1500)),
+                ..Limits::default()
+            },
+            &["--cpus 1 --memory 100M", "--max-duration 7s"],
+            &[],
+        );
+        check(
+            Limits {
+                memory: 1,
+                cpus: 64.0,
+                ..Limits::default()
+            },
+            &["--cpus 4 --memory 1M"],
+            &[],
+        );
+    }
+
+    #[test]
+    fn the_link_is_a_raw_stream() {
+        let machine = Machine {
+            name: "n",
+            root: Path::new("/r"),
+            mounts: &[],
+            limits: &Limits::default(),
+            processors: 1,
+        };
+        assert_eq!(
+            text(machine.exec()),
+            "exec --quiet --stream --user 1000:1000 --workdir / n -- /.hotcell/guest piped"
+        );
+    }
+
+    #[test]
+    fn paths_that_cannot_be_said_are_found() {
+        let check = |source: &str, expect: bool| {
+            let mounts = [bind("/usr", "/usr", true), bind(source, WORKSPACE, false)];
+            assert_eq!(unspeakable(&mounts).is_some(), expect, "{source}");
+        };
+        check("/home/me/work space", false);
+        check("/home/me/a:b", true);
+        check("/home/me/a,b", true);
+    }
+}

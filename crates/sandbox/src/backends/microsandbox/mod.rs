@@ -1,0 +1,282 @@
+//! microsandbox: a virtual machine of `msb` (libkrun), for laptops.
+//!
+//! `msb run` holds the machine and ends with its input, which is ours: when this process dies,
+//! however it dies, the machine goes too. `msb exec --stream` is the link. What a crash leaves on
+//! disk is swept by the next start. The guest is not process 1 there: a command that kills all
+//! processes of its user kills the guest, and with it the sandbox. Never shows `msb` the caller's
+//! environment, and never an image to write to. Entry point: [`raise`].
+
+mod arguments;
+mod msb;
+mod skeleton;
+mod standing;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+use tokio::task::spawn_blocking;
+use tracing::debug;
+use walls::cgroups::{group_name, is_abandoned};
+use walls::plan::{Confinement, Landlocked, Resource, Rlimit};
+
+use self::arguments::Machine;
+use self::msb::{Msb, MsbError};
+use self::skeleton::Skeleton;
+use self::standing::Standing;
+use super::contained::{confine, own_folder};
+use super::furnishing::writable;
+use super::machine::kvm;
+use super::native::planning::GUEST_PIDS;
+use super::{Raised, check_strict, words};
+use crate::error::SandboxError;
+use crate::limits::{Enforcement, Enforcer, LimitKind, Limits, bytes};
+use crate::spec::{Backend, SandboxSpec};
+
+/// What nobody has seen yet.
+pub(crate) const UNPROVEN: &str = "written against `msb` 0.7: its calls, its answers and the link \
+     over its streams are tested, a machine of it has not run on real KVM";
+
+/// A machine boots in well under a second where virtualization works, and `msb` notices in a quarter
+/// of a minute where it does not.
+const START: Duration = Duration::from_secs(60);
+
+pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
+    let host = std::thread::available_parallelism().map_or(1, usize::from);
+    let limits = enforce(&spec.limits, host);
+    if spec.strict_limits {
+        check_strict(&limits)?;
+    }
+    let program = &spec.provisions.machines.microsandbox;
+    let msb = Msb::new(program, &spec.provisions.cache).map_err(failed("make a folder"))?;
+    let version = blocking({
+        let msb = msb.clone();
+        move || msb.version()
+    })
+    .await?
+    .map_err(missing)?;
+    kvm::check(&spec.provisions.machines.kvm, Backend::Microsandbox)?;
+    let workspace = workspace(spec)?;
+    let (mut standing, skeleton) = blocking({
+        let (msb, spec) = (msb.clone(), spec.clone());
+        move || prepare(msb, &spec, &workspace)
+    })
+    .await?
+    .map_err(failed("make the root"))?;
+    let machine = Machine {
+        name: &standing.name.clone(),
+        root: &skeleton.root,
+        mounts: &skeleton.mounts,
+        limits: &spec.limits,
+        processors: host,
+    };
+    let started = match arguments::unspeakable(&skeleton.mounts) {
+        Some(path) => Err(unavailable(
+            format!("`msb` takes no folder like `{}`", path.display()),
+            Some("use a path without colons and commas"),
+        )),
+        None => start(&mut standing, &machine, spec).await,
+    };
+    match started {
+        Ok((link, landlock)) => Ok(Raised::usual(
+            Backend::Microsandbox,
+            link,
+            Box::new(standing),
+            describe(&version, landlock),
+            limits,
+        )),
+        Err(error) => {
+            super::Standing::take_down(&mut standing).await;
+            Err(error)
+        }
+    }
+}
+
+fn workspace(spec: &SandboxSpec) -> Result<PathBuf, SandboxError> {
+    let found = spec
+        .workspace
+        .canonicalize()
+        .and_then(|path| match path.is_dir() {
+            true => Ok(path),
+            false => Err(io::ErrorKind::NotADirectory.into()),
+        });
+    found.map_err(|source| SandboxError::Workspace {
+        path: spec.workspace.clone(),
+        source,
+    })
+}
+
+/// Sweeps what crashes left, and makes the folders of a new sandbox.
+fn prepare(msb: Msb, spec: &SandboxSpec, workspace: &Path) -> io::Result<(Standing, Skeleton)> {
+    static SWEPT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let place = own_folder(&spec.provisions.cache.join("microsandbox"))?;
+    let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if !swept.contains(&place) {
+        sweep(&msb, &place);
+        swept.push(place.clone());
+    }
+    drop(swept);
+    let name = group_name(NUMBER.fetch_add(1, Ordering::Relaxed))
+        .ok_or_else(|| io::Error::other("`/proc` does not say who this process is"))?;
+    let folder = place.join(&name);
+    fs::create_dir(&folder)?;
+    let skeleton = Skeleton::make(spec, &folder, workspace);
+    let standing = Standing::new(msb, name, folder);
+    Ok((standing, skeleton?))
+}
+
+fn sweep(msb: &Msb, place: &Path) {
+    for listed in msb.list().unwrap_or_default() {
+        if is_abandoned(&listed.name) {
+            debug!(name = listed.name, status = ?listed.status, "sweeping a machine");
+            let _ = msb.remove(&listed.name);
+        }
+    }
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(is_abandoned) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+async fn start(
+    standing: &mut Standing,
+    machine: &Machine<'_>,
+    spec: &SandboxSpec,
+) -> Result<(UnixStream, Option<Landlocked>), SandboxError> {
+    let parts = standing.parts.as_mut().expect("a new one stands");
+    parts.hold(machine).map_err(failed("start `msb`"))?;
+    parts.boot(machine.name).await?;
+    let mut link = parts.stream(machine).map_err(failed("start `msb`"))?;
+    let confined = tokio::time::timeout(START, confine(&mut link, &confinement(spec))).await;
+    match confined {
+        Ok(Ok(landlock)) => Ok((link, landlock)),
+        Ok(Err(error)) => match parts.stream_ended() {
+            Some(words) => Err(unavailable(
+                format!("`msb` started no guest: {words}"),
+                None,
+            )),
+            None => Err(failed("confine the guest")(error)),
+        },
+        Err(_) => Err(unavailable("no guest answers in `msb`", None)),
+    }
+}
+
+/// What the guest does to itself. Memory is the machine's own limit.
+fn confinement(spec: &SandboxSpec) -> Confinement {
+    let limits = &spec.limits;
+    let limit = |resource, value| Rlimit { resource, value };
+    Confinement {
+        rlimits: vec![
+            limit(Resource::Core, 1),
+            limit(Resource::FileSize, limits.disk),
+            limit(Resource::LockedMemory, 64 << 20),
+            limit(Resource::MessageQueues, 1 << 20),
+            limit(Resource::OpenFiles, limits.open_files),
+            limit(Resource::Processes, u64::from(limits.pids + GUEST_PIDS)),
+        ],
+        processors: None,
+        writable: writable(&crate::spec::RootSpec::Host),
+        user: None,
+        is_own_kernel: false,
+    }
+}
+
+fn describe(version: &str, landlock: Option<Landlocked>) -> Vec<String> {
+    let mut walls = vec![
+        format!("virtual machine (KVM, {version})"),
+        "network closed by `msb`".to_owned(),
+        "root of its own, programs read-only".to_owned(),
+        words::UNPRIVILEGED.to_owned(),
+        words::SECCOMP.to_owned(),
+    ];
+    walls.extend(words::landlock(landlock));
+    walls
+}
+
+/// What enforces each limit in a machine of `msb`.
+fn enforce(limits: &Limits, host: usize) -> Vec<Enforcement> {
+    let one = |limit, value: String, enforcer, caveat: Option<&str>| Enforcement {
+        limit,
+        value,
+        enforcer,
+        caveat: caveat.map(str::to_owned),
+    };
+    let is_whole = limits.cpus.fract() == 0.0 || limits.cpus >= host as f64;
+    let fraction = (!is_whole).then_some("whole processors only");
+    let wall = limits
+        .wall
+        .map_or("none set".to_owned(), |wall| format!("{wall:?}"));
+    let output = limits.output.map_or("none set".to_owned(), bytes);
+    vec![
+        one(LimitKind::Memory, bytes(limits.memory), Enforcer::Vm, None),
+        one(
+            LimitKind::Cpu,
+            limits.cpus.to_string(),
+            Enforcer::Vm,
+            fraction,
+        ),
+        one(
+            LimitKind::Pids,
+            limits.pids.to_string(),
+            Enforcer::Rlimit,
+            None,
+        ),
+        one(LimitKind::Disk, bytes(limits.disk), Enforcer::Guest, None),
+        one(
+            LimitKind::OpenFiles,
+            limits.open_files.to_string(),
+            Enforcer::Rlimit,
+            None,
+        ),
+        one(
+            LimitKind::WallTime,
+            wall,
+            Enforcer::GuestAndSupervisor,
+            None,
+        ),
+        one(LimitKind::Output, output, Enforcer::Guest, None),
+    ]
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, SandboxError> {
+    let done = spawn_blocking(work).await;
+    done.map_err(|error| failed("wait for `msb`")(io::Error::other(error)))
+}
+
+fn missing(error: MsbError) -> SandboxError {
+    const INSTALL: &str = "`pip install microsandbox` brings it";
+    match error {
+        MsbError::Run(error) if error.kind() == io::ErrorKind::NotFound => {
+            unavailable("`msb` is not installed", Some(INSTALL))
+        }
+        error => failed("ask `msb` for its release")(error),
+    }
+}
+
+fn unavailable(reason: impl Into<String>, advice: Option<&str>) -> SandboxError {
+    SandboxError::Unavailable {
+        backend: Backend::Microsandbox,
+        reason: reason.into(),
+        advice: advice.map(str::to_owned),
+    }
+}
+
+fn failed<E>(doing: &str) -> impl FnOnce(E) -> SandboxError
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let doing = doing.to_owned();
+    move |source| SandboxError::Backend {
+        backend: Backend::Microsandbox,
+        doing,
+        source: source.into(),
+    }
+}

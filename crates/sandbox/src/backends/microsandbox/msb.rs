@@ -1,0 +1,215 @@
+//! The `msb` program: how it is called, and what it says. Its answers are read as JSON; its own
+//! words are only ever passed on, one line of them. Entry type: [`Msb`].
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde::Deserialize;
+
+use crate::backends::contained::own_folder;
+
+/// `msb` with a folder of its own for its state.
+#[derive(Debug, Clone)]
+pub(super) struct Msb {
+    program: PathBuf,
+    home: PathBuf,
+}
+
+/// A sandbox as `msb` lists it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Listed {
+    pub(super) name: String,
+    pub(super) status: Status,
+}
+
+/// What `msb` says of a sandbox. What is not named here is on its way up or down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(super) enum Status {
+    Running,
+    Stopped,
+    Crashed,
+    #[serde(other)]
+    Other,
+}
+
+/// A line of `msb logs --json`.
+#[derive(Debug, Deserialize)]
+struct LogLine {
+    #[serde(rename = "d")]
+    text: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MsbError {
+    #[error("cannot run `msb`")]
+    Run(#[source] io::Error),
+    #[error("`msb` says: {0}")]
+    Refused(String),
+    #[error("cannot understand what `msb` says")]
+    Answer(#[source] serde_json::Error),
+}
+
+impl Msb {
+    pub(super) fn new(program: &Path, cache: &Path) -> io::Result<Self> {
+        let home = own_folder(&cache.join("microsandbox"))?.join("home");
+        Ok(Self {
+            program: program.to_owned(),
+            home: own_folder(&home)?,
+        })
+    }
+
+    /// A call with nothing of the caller's environment but what `msb` needs to find its folders.
+    pub(super) fn command(&self, arguments: impl IntoIterator<Item = OsString>) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(arguments)
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", &self.home)
+            .env("MSB_HOME", &self.home)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    }
+
+    /// The release, such as `msb 0.7.11`.
+    pub(super) fn version(&self) -> Result<String, MsbError> {
+        let said = self.ask(["--version"])?;
+        Ok(first_line(&said).to_owned())
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<Listed>, MsbError> {
+        let said = self.ask(["list", "--format", "json"])?;
+        serde_json::from_str(&said).map_err(MsbError::Answer)
+    }
+
+    pub(super) fn status(&self, name: &str) -> Result<Status, MsbError> {
+        #[derive(Deserialize)]
+        struct Inspected {
+            status: Status,
+        }
+        let said = self.ask(["inspect", "--format", "json", name])?;
+        let inspected: Inspected = serde_json::from_str(&said).map_err(MsbError::Answer)?;
+        Ok(inspected.status)
+    }
+
+    /// Ends a sandbox in whatever state it is, and waits for it.
+    pub(super) fn remove(&self, name: &str) -> Result<(), MsbError> {
+        self.ask(["remove", "--force", "--quiet", name]).map(drop)
+    }
+
+    /// The last error in the log of the machine itself, which says more than the exit of its process.
+    pub(super) fn last_error(&self, name: &str) -> Option<String> {
+        let said = self
+            .ask(["logs", "--source", "system", "--json", name])
+            .ok()?;
+        said.lines()
+            .filter_map(|line| serde_json::from_str::<LogLine>(line).ok())
+            .filter_map(|line| cause(&line.text))
+            .next_back()
+    }
+
+    fn ask<const N: usize>(&self, arguments: [&str; N]) -> Result<String, MsbError> {
+        let output = self
+            .command(arguments.map(OsString::from))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .output()
+            .map_err(MsbError::Run)?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(MsbError::Refused(complaint(&output))),
+        }
+    }
+}
+
+/// What `msb` complains of, on one line, or how it ended if it said nothing.
+pub(super) fn complaint(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let mut lines = said.lines().map(plain).filter(|line| !line.is_empty());
+    let Some(first) = lines.next() else {
+        return output.status.to_string();
+    };
+    // A second line has the cause; the third is advice for people who call it themselves.
+    match lines.next() {
+        Some(cause) => format!("{first}: {cause}"),
+        None => first,
+    }
+}
+
+/// A line without marks and prefixes.
+fn plain(line: &str) -> String {
+    let line = line.trim();
+    let line = line.strip_prefix("error: ").unwrap_or(line);
+    let line = line.strip_prefix('→').map_or(line, str::trim);
+    let line = line.strip_prefix("other: ").unwrap_or(line);
+    line.chars()
+        .filter(|letter| !letter.is_control())
+        .take(300)
+        .collect()
+}
+
+/// The message of a log line of level error, which begins with level and module.
+fn cause(text: &str) -> Option<String> {
+    let rest = text.trim().strip_prefix("ERROR ")?;
+    let message = rest.split_once(": ").map_or(rest, |(_, message)| message);
+    Some(plain(message))
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default().trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    #[test]
+    fn complaints_are_one_line() {
+        let check = |said: &str, expect: &str| {
+            let output = Output {
+                status: ExitStatus::from_raw(1 << 8),
+                stdout: Vec::new(),
+                stderr: said.into(),
+            };
+            assert_eq!(complaint(&output), expect);
+        };
+        check("", "exit status: 1");
+        check("error: sandbox not found: x\n", "sandbox not found: x");
+        check(
+            "error: failed to start \"x\"\n  → other: sandbox process exited (exit status: 1)\n  → run `msb logs`\n",
+            "failed to start \"x\": sandbox process exited (exit status: 1)",
+        );
+        check("error: \u{1b}[31mred\n", "[31mred");
+    }
+
+    #[test]
+    fn the_machines_own_error_is_found_in_its_log() {
+        let check = |text: &str, expect: Option<&str>| {
+            assert_eq!(cause(text).as_deref(), expect);
+        };
+        check(
+            "ERROR msb_krun_vmm::linux::vstate: Received KVM_EXIT_INTERNAL_ERROR signal\n",
+            Some("Received KVM_EXIT_INTERNAL_ERROR signal"),
+        );
+        check("INFO msb_krun_vmm: Vmm is stopping.\n", None);
+        check("--- sandbox stopped ---\n", None);
+    }
+
+    #[test]
+    fn states_of_other_releases_do_not_end_a_start() {
+        let check = |name: &str, expect| {
+            let status: Status = serde_json::from_str(&format!("\"{name}\"")).unwrap();
+            assert_eq!(status, expect);
+        };
+        check("Running", Status::Running);
+        check("Crashed", Status::Crashed);
+        check("Starting", Status::Other);
+        check("Hibernating", Status::Other);
+    }
+}

@@ -1,0 +1,164 @@
+//! The root folder of a machine: made for one sandbox and thrown away with it, because `msb` hands
+//! a root folder to the machine as it is, to be written to. What is large is mounted into it,
+//! read-only: the host's programs, or the folders of an image. An image is never the root itself.
+//! Entry point: [`Skeleton::make`].
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::backends::bundle::{Bundle, Mount};
+use crate::spec::{RootSpec, SandboxSpec};
+
+/// A root folder and what is mounted into it.
+#[derive(Debug)]
+pub(super) struct Skeleton {
+    pub(super) root: PathBuf,
+    pub(super) mounts: Vec<Mount>,
+}
+
+/// Top-level folders of an image that are the machine's own, or nobody's.
+const LEFT_OUT: &[&str] = &["boot", "dev", "lost+found", "proc", "run", "sys", "tmp"];
+
+/// No file of an image's `/etc` that is worth a copy is longer.
+const LONGEST_COPY: u64 = 4 << 20;
+
+impl Skeleton {
+    /// Makes it in `folder`, empty until now.
+    pub(super) fn make(spec: &SandboxSpec, folder: &Path, workspace: &Path) -> io::Result<Self> {
+        let Bundle { root, mounts } = Bundle::make(spec, folder, workspace)?;
+        match &spec.root {
+            RootSpec::Host => Ok(Self { root, mounts }),
+            RootSpec::Image(image) => Self::of_image(image, &folder.join("root"), mounts),
+        }
+    }
+
+    fn of_image(image: &Path, root: &Path, mounts: Vec<Mount>) -> io::Result<Self> {
+        // What was made up to be mounted over the image's own is in the root already.
+        let mut mounts: Vec<Mount> = mounts
+            .into_iter()
+            .filter(
+                |mount| !matches!(mount, Mount::Bind { source, .. } if source.starts_with(root)),
+            )
+            .collect();
+        for entry in fs::read_dir(image)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let target = root.join(&name);
+            let kind = entry.file_type()?;
+            if name == "etc" {
+                copy_missing(&entry.path(), &target)?;
+            } else if LEFT_OUT.iter().any(|one| name == *one) || target.symlink_metadata().is_ok() {
+                // The machine's own, or made up.
+            } else if kind.is_symlink() {
+                symlink(fs::read_link(entry.path())?, &target)?;
+            } else if kind.is_dir() {
+                fs::create_dir(&target)?;
+                mounts.push(Mount::Bind {
+                    source: entry.path(),
+                    target: Path::new("/").join(&name),
+                    read_only: true,
+                });
+            }
+        }
+        Ok(Self {
+            root: root.to_owned(),
+            mounts,
+        })
+    }
+}
+
+/// Copies what everybody may read and what is not there yet.
+fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    let entries = match fs::read_dir(from) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        let found = entry.metadata()?;
+        if found.is_dir() {
+            copy_missing(&entry.path(), &target)?;
+        } else if target.symlink_metadata().is_ok() {
+            // Made up, and so the sandbox's own.
+        } else if found.is_symlink() {
+            symlink(fs::read_link(entry.path())?, &target)?;
+        } else if found.is_file()
+            && found.permissions().mode() & 0o004 != 0
+            && found.len() <= LONGEST_COPY
+        {
+            fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    use crate::provisions::Provisions;
+
+    #[test]
+    fn an_image_is_mounted_and_never_changed() {
+        let place = tempfile::tempdir().unwrap();
+        let (image, folder) = (place.path().join("image"), place.path().join("sandbox"));
+        for made in ["usr/bin", "etc/ssl", "var/lib", "proc", "home/somebody"] {
+            fs::create_dir_all(image.join(made)).unwrap();
+        }
+        symlink("usr/bin", image.join("bin")).unwrap();
+        for (file, mode) in [
+            ("etc/hosts", 0o644),
+            ("etc/ssl/x", 0o644),
+            ("etc/shadow", 0o640),
+        ] {
+            fs::write(image.join(file), "the image's").unwrap();
+            fs::set_permissions(image.join(file), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        fs::create_dir(&folder).unwrap();
+        let spec = SandboxSpec {
+            root: RootSpec::Image(image.clone()),
+            provisions: Arc::new(Provisions {
+                cache: place.path().join("cache"),
+                ..Provisions::default()
+            }),
+            ..SandboxSpec::new(place.path())
+        };
+        let made = Skeleton::make(&spec, &folder, place.path()).unwrap();
+        assert!(made.root.starts_with(&folder));
+        let mounted: Vec<_> = made
+            .mounts
+            .iter()
+            .filter(
+                |mount| matches!(mount, Mount::Bind { source, .. } if source.starts_with(&image)),
+            )
+            .map(|mount| mount.target().to_owned())
+            .collect();
+        let mut expect = vec![PathBuf::from("/usr"), PathBuf::from("/var")];
+        expect.retain(|path| !mounted.contains(path));
+        assert_eq!(expect, Vec::<PathBuf>::new(), "{mounted:?}");
+        assert!(!mounted.contains(&PathBuf::from("/proc")));
+        for mount in &made.mounts {
+            if let Mount::Bind {
+                source, read_only, ..
+            } = mount
+            {
+                assert!(*read_only || source == place.path(), "{mount:?}");
+            }
+        }
+        let read = |file: &str| fs::read_to_string(made.root.join(file)).ok();
+        assert_ne!(read("etc/hosts").unwrap(), "the image's");
+        assert_eq!(read("etc/ssl/x").unwrap(), "the image's");
+        assert_eq!(read("etc/shadow"), None);
+        assert_eq!(
+            fs::read_link(made.root.join("bin")).unwrap(),
+            Path::new("usr/bin")
+        );
+        let top: Vec<_> = fs::read_dir(&image).unwrap().collect();
+        assert_eq!(top.len(), 6, "nothing was made in the image");
+    }
+}

@@ -1,0 +1,199 @@
+//! A machine of `msb` while it stands: the process that holds it, the process that is the link, and
+//! how both end. Entry type: [`Standing`].
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tokio::net::UnixStream;
+use tokio::task::spawn_blocking;
+use tracing::debug;
+
+use super::arguments::Machine;
+use super::msb::{Msb, Status, complaint};
+use super::{START, blocking, failed, unavailable};
+use crate::backends::Later;
+use crate::error::SandboxError;
+
+/// A machine that stands. Dropping it takes it down, on a thread of its own.
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) name: String,
+    /// `None` once it was taken down.
+    pub(super) parts: Option<Parts>,
+}
+
+#[derive(Debug)]
+pub(super) struct Parts {
+    msb: Msb,
+    folder: PathBuf,
+    /// The input of `msb run`: its end is the machine's.
+    lifeline: Option<ChildStdin>,
+    keeper: Option<Child>,
+    stream: Option<Child>,
+}
+
+impl Standing {
+    /// Of a sandbox whose folder was made, and nothing else.
+    pub(super) fn new(msb: Msb, name: String, folder: PathBuf) -> Self {
+        Self {
+            name,
+            parts: Some(Parts {
+                msb,
+                folder,
+                lifeline: None,
+                keeper: None,
+                stream: None,
+            }),
+        }
+    }
+}
+
+impl Parts {
+    pub(super) fn hold(&mut self, machine: &Machine<'_>) -> io::Result<()> {
+        let mut keeper = self
+            .msb
+            .command(machine.run())
+            .stdin(Stdio::piped())
+            .stderr(File::create(self.words_of("run"))?)
+            .spawn()?;
+        self.lifeline = keeper.stdin.take();
+        self.keeper = Some(keeper);
+        Ok(())
+    }
+
+    /// Waits until the machine runs. `msb` has no event for that, so it is asked again and again.
+    pub(super) async fn boot(&mut self, name: &str) -> Result<(), SandboxError> {
+        let give_up = Instant::now() + START;
+        loop {
+            let (msb, asked) = (self.msb.clone(), name.to_owned());
+            // It may not know the name yet.
+            let status = blocking(move || msb.status(&asked)).await?;
+            if matches!(status, Ok(Status::Running)) {
+                return Ok(());
+            }
+            let keeper = self.keeper.as_mut().expect("it was started");
+            let ended = keeper.try_wait().map_err(failed("watch `msb`"))?;
+            let (msb, asked) = (self.msb.clone(), name.to_owned());
+            let words = match ended {
+                Some(status) => match blocking(move || msb.last_error(&asked)).await? {
+                    Some(cause) => cause,
+                    None => complaint(&self.output("run", status)),
+                },
+                None if Instant::now() > give_up => {
+                    format!("it is not there after {} s", START.as_secs())
+                }
+                None => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            return Err(unavailable(
+                format!("`msb` started no virtual machine: {words}"),
+                Some("`msb doctor` says what this machine lacks"),
+            ));
+        }
+    }
+
+    pub(super) fn stream(&mut self, machine: &Machine<'_>) -> io::Result<UnixStream> {
+        let (link, far) = StdUnixStream::pair()?;
+        link.set_nonblocking(true)?;
+        let input = OwnedFd::from(far.try_clone()?);
+        let stream = self
+            .msb
+            .command(machine.exec())
+            .stdin(input)
+            .stdout(OwnedFd::from(far))
+            .stderr(File::create(self.words_of("exec"))?)
+            .spawn()?;
+        self.stream = Some(stream);
+        UnixStream::from_std(link)
+    }
+
+    /// What the process of the link said, if it has ended. It is waited for a moment: the end of
+    /// its output is seen before its own.
+    pub(super) fn stream_ended(&mut self) -> Option<String> {
+        let status = wait_for(self.stream.as_mut()?, Duration::from_secs(2))?;
+        Some(complaint(&self.output("exec", status)))
+    }
+
+    fn words_of(&self, call: &str) -> PathBuf {
+        self.folder.join(format!("{call}.err"))
+    }
+
+    fn output(&self, call: &str, status: ExitStatus) -> Output {
+        Output {
+            status,
+            stdout: Vec::new(),
+            stderr: fs::read(self.words_of(call)).unwrap_or_default(),
+        }
+    }
+
+    /// Ends everything and waits for it.
+    fn end(mut self, name: &str) {
+        if let Some(mut stream) = self.stream.take() {
+            let _ = stream.kill();
+            let _ = stream.wait();
+        }
+        if let Some(mut keeper) = self.keeper.take() {
+            drop(self.lifeline.take());
+            let removed = self.msb.remove(name);
+            if let Err(error) = &removed {
+                debug!(name, %error, "cannot remove a machine");
+            }
+            if wait_for(&mut keeper, Duration::from_secs(10)).is_none() {
+                let _ = keeper.kill();
+                let _ = keeper.wait();
+            }
+            // It may have been too young, or too busy, for the first time.
+            if removed.is_err() {
+                let _ = self.msb.remove(name);
+            }
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Waits for a process, but no longer than that.
+fn wait_for(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
+    let give_up = Instant::now() + patience;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if Instant::now() < give_up => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            _ => return None,
+        }
+    }
+}
+
+impl crate::backends::Standing for Standing {
+    fn take_down(&mut self) -> Later<'_, u64> {
+        Box::pin(async {
+            if let Some(parts) = self.parts.take() {
+                let name = self.name.clone();
+                let _ = spawn_blocking(move || parts.end(&name)).await;
+            }
+            0
+        })
+    }
+
+    /// Its kernel counts them, and tells nobody.
+    fn memory_kills(&mut self) -> Later<'_, u64> {
+        Box::pin(std::future::ready(0))
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        if let Some(parts) = self.parts.take() {
+            let name = std::mem::take(&mut self.name);
+            std::thread::spawn(move || parts.end(&name));
+        }
+    }
+}

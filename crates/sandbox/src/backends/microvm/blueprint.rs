@@ -1,0 +1,193 @@
+//! What one kind of machine is made of, and the command lines of QEMU that boot it and that restore
+//! it. Pure. Entry type: [`Blueprint`].
+
+use std::path::{Path, PathBuf};
+
+use walls::machine::FIRST_DESCRIPTOR;
+
+use super::acceleration::Acceleration;
+use crate::backends::machine::initramfs::Initramfs;
+use crate::backends::machine::kernel::Kernel;
+use crate::backends::machine::size::Size;
+use crate::backends::machine::{key, stamp};
+
+/// Raised when machines are made otherwise than before, so that old snapshots are not used.
+const VERSION: u32 = 1;
+
+/// Where QEMU finds things in its own root.
+pub(super) const KERNEL: &str = "/machine/kernel";
+pub(super) const INITRAMFS: &str = "/machine/initramfs";
+pub(super) const DISK: &str = "/machine/disk";
+
+/// Of the translated code, in MiB: beyond this QEMU forgets and translates again.
+const TRANSLATIONS: u32 = 64;
+
+/// The descriptors that QEMU is started with, in this order.
+pub(super) const LINK: i32 = FIRST_DESCRIPTOR;
+pub(super) const CONTROL: i32 = FIRST_DESCRIPTOR + 1;
+pub(super) const FILES: i32 = FIRST_DESCRIPTOR + 2;
+pub(super) const MONITOR: i32 = FIRST_DESCRIPTOR + 3;
+pub(super) const MEMORY: i32 = FIRST_DESCRIPTOR + 4;
+pub(super) const STATE: i32 = FIRST_DESCRIPTOR + 5;
+
+/// Everything that a snapshot depends on.
+#[derive(Debug, Clone)]
+pub(super) struct Blueprint {
+    pub(super) qemu: PathBuf,
+    pub(super) kernel: Kernel,
+    pub(super) initramfs: Initramfs,
+    pub(super) disk: PathBuf,
+    pub(super) size: Size,
+    pub(super) acceleration: Acceleration,
+}
+
+/// How a machine begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// With how fast the time stamp counter runs, in kHz, where that is known.
+    Boot { counter: Option<u64> },
+    /// From a snapshot, whose state is [`STATE`].
+    Restore,
+}
+
+impl Blueprint {
+    /// Tells snapshots apart.
+    pub(super) fn key(&self) -> String {
+        key(&[
+            VERSION.to_string(),
+            stamp(&self.qemu),
+            stamp(&self.kernel.image),
+            self.initramfs.key.clone(),
+            stamp(&self.disk),
+            self.arguments(Beginning::Boot { counter: None }).join(" "),
+            processor(),
+        ])
+    }
+
+    pub(super) fn arguments(&self, beginning: Beginning) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut add = |words: &[&str]| all.extend(words.iter().map(|word| (*word).to_owned()));
+        add(&["-nodefaults", "-no-user-config", "-no-reboot"]);
+        add(&["-display", "none", "-name", "hotcell"]);
+        let (accelerator, model) = match self.acceleration {
+            Acceleration::Kvm => ("kvm".to_owned(), "host"),
+            // Page tables of five levels are one more to walk for nothing, and "fast" string
+            // instructions are byte by byte.
+            Acceleration::Emulated { .. } => (
+                format!("tcg,thread=multi,tb-size={TRANSLATIONS}"),
+                "max,la57=off,erms=off,fsrm=off",
+            ),
+        };
+        let machine = "microvm,acpi=on,pcie=off,rtc=off,auto-kernel-cmdline=off,\
+                       memory-backend=memory,dump-guest-core=off";
+        add(&["-M", machine]);
+        add(&["-accel", &accelerator, "-cpu", model]);
+        add(&["-smp", &self.size.processors.to_string()]);
+        add(&["-m", &format!("{}M", self.size.memory >> 20)]);
+        // While it boots it writes into the snapshot; later what it writes is its own.
+        let share = match beginning {
+            Beginning::Boot { .. } => "on",
+            Beginning::Restore => "off",
+        };
+        add(&[
+            "-object",
+            &format!(
+                "memory-backend-file,id=memory,size={},mem-path=/proc/self/fd/{MEMORY},share={share}",
+                self.size.memory
+            ),
+        ]);
+        // What its kernel says when it gives up is the last thing that QEMU says.
+        add(&[
+            "-chardev",
+            "file,id=console,path=/proc/self/fd/2",
+            "-serial",
+            "chardev:console",
+        ]);
+        add(&["-device", "virtio-serial-device,max_ports=4"]);
+        for (number, (name, descriptor)) in [("link", LINK), ("control", CONTROL), ("files", FILES)]
+            .into_iter()
+            .enumerate()
+        {
+            add(&["-chardev", &format!("socket,id={name},fd={descriptor}")]);
+            let port = format!(
+                "virtserialport,chardev={name},name={name},nr={}",
+                number + 1
+            );
+            add(&["-device", &port]);
+        }
+        let disk = format!(
+            "driver=raw,node-name=disk,read-only=on,file.driver=file,file.filename={DISK},\
+             file.locking=off"
+        );
+        add(&[
+            "-blockdev",
+            &disk,
+            "-device",
+            "virtio-blk-device,drive=disk",
+        ]);
+        add(&["-device", "virtio-rng-device"]);
+        add(&["-chardev", &format!("socket,id=monitor,fd={MONITOR}")]);
+        add(&["-mon", "chardev=monitor,mode=control"]);
+        match beginning {
+            Beginning::Boot { counter } => add(&[
+                "-kernel",
+                KERNEL,
+                "-initrd",
+                INITRAMFS,
+                "-append",
+                &self.kernel_arguments(counter),
+            ]),
+            Beginning::Restore => add(&["-incoming", "defer"]),
+        }
+        all
+    }
+
+    fn kernel_arguments(&self, counter: Option<u64>) -> String {
+        let told = counter.map(|kilohertz| format!("tsc_early_khz={kilohertz} tsc=reliable"));
+        let mut arguments = vec![
+            // An end is an end.
+            "panic=-1",
+            "reboot=t",
+            "console=ttyS0",
+            "loglevel=2",
+            // Large pages would make every machine's own memory large.
+            "transparent_hugepage=never",
+            "lsm=landlock,yama",
+            "audit=0",
+            "nowatchdog",
+            // Waiting for all processors at leisure costs more than hurrying them.
+            "rcupdate.rcu_expedited=1",
+            "cryptomgr.notests",
+            "random.trust_cpu=on",
+        ];
+        if let Acceleration::Emulated { .. } = self.acceleration {
+            // Nothing is speculated in software.
+            arguments.extend(["mitigations=off", "no_timer_check"]);
+            // Code is translated anew for every address that it is at. What a program would find
+            // out by guessing addresses inside its own sandbox is its own.
+            arguments.extend(["norandmaps", "randomize_kstack_offset=off"]);
+            // Each page is cleared by hand, for a kernel that serves one sandbox.
+            arguments.push("init_on_alloc=0");
+            arguments.extend(told.as_deref());
+        }
+        arguments.extend(["--", "init"]);
+        arguments.join(" ")
+    }
+}
+
+/// What the processor calls itself: a snapshot may use what another one lacks.
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    text.lines()
+        .filter(|line| line.starts_with("model name") || line.starts_with("microcode"))
+        .take(2)
+        .collect()
+}
+
+/// Where QEMU is, for a root of its own.
+pub(super) fn find(program: &Path) -> Option<PathBuf> {
+    match program.to_str() {
+        Some(name) if !name.contains('/') => images::Programs::default().find(name),
+        _ => program.is_file().then(|| program.to_owned()),
+    }
+}

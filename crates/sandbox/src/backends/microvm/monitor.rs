@@ -1,0 +1,134 @@
+//! QEMU's monitor: JSON, one message a line. Bounded: QEMU may be what a hostile machine took over.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+
+/// No answer to what is asked here is longer.
+const LONGEST: u64 = 64 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Monitor(BufReader<UnixStream>);
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MonitorError {
+    #[error("cannot talk to QEMU")]
+    Channel(#[from] io::Error),
+    #[error("QEMU refuses `{command}`: {said}")]
+    Refused { command: &'static str, said: String },
+    #[error("QEMU cannot move the machine: {0}")]
+    NotMoved(String),
+}
+
+/// A command and what it takes.
+type Command = (&'static str, Value);
+
+impl Monitor {
+    pub(super) fn new(channel: UnixStream) -> Self {
+        Self(BufReader::new(channel))
+    }
+
+    /// Has QEMU write the machine's state to a file, but for the memory that is shared, and waits
+    /// until it is written. The machine does not go on.
+    pub(super) async fn save(&mut self, to: BorrowedFd<'_>) -> Result<(), MonitorError> {
+        let (give, give_arguments) = ("getfd", json!({"fdname": "state"}));
+        self.run(&[greet(), capabilities()]).await?;
+        let message = line(give, &give_arguments);
+        self.0.get_ref().writable().await?;
+        walls::machine::send_along(self.0.get_ref().as_fd(), &message, &[to])?;
+        self.answer(give).await?;
+        self.run_to_end(&[("migrate", json!({"uri": "fd:state"}))])
+            .await
+    }
+
+    /// Has QEMU begin with a state that it holds as this descriptor, and waits until it has.
+    pub(super) async fn restore(&mut self, from: i32) -> Result<(), MonitorError> {
+        let begin = ("migrate-incoming", json!({"uri": format!("fd:{from}")}));
+        self.run_to_end(&[greet(), capabilities(), begin]).await
+    }
+
+    /// The last of the commands moves a machine: waits until it has.
+    async fn run_to_end(&mut self, commands: &[Command]) -> Result<(), MonitorError> {
+        self.run(commands).await?;
+        // What it tells comes after its answer: the machine is moved in the background.
+        loop {
+            let message = self.message().await?;
+            if message["event"] != "MIGRATION" {
+                continue;
+            }
+            match message["data"]["status"].as_str() {
+                Some("completed") => return Ok(()),
+                Some(status @ ("failed" | "cancelled")) => {
+                    return Err(MonitorError::NotMoved(status.to_owned()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Says all at once, and waits until all is done.
+    async fn run(&mut self, commands: &[Command]) -> Result<(), MonitorError> {
+        let mut all = Vec::new();
+        for (command, arguments) in commands {
+            all.extend_from_slice(&line(command, arguments));
+        }
+        self.0.get_mut().write_all(&all).await?;
+        for (command, _) in commands {
+            self.answer(command).await?;
+        }
+        Ok(())
+    }
+
+    async fn answer(&mut self, command: &'static str) -> Result<(), MonitorError> {
+        loop {
+            let message = self.message().await?;
+            if let Some(error) = message.get("error") {
+                let said = error["desc"].as_str().unwrap_or("no reason given");
+                return Err(MonitorError::Refused {
+                    command,
+                    said: said.to_owned(),
+                });
+            }
+            if message.get("return").is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn message(&mut self) -> Result<Value, MonitorError> {
+        let mut line = Vec::new();
+        (&mut self.0)
+            .take(LONGEST)
+            .read_until(b'\n', &mut line)
+            .await?;
+        if line.last() != Some(&b'\n') {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        serde_json::from_slice(&line).map_err(|error| io::Error::from(error).into())
+    }
+}
+
+fn greet() -> Command {
+    ("qmp_capabilities", json!({}))
+}
+
+/// Memory that is shared is not part of the state, and QEMU tells how far it is.
+fn capabilities() -> Command {
+    let on = |name: &str| json!({"capability": name, "state": true});
+    let wanted = [on("x-ignore-shared"), on("events")];
+    (
+        "migrate-set-capabilities",
+        json!({ "capabilities": wanted }),
+    )
+}
+
+fn line(command: &str, arguments: &Value) -> Vec<u8> {
+    let mut line = json!({"execute": command, "arguments": arguments})
+        .to_string()
+        .into_bytes();
+    line.push(b'\n');
+    line
+}

@@ -1,0 +1,285 @@
+//! Machines that wait, restored already, for a server that starts sandboxes all the time.
+//!
+//! Each has a workspace folder of its own, empty. A sandbox whose workspace is an empty folder takes
+//! a machine together with that folder, which is renamed over the empty one: what the machine
+//! has mounted follows. Anything else starts as usual. Nothing outlives the pool: its machines end
+//! with it or with its process, and folders that a crash left are removed by the next pool.
+//! Entry type: [`Pool`].
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tracing::warn;
+use walls::cgroups::is_abandoned;
+
+use super::blueprint::Blueprint;
+use super::folder::Folder;
+use super::qemu::Qemu;
+use super::{begin, draw};
+use crate::error::SandboxError;
+use crate::limits::Limits;
+use crate::spec::{Backend, RootSpec, SandboxSpec};
+
+/// After a machine that could not be started, before the next is tried.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// Machines of one kind, a few of which always wait. Dropping it ends them.
+#[derive(Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+    filler: tokio::sync::Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// What the machines are for; its workspace is nobody's.
+    spec: SandboxSpec,
+    folder: PathBuf,
+    size: usize,
+    waiting: Mutex<VecDeque<Waiting>>,
+    taken: Notify,
+    count: watch::Sender<usize>,
+}
+
+/// A machine that waits.
+#[derive(Debug)]
+struct Waiting {
+    qemu: Qemu,
+    key: String,
+    folder: Folder,
+}
+
+impl Pool {
+    /// Keeps `size` machines for sandboxes like `spec`, whose workspace does not matter. `folder`
+    /// must be on the file system of the workspaces to come. Needs a running runtime.
+    pub fn start(spec: SandboxSpec, size: usize, folder: impl Into<PathBuf>) -> io::Result<Self> {
+        let folder = folder.into();
+        fs::create_dir_all(&folder)?;
+        sweep(&folder)?;
+        let mut spec = SandboxSpec {
+            backend: Backend::Microvm,
+            workspace: folder.clone(),
+            audit: None,
+            ..spec
+        };
+        if spec.root == RootSpec::Host
+            && let Some(image) = spec.provisions.default_image.clone()
+        {
+            spec.root = RootSpec::Image(image);
+        }
+        let shared = Arc::new(Shared {
+            spec,
+            folder,
+            size,
+            waiting: Mutex::default(),
+            taken: Notify::new(),
+            count: watch::Sender::new(0),
+        });
+        let filler = tokio::spawn(fill(Arc::downgrade(&shared)));
+        Ok(Self {
+            shared,
+            filler: Some(filler).into(),
+        })
+    }
+
+    /// How many machines wait.
+    pub fn waiting(&self) -> usize {
+        *self.shared.count.borrow()
+    }
+
+    /// Waits until as many machines wait as should.
+    pub async fn filled(&self) {
+        let mut count = self.shared.count.subscribe();
+        // The sender lives in this pool.
+        let _ = count.wait_for(|count| *count >= self.shared.size).await;
+    }
+
+    /// Ends all that wait, and returns when they are gone. None comes after them.
+    pub async fn end(&self) {
+        if let Some(filler) = self.filler.lock().await.take() {
+            filler.abort();
+            let _ = filler.await;
+        }
+        let waiting = std::mem::take(&mut *self.shared.waiting());
+        self.shared.changed();
+        for mut one in waiting {
+            one.qemu.take_down().await;
+        }
+    }
+
+    /// A machine for this spec, with its workspace in place; none if there is none that fits.
+    pub(super) fn take(&self, spec: &SandboxSpec, blueprint: &Blueprint) -> Option<Qemu> {
+        if !is_enough(&self.shared.spec.limits, &spec.limits) {
+            return None;
+        }
+        let key = blueprint.key();
+        let mut waiting = self.shared.waiting();
+        let has_gone = forget_ended(&mut waiting);
+        let place = waiting.iter().position(|one| one.key == key);
+        // Whoever fills the pool waits meanwhile, and does not miss what is only looked at.
+        let found = place.and_then(|place| {
+            move_in(waiting[place].folder.path(), &spec.workspace).ok()?;
+            waiting.remove(place)
+        });
+        drop(waiting);
+        if has_gone || found.is_some() {
+            self.shared.changed();
+            self.shared.taken.notify_one();
+        }
+        Some(found?.qemu)
+    }
+}
+
+/// Lets go of machines that have ended by themselves; whether there were any.
+fn forget_ended(waiting: &mut VecDeque<Waiting>) -> bool {
+    let before = waiting.len();
+    waiting.retain(|one| !one.qemu.has_ended());
+    waiting.len() < before
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some(filler) = self.filler.get_mut() {
+            filler.abort();
+        }
+        self.shared.waiting().clear();
+    }
+}
+
+impl Shared {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, VecDeque<Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) {
+        // Under the lock, so that no older count comes after a newer one.
+        let waiting = self.waiting();
+        self.count.send_replace(waiting.len());
+    }
+
+    /// Adds one machine.
+    async fn add(&self) -> Result<(), SandboxError> {
+        let failed = |source| SandboxError::Workspace {
+            path: self.folder.clone(),
+            source,
+        };
+        let folder = Folder::make(&self.folder).map_err(failed)?;
+        let spec = SandboxSpec {
+            workspace: folder.path().to_owned(),
+            ..self.spec.clone()
+        };
+        let blueprint = draw(&spec).await?;
+        let qemu = begin(&spec, &blueprint).await?;
+        self.waiting().push_back(Waiting {
+            qemu,
+            key: blueprint.key(),
+            folder,
+        });
+        self.changed();
+        Ok(())
+    }
+}
+
+/// Keeps a pool full for as long as it is there.
+async fn fill(pool: Weak<Shared>) {
+    loop {
+        let Some(shared) = pool.upgrade() else {
+            return;
+        };
+        if shared.waiting().len() >= shared.size {
+            shared.taken.notified().await;
+            continue;
+        }
+        if let Err(error) = shared.add().await {
+            warn!(%error, "cannot keep a machine waiting");
+            drop(shared);
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Whether a machine made for one set of limits serves another, which holds inside and is said on
+/// arrival: what stands around the machine must only not be less. How much memory it has is part
+/// of its key.
+fn is_enough(made_for: &Limits, wanted: &Limits) -> bool {
+    made_for.cpus >= wanted.cpus && made_for.disk >= wanted.disk
+}
+
+/// Puts a machine's folder in the place of an empty one, with its mode.
+fn move_in(folder: &Path, place: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(place)?;
+    let own = fs::symlink_metadata(folder)?;
+    // Owners were mapped when the machine was started.
+    if !found.is_dir() || (found.uid(), found.gid()) != (own.uid(), own.gid()) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    fs::set_permissions(folder, fs::Permissions::from_mode(found.mode() & 0o7777))?;
+    // Refused where the place is not empty.
+    fs::rename(folder, place)
+}
+
+/// Removes what processes that no longer live have left.
+fn sweep(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(is_abandoned) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_moves_only_to_where_nothing_is() {
+        let check = |prepare: fn(&Path), moves: bool| {
+            let scene = tempfile::tempdir().unwrap();
+            let (folder, place) = (scene.path().join("folder"), scene.path().join("place"));
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("mark"), "").unwrap();
+            prepare(&place);
+            assert_eq!(move_in(&folder, &place).is_ok(), moves);
+            assert_eq!(place.join("mark").exists(), moves);
+        };
+        let empty = |place: &Path| fs::create_dir(place).unwrap();
+        let full = |place: &Path| {
+            fs::create_dir(place).unwrap();
+            fs::write(place.join("content"), "").unwrap();
+        };
+        let link = |place: &Path| std::os::unix::fs::symlink("/tmp", place).unwrap();
+        let file = |place: &Path| fs::write(place, "").unwrap();
+        let nothing = |_: &Path| {};
+        check(empty, true);
+        check(full, false);
+        check(link, false);
+        check(file, false);
+        check(nothing, false);
+    }
+
+    #[test]
+    fn folders_of_dead_processes_are_swept_and_others_stay() {
+        let scene = tempfile::tempdir().unwrap();
+        let own = Folder::make(scene.path()).unwrap();
+        let name = own.path().file_name().unwrap().to_str().unwrap();
+        // The same process id, started at another time.
+        let mut parts: Vec<&str> = name.split('-').collect();
+        parts[3] = "1";
+        let dead = scene.path().join(parts.join("-"));
+        let other = scene.path().join("other");
+        for folder in [&dead, &other] {
+            fs::create_dir(folder).unwrap();
+        }
+        sweep(scene.path()).unwrap();
+        assert!(own.path().exists() && other.exists() && !dead.exists());
+    }
+}

@@ -1,0 +1,297 @@
+//! One QEMU behind native walls: its root holds its own libraries, the kernel, the image's disk and
+//! the workspace, and nothing else of the host; it is an ordinary user without rights there, under
+//! the same filter as any command. Entry type: [`Qemu`].
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream as Socket;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use walls::machine::{Ending, Errand, Program};
+use walls::plan::{Access, Behind, Fitting, Plan};
+
+use super::acceleration::{Acceleration, KVM};
+use super::blueprint::{Beginning, Blueprint, DISK, INITRAMFS, KERNEL};
+use super::monitor::Monitor;
+use crate::backends::furnishing::shown;
+use crate::backends::machine::control::Control;
+use crate::backends::machine::step;
+use crate::backends::{Standing as _, native};
+use crate::error::SandboxError;
+use crate::limits::Limits;
+use crate::spec::{Backend, RootSpec, SandboxSpec, WORKSPACE};
+
+/// Beyond the machine's own memory: QEMU itself, what it translates, the files' server.
+const OVERHEAD: u64 = 384 << 20;
+
+/// Threads of QEMU and of the files' server, beside one for each processor.
+const THREADS: u32 = 64;
+
+/// How long past its deadline a machine may take to end by itself.
+const LATER: Duration = Duration::from_secs(10);
+
+/// Where libraries and QEMU's own data are, on the distributions that have it.
+const LIBRARIES: &[&str] = &[
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/share/qemu",
+    "/usr/share/qemu-kvm",
+    "/usr/share/seabios",
+    "/usr/share/ipxe",
+    "/nix/store",
+    "/gnu/store",
+    "/etc/ld.so.cache",
+];
+
+/// A QEMU that runs. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Qemu {
+    walls: native::Standing,
+    /// To the process beside it.
+    beside: UnixStream,
+    pub(super) link: UnixStream,
+    pub(super) control: Control,
+    pub(super) monitor: Monitor,
+}
+
+/// What a QEMU is started for.
+#[derive(Debug)]
+pub(super) struct Start<'a> {
+    pub(super) blueprint: &'a Blueprint,
+    pub(super) beginning: Beginning,
+    pub(super) memory: BorrowedFd<'a>,
+    pub(super) state: Option<BorrowedFd<'a>>,
+    /// The spec whose workspace it serves and whose limits hold for it as well.
+    pub(super) spec: &'a SandboxSpec,
+}
+
+impl Qemu {
+    pub(super) async fn start(start: &Start<'_>) -> Result<Self, SandboxError> {
+        let outside = outside(start);
+        let facts = native::gather(&outside)?;
+        let adapt = |plan: &mut Plan| adapt(plan, start);
+        let (mut walls, beside, _) = native::stand(&outside, &facts, adapt, None).await?;
+        match send_errand(start, beside).await {
+            Ok(channels) => Ok(Self {
+                walls,
+                beside: channels.beside,
+                link: channels.link,
+                control: Control::new(channels.control),
+                monitor: Monitor::new(channels.monitor),
+            }),
+            Err(error) => {
+                walls.take_down().await;
+                Err(step(Backend::Microvm, "start QEMU", error))
+            }
+        }
+    }
+
+    /// What QEMU said when it ended, after something else was heard to fail.
+    pub(super) async fn last_words(&mut self) -> Option<String> {
+        const PATIENCE: Duration = Duration::from_secs(3);
+        let listen = async {
+            let length = self.beside.read_u32_le().await?;
+            let mut framed = length.to_le_bytes().to_vec();
+            framed.resize(4 + length.min(64 * 1024) as usize, 0);
+            self.beside.read_exact(&mut framed[4..]).await?;
+            walls::plan::receive::<Ending>(&framed[..])
+        };
+        let ending = tokio::time::timeout(PATIENCE, listen).await.ok()?.ok()?;
+        Some(match ending.said.is_empty() {
+            true => format!("QEMU ended with {}", ending.status),
+            false => ending.said,
+        })
+    }
+
+    /// Whether it is gone already.
+    pub(super) fn has_ended(&self) -> bool {
+        // Nothing comes on the link before the host has said something.
+        !matches!(
+            self.link.try_read(&mut [0]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock
+        )
+    }
+
+    pub(super) async fn take_down(&mut self) {
+        self.walls.take_down().await;
+    }
+
+    /// A second wall behind the machine's own deadline, from now on.
+    pub(super) async fn limit_time(&mut self, wall: Duration) -> io::Result<()> {
+        self.walls.set_deadline(wall + LATER).await
+    }
+
+    /// Gives up what is no longer needed once the machine is a sandbox.
+    pub(super) fn into_parts(self) -> (native::Standing, UnixStream, Control, Keep) {
+        let keep = Keep {
+            _beside: self.beside,
+            _monitor: self.monitor,
+        };
+        (self.walls, self.link, self.control, keep)
+    }
+}
+
+/// Sockets whose end would be the machine's.
+#[derive(Debug)]
+pub(super) struct Keep {
+    _beside: UnixStream,
+    _monitor: Monitor,
+}
+
+/// The host's ends.
+struct Channels {
+    beside: UnixStream,
+    link: UnixStream,
+    control: UnixStream,
+    monitor: UnixStream,
+}
+
+async fn send_errand(start: &Start<'_>, beside: UnixStream) -> io::Result<Channels> {
+    let (link, far_link) = Socket::pair()?;
+    let (control, far_control) = Socket::pair()?;
+    let (files, far_files) = Socket::pair()?;
+    let (monitor, far_monitor) = Socket::pair()?;
+    let errand = Errand {
+        program: Some(Program {
+            path: start.blueprint.qemu.clone(),
+            arguments: start.blueprint.arguments(start.beginning),
+        }),
+        folder: Some(WORKSPACE.into()),
+    };
+    let mut descriptors = vec![
+        files.as_fd(),
+        far_link.as_fd(),
+        far_control.as_fd(),
+        far_files.as_fd(),
+        far_monitor.as_fd(),
+        start.memory,
+    ];
+    descriptors.extend(start.state);
+    // The standard library's kind waits until all is sent; nobody else uses it meanwhile.
+    let socket = beside.into_std()?;
+    socket.set_nonblocking(false)?;
+    errand.send(&socket, &descriptors)?;
+    let ours = |socket: Socket| {
+        socket.set_nonblocking(true)?;
+        UnixStream::from_std(socket)
+    };
+    Ok(Channels {
+        beside: ours(socket)?,
+        link: ours(link)?,
+        control: ours(control)?,
+        monitor: ours(monitor)?,
+    })
+}
+
+/// The spec of the walls around QEMU: a native sandbox, larger by what QEMU needs.
+fn outside(start: &Start<'_>) -> SandboxSpec {
+    let size = start.blueprint.size;
+    let limits = &start.spec.limits;
+    SandboxSpec {
+        backend: Backend::Native,
+        root: RootSpec::Host,
+        limits: Limits {
+            memory: size.memory + OVERHEAD,
+            cpus: match start.beginning {
+                // A snapshot is for all: it is not made at the pace of the first who needs it.
+                Beginning::Boot { .. } => size.processors as f64,
+                Beginning::Restore => limits.cpus,
+            },
+            pids: THREADS + size.processors as u32,
+            open_files: 4096,
+            // From when it is a sandbox: see `limit_time`.
+            wall: None,
+            ..*limits
+        },
+        ..start.spec.clone()
+    }
+}
+
+/// Makes of a plan for commands one for QEMU.
+fn adapt(plan: &mut Plan, start: &Start<'_>) {
+    let workspace = plan.fittings.drain(..).find(
+        |fitting| matches!(fitting, Fitting::Bind { target, .. } if target == Path::new(WORKSPACE)),
+    );
+    plan.behind = Behind::Machine;
+    plan.hostname = "machine".into();
+    plan.fittings = furnish(start.blueprint, plan.identity.drop_groups);
+    plan.fittings.extend(workspace);
+    plan.writable = vec!["/dev/null".into(), "/proc".into(), WORKSPACE.into()];
+    if start.blueprint.acceleration == Acceleration::Kvm {
+        plan.fittings.push(device(KVM));
+        plan.writable.push(KVM.into());
+        // Root's sandboxes have a user of their own, who is in no group but this one.
+        if plan.identity.drop_groups
+            && let Ok(found) = fs::metadata(KVM)
+        {
+            plan.identity.outside_gid = found.gid();
+        }
+    }
+}
+
+/// What QEMU sees. The host's root keeps a cache where nobody else may look.
+fn furnish(blueprint: &Blueprint, is_root: bool) -> Vec<Fitting> {
+    let folder = |target: &Path| Fitting::Folder {
+        target: target.into(),
+        mode: 0o755,
+    };
+    let file = |source: &Path, target: PathBuf| Fitting::Bind {
+        source: source.into(),
+        target,
+        access: Access::ReadOnly,
+        idmap: None,
+    };
+    let kept = |source: &Path, target: PathBuf| match is_root {
+        true => Fitting::Kept {
+            source: source.into(),
+            target,
+        },
+        false => file(source, target),
+    };
+    let mut all = Vec::new();
+    for path in LIBRARIES {
+        if let Some(shown) = shown(path.into()) {
+            all.extend(Path::new(path).parent().map(folder));
+            all.push(shown);
+        }
+    }
+    let qemu = &blueprint.qemu;
+    all.extend(qemu.parent().map(folder));
+    all.push(file(qemu, qemu.clone()));
+    for path in ["/machine", "/dev", "/tmp"] {
+        all.push(folder(Path::new(path)));
+    }
+    all.push(kept(&blueprint.kernel.image, KERNEL.into()));
+    all.push(kept(&blueprint.initramfs.file, INITRAMFS.into()));
+    all.push(kept(&blueprint.disk, DISK.into()));
+    all.push(Fitting::Proc {
+        target: "/proc".into(),
+    });
+    all.extend(["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"].map(device));
+    all
+}
+
+fn device(path: &str) -> Fitting {
+    Fitting::Bind {
+        source: path.into(),
+        target: path.into(),
+        access: Access::Device,
+        idmap: None,
+    }
+}
+
+/// A fresh descriptor of a file in memory: the offset of one is not that of another.
+pub(super) fn reopen(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    use std::os::fd::AsRawFd;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(fs::File::open(path)?.into())
+}

@@ -1,0 +1,340 @@
+//! Snapshots: a machine that booted once and waits, kept so that others begin there.
+//!
+//! Memory and state live in sealed files in memory, one each for all machines of this process: a
+//! machine maps the memory privately, and what it changes is its own. QEMU never sees the files in
+//! the cache, so a machine that takes QEMU over poisons nothing. Entry type: [`Snapshot`].
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use tokio::sync::OnceCell;
+use tracing::info;
+use walls::cgroups::is_abandoned;
+
+use super::blueprint::{Beginning, Blueprint};
+use super::clock;
+use super::folder::Folder;
+use super::qemu::{Qemu, Start};
+use crate::backends::machine::{self, arrival, step};
+use crate::error::SandboxError;
+use crate::spec::{Backend, SandboxSpec};
+
+/// A boot takes seconds, an emulated one on a busy machine some more.
+const BOOT: Duration = Duration::from_secs(180);
+
+/// With KVM it takes a second or never ends.
+const PROOF: Duration = Duration::from_secs(20);
+
+const PAGE: usize = 4096;
+
+/// Snapshots to keep: some sizes, for some versions of what they are made of.
+const MOST: usize = 12;
+
+/// A machine that waits, for any number of others to begin with.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    pub(super) memory: OwnedFd,
+    pub(super) state: OwnedFd,
+}
+
+/// One that is known, or is being made.
+type Place = Arc<OnceCell<Arc<Snapshot>>>;
+
+/// Those of this process, by their keys.
+static KNOWN: Mutex<Option<HashMap<String, Place>>> = Mutex::new(None);
+
+impl Snapshot {
+    /// From this process, from the cache, or from a boot.
+    pub(super) async fn get(
+        spec: &SandboxSpec,
+        blueprint: &Blueprint,
+    ) -> Result<Arc<Self>, SandboxError> {
+        let key = blueprint.key();
+        let cell = {
+            let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = known.get_or_insert_default();
+            known.entry(key.clone()).or_default().clone()
+        };
+        let found = cell.get_or_try_init(|| find(spec, blueprint, &key)).await?;
+        Ok(found.clone())
+    }
+
+    /// Lets go of one that no machine begins with, here and in the cache.
+    pub(super) fn forget(spec: &SandboxSpec, blueprint: &Blueprint) {
+        let key = blueprint.key();
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get_or_insert_default().remove(&key);
+        let _ = fs::remove_dir_all(spec.provisions.cache.join("machines").join(&key));
+    }
+}
+
+async fn find(
+    spec: &SandboxSpec,
+    blueprint: &Blueprint,
+    key: &str,
+) -> Result<Arc<Snapshot>, SandboxError> {
+    let failed = |source| step(Backend::Microvm, "keep a snapshot", source);
+    let folder = machine::folder(&spec.provisions.cache).map_err(failed)?;
+    let kept = folder.join(key);
+    let look = {
+        let (kept, lock) = (kept.clone(), folder.join(format!("{key}.lock")));
+        move || look(&kept, &lock)
+    };
+    let looked = tokio::task::spawn_blocking(look).await;
+    let lock = match looked.map_err(io::Error::other).and_then(|looked| looked) {
+        Ok(Looked::Found(snapshot)) => return Ok(Arc::new(snapshot)),
+        Ok(Looked::Nothing(lock)) => lock,
+        Err(error) => return Err(failed(error)),
+    };
+    info!(key, "booting a machine for a snapshot");
+    let snapshot = Arc::new(boot(spec, blueprint).await?);
+    let keep = {
+        let snapshot = snapshot.clone();
+        move || {
+            let outcome = store(&snapshot, &folder, &kept);
+            drop(lock);
+            outcome
+        }
+    };
+    let stored = tokio::task::spawn_blocking(keep).await;
+    stored
+        .map_err(io::Error::other)
+        .and_then(|stored| stored)
+        .map_err(failed)?;
+    Ok(snapshot)
+}
+
+enum Looked {
+    Found(Snapshot),
+    /// With the lock that whoever makes it holds.
+    Nothing(File),
+}
+
+/// In the cache; where it is not, the right to make it, after waiting for whoever is at it.
+fn look(kept: &Path, lock: &Path) -> io::Result<Looked> {
+    if let Ok(snapshot) = load(kept) {
+        return Ok(Looked::Found(snapshot));
+    }
+    let lock = File::create(lock)?;
+    lock.lock()?;
+    Ok(match load(kept) {
+        Ok(snapshot) => Looked::Found(snapshot),
+        Err(_) => Looked::Nothing(lock),
+    })
+}
+
+/// Boots a machine until it waits, and takes its memory and state.
+async fn boot(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<Snapshot, SandboxError> {
+    let failed = |error: io::Error| step(Backend::Microvm, "boot a machine", error);
+    let memory = memory_file("hotcell-machine").map_err(failed)?;
+    memory.set_len(blueprint.size.memory).map_err(failed)?;
+    let state = memory_file("hotcell-state").map_err(failed)?;
+    let (mut qemu, _workspace) = booting(spec, blueprint, &memory).await?;
+    let waits = async {
+        qemu.control.awake().await?;
+        qemu.monitor.save(state.as_fd()).await?;
+        Ok::<(), Box<dyn Error + Send + Sync>>(())
+    };
+    let outcome = tokio::time::timeout(BOOT, waits).await;
+    let outcome = outcome.unwrap_or_else(|_| Err("it does not come up".into()));
+    if let Err(error) = outcome {
+        let said = qemu.last_words().await;
+        qemu.take_down().await;
+        return Err(match said {
+            Some(said) => step(Backend::Microvm, "boot a machine", said),
+            None => step(Backend::Microvm, "boot a machine", error),
+        });
+    }
+    qemu.take_down().await;
+    seal(&memory).map_err(failed)?;
+    seal(&state).map_err(failed)?;
+    Ok(Snapshot {
+        memory: memory.into(),
+        state: state.into(),
+    })
+}
+
+/// Whether a machine comes up as the blueprint says, or why not.
+pub(super) async fn proves(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<(), String> {
+    let memory = memory_file("hotcell-machine").map_err(|error| error.to_string())?;
+    memory
+        .set_len(blueprint.size.memory)
+        .map_err(|error| error.to_string())?;
+    let (mut qemu, _workspace) = booting(spec, blueprint, &memory)
+        .await
+        .map_err(|error| error.to_string())?;
+    let verdict = match tokio::time::timeout(PROOF, qemu.control.awake()).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(match qemu.last_words().await {
+            Some(said) => format!("a guest ends while it boots: {said}"),
+            None => format!("a guest does not boot: {error}"),
+        }),
+        Err(_) => Err(format!(
+            "a guest does not boot within {} s",
+            PROOF.as_secs()
+        )),
+    };
+    qemu.take_down().await;
+    verdict
+}
+
+/// A machine that boots, and the empty folder that is its workspace: nobody's.
+async fn booting(
+    spec: &SandboxSpec,
+    blueprint: &Blueprint,
+    memory: &File,
+) -> Result<(Qemu, Folder), SandboxError> {
+    let counter = tokio::task::spawn_blocking(clock::kilohertz).await;
+    let failed = |error: io::Error| step(Backend::Microvm, "boot a machine", error);
+    let folder = machine::folder(&spec.provisions.cache).map_err(failed)?;
+    let workspace = Folder::make(&folder).map_err(failed)?;
+    let spec = SandboxSpec {
+        workspace: workspace.path().to_owned(),
+        ..spec.clone()
+    };
+    let mut qemu = Qemu::start(&Start {
+        blueprint,
+        beginning: Beginning::Boot {
+            counter: counter.ok().flatten(),
+        },
+        memory: memory.as_fd(),
+        state: None,
+        spec: &spec,
+    })
+    .await?;
+    let likely = arrival::plan(&spec, blueprint.size.processors);
+    match qemu.control.expect(&likely).await {
+        Ok(()) => Ok((qemu, workspace)),
+        Err(error) => Err(super::gone(qemu, "boot a machine", error).await),
+    }
+}
+
+fn memory_file(name: &str) -> io::Result<File> {
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    Ok(memfd_create(name, flags)?.into())
+}
+
+fn seal(file: &File) -> io::Result<()> {
+    let seals = SealFlag::F_SEAL_SEAL
+        | SealFlag::F_SEAL_SHRINK
+        | SealFlag::F_SEAL_GROW
+        | SealFlag::F_SEAL_WRITE;
+    fcntl(file, FcntlArg::F_ADD_SEALS(seals))?;
+    Ok(())
+}
+
+const MEMORY: &str = "memory";
+const STATE: &str = "state";
+
+/// Appears whole or not at all.
+fn store(snapshot: &Snapshot, folder: &Path, kept: &Path) -> io::Result<()> {
+    tidy(folder)?;
+    let own = Folder::make(folder)?;
+    let draft = own.path();
+    let write = || -> io::Result<()> {
+        for (name, content) in [(MEMORY, &snapshot.memory), (STATE, &snapshot.state)] {
+            let target = File::create(draft.join(name))?;
+            copy_used(&File::from(content.try_clone()?), &target)?;
+            target.sync_all()?;
+        }
+        fs::rename(draft, kept)
+    };
+    let outcome = write();
+    let _ = fs::remove_dir_all(draft);
+    outcome
+}
+
+/// Removes what a crash left, and of the snapshots those that were used longest ago.
+fn tidy(folder: &Path) -> io::Result<()> {
+    let mut kept = Vec::new();
+    for entry in fs::read_dir(folder)?.flatten() {
+        let path = entry.path();
+        if entry.file_name().to_str().is_some_and(is_abandoned) {
+            let _ = fs::remove_dir_all(&path);
+        } else if let Ok(used) = fs::metadata(path.join(STATE)).and_then(|found| found.modified()) {
+            kept.push((used, path));
+        }
+    }
+    kept.sort();
+    for (_, path) in kept.iter().rev().skip(MOST - 1) {
+        let _ = fs::remove_dir_all(path);
+    }
+    Ok(())
+}
+
+fn load(kept: &Path) -> io::Result<Snapshot> {
+    let read = |name: &str| -> io::Result<OwnedFd> {
+        let source = File::open(kept.join(name))?;
+        let target = memory_file("hotcell-machine")?;
+        copy_data(&source, &target)?;
+        seal(&target)?;
+        Ok(target.into())
+    };
+    let snapshot = Snapshot {
+        memory: read(MEMORY)?,
+        state: read(STATE)?,
+    };
+    // Says when it was last used; only for tidying.
+    let _ = File::open(kept.join(STATE)).and_then(|file| file.set_modified(SystemTime::now()));
+    Ok(snapshot)
+}
+
+/// The parts of a file that hold anything, as start and length.
+fn parts(file: &File) -> io::Result<Vec<(u64, u64)>> {
+    use nix::unistd::{Whence, lseek};
+    let mut found = Vec::new();
+    let mut at = 0;
+    loop {
+        let start = match lseek(file, at, Whence::SeekData) {
+            Ok(start) => start,
+            Err(nix::errno::Errno::ENXIO) => return Ok(found),
+            Err(error) => return Err(error.into()),
+        };
+        at = lseek(file, start, Whence::SeekHole)?;
+        found.push((start as u64, (at - start) as u64));
+    }
+}
+
+/// Leaves holes where there are some.
+fn copy_data(mut source: &File, mut target: &File) -> io::Result<()> {
+    target.set_len(source.metadata()?.len())?;
+    for (start, length) in parts(source)? {
+        source.seek(SeekFrom::Start(start))?;
+        target.seek(SeekFrom::Start(start))?;
+        io::copy(&mut source.take(length), &mut target)?;
+    }
+    Ok(())
+}
+
+/// Leaves holes wherever a page holds nothing but zeros.
+fn copy_used(source: &File, target: &File) -> io::Result<()> {
+    target.set_len(source.metadata()?.len())?;
+    let mut buffer = vec![0; 256 * PAGE];
+    for (start, length) in parts(source)? {
+        let mut at = start;
+        while at < start + length {
+            let room = buffer.len().min((start + length - at) as usize);
+            let read = source.read_at(&mut buffer[..room], at)?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            for (number, page) in buffer[..read].chunks(PAGE).enumerate() {
+                if page.iter().any(|byte| *byte != 0) {
+                    target.write_all_at(page, at + (number * PAGE) as u64)?;
+                }
+            }
+            at += read as u64;
+        }
+    }
+    let mut target = target;
+    target.flush()
+}

@@ -1,0 +1,264 @@
+//! A container in the words of `podman run`. Pure. Entry type: [`Container`].
+
+use std::path::Path;
+
+use super::super::bundle::{Bundle, Mount};
+use super::super::contained::GUEST_INSIDE;
+use super::super::container::holds::{PERIOD, pids, quota};
+use super::super::container::{LINK_INSIDE, Users};
+use super::super::furnishing::{HOSTNAME, UID};
+use crate::limits::Limits;
+
+/// Everything about one container.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Container<'a> {
+    pub(super) name: &'a str,
+    /// The host's process, for whoever sweeps.
+    pub(super) owner: &'a str,
+    pub(super) identity: Identity,
+    pub(super) bundle: &'a Bundle,
+    /// Whether the root is an image, which may be changed.
+    pub(super) is_image: bool,
+    pub(super) seccomp: &'a Path,
+    pub(super) limits: &'a Limits,
+    /// Processes that its user may have, whatever its control group says.
+    pub(super) processes: u64,
+}
+
+/// Who the sandbox is on the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// Users of its own.
+    Mapped(Users),
+    /// Whoever starts it.
+    Caller,
+}
+
+/// Seconds past the deadline after which Podman ends what the guest did not.
+const GRACE: u64 = 5;
+
+impl Container<'_> {
+    /// From `run` to the guest's own arguments.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let mut all: Vec<String> = [
+            "run",
+            "--detach",
+            "--rm",
+            "--network=none",
+            "--ipc=private",
+            "--uts=private",
+            "--pid=private",
+            "--cgroupns=private",
+            "--cap-drop=all",
+            "--security-opt=no-new-privileges",
+            // Nothing in there is for a sandbox.
+            "--security-opt=mask=/sys",
+            "--systemd=false",
+            "--sdnotify=ignore",
+            "--log-driver=none",
+            "--no-healthcheck",
+            "--no-hosts",
+            "--passwd=false",
+            "--unsetenv-all",
+            "--stop-signal=KILL",
+            "--workdir=/",
+        ]
+        .map(str::to_owned)
+        .into();
+        all.extend([
+            format!("--name={}", self.name),
+            format!("--hostname={HOSTNAME}"),
+            format!("--label=hotcell.sandbox={}", self.name),
+            format!("--label=hotcell.owner={}", self.owner),
+            format!("--security-opt=seccomp={}", self.seccomp.display()),
+            format!("--user={UID}:{UID}"),
+        ]);
+        self.identify(&mut all);
+        self.limit(&mut all);
+        for mount in &self.bundle.mounts {
+            self.mount(mount, &mut all);
+        }
+        self.root(&mut all);
+        all.extend([GUEST_INSIDE, "contained", LINK_INSIDE].map(str::to_owned));
+        all
+    }
+
+    fn identify(&self, all: &mut Vec<String>) {
+        match self.identity {
+            Identity::Mapped(Users { user, root }) => {
+                for map in ["uidmap", "gidmap"] {
+                    all.push(format!("--{map}=0:{root}:1"));
+                    all.push(format!("--{map}={UID}:{user}:1"));
+                }
+            }
+            Identity::Caller => all.push(format!("--userns=keep-id:uid={UID},gid={UID}")),
+        }
+    }
+
+    fn limit(&self, all: &mut Vec<String>) {
+        let limits = self.limits;
+        all.extend([
+            format!("--memory={}b", limits.memory),
+            // With swap, that is: none.
+            format!("--memory-swap={}b", limits.memory),
+            format!("--pids-limit={}", pids(limits)),
+            format!("--cpu-period={PERIOD}"),
+            format!("--cpu-quota={}", quota(limits)),
+            format!("--ulimit=nofile={0}:{0}", limits.open_files),
+            // Its default is more than a root with fewer rights may give.
+            format!("--ulimit=nproc={0}:{0}", self.processes),
+            "--ulimit=core=1:1".to_owned(),
+        ]);
+        if let Some(wall) = limits.wall {
+            all.push(format!("--timeout={}", wall.as_secs() + GRACE));
+        }
+    }
+
+    fn mount(&self, mount: &Mount, all: &mut Vec<String>) {
+        match mount {
+            Mount::Bind {
+                source,
+                target,
+                read_only,
+            } => {
+                let access = if *read_only { "ro" } else { "rw" };
+                all.push(format!(
+                    "--volume={}:{}:{access},nosuid,nodev,rbind,rprivate",
+                    source.display(),
+                    target.display()
+                ));
+            }
+            // The engine makes this one itself.
+            Mount::Tmpfs { target, bytes, .. } if target == Path::new("/dev/shm") => {
+                all.push(format!("--shm-size={bytes}b"));
+            }
+            Mount::Tmpfs {
+                target,
+                bytes,
+                mode,
+                ..
+            } => all.push(format!(
+                "--tmpfs={}:rw,nosuid,nodev,notmpcopyup,U,size={bytes},mode={mode:o}",
+                target.display()
+            )),
+        }
+    }
+
+    fn root(&self, all: &mut Vec<String>) {
+        // An image is under an overlay of ours already.
+        if !self.is_image {
+            all.extend(["--read-only", "--read-only-tmpfs=false"].map(str::to_owned));
+        }
+        all.extend(["--rootfs".into(), self.bundle.root.display().to_string()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn arguments(identity: Identity, is_image: bool, limits: &Limits) -> Vec<String> {
+        let bundle = Bundle {
+            root: "/run/x/root".into(),
+            mounts: vec![
+                Mount::Bind {
+                    source: "/usr".into(),
+                    target: "/usr".into(),
+                    read_only: true,
+                },
+                Mount::Tmpfs {
+                    target: "/dev/shm".into(),
+                    bytes: 4096,
+                    inodes: 9,
+                    mode: 0o1777,
+                },
+                Mount::Tmpfs {
+                    target: "/tmp".into(),
+                    bytes: 8192,
+                    inodes: 9,
+                    mode: 0o1777,
+                },
+            ],
+        };
+        let container = Container {
+            name: "hotcell-1-2-3-4",
+            owner: "2-3",
+            identity,
+            bundle: &bundle,
+            is_image,
+            seccomp: Path::new("/run/x/seccomp.json"),
+            limits,
+            processes: 4096,
+        };
+        container.arguments()
+    }
+
+    #[test]
+    fn every_wall_is_asked_for() {
+        let limits = Limits {
+            wall: Some(Duration::from_secs(30)),
+            cpus: 1.5,
+            ..Limits::default()
+        };
+        let users = Users {
+            user: 1_900_000_000,
+            root: 1_900_000_001,
+        };
+        let check = |identity, is_image, expect: &[&str], never: &[&str]| {
+            let all = arguments(identity, is_image, &limits);
+            assert_eq!(all[0], "run");
+            assert_eq!(
+                all[all.len() - 3..],
+                [GUEST_INSIDE, "contained", LINK_INSIDE]
+            );
+            let usual = [
+                "--network=none",
+                "--cap-drop=all",
+                "--security-opt=no-new-privileges",
+                "--security-opt=mask=/sys",
+                "--security-opt=seccomp=/run/x/seccomp.json",
+                "--user=1000:1000",
+                "--memory=2147483648b",
+                "--memory-swap=2147483648b",
+                "--pids-limit=516",
+                "--cpu-quota=150000",
+                "--timeout=35",
+                "--label=hotcell.owner=2-3",
+                "--volume=/usr:/usr:ro,nosuid,nodev,rbind,rprivate",
+                "--shm-size=4096b",
+                "--tmpfs=/tmp:rw,nosuid,nodev,notmpcopyup,U,size=8192,mode=1777",
+            ];
+            for one in usual.iter().chain(expect) {
+                assert!(all.iter().any(|found| found == one), "{one}: {all:#?}");
+            }
+            for one in never {
+                assert!(
+                    !all.iter().any(|found| found.starts_with(one)),
+                    "{one}: {all:#?}"
+                );
+            }
+        };
+        let mapped = Identity::Mapped(users);
+        check(
+            mapped,
+            false,
+            &[
+                "--uidmap=0:1900000001:1",
+                "--uidmap=1000:1900000000:1",
+                "--gidmap=1000:1900000000:1",
+                "--read-only",
+                "/run/x/root",
+            ],
+            &["--userns", "--privileged", "--init"],
+        );
+        check(mapped, true, &["/run/x/root"], &["--read-only"]);
+        check(
+            Identity::Caller,
+            true,
+            &["--userns=keep-id:uid=1000,gid=1000", "/run/x/root"],
+            &["--uidmap", "--read-only"],
+        );
+    }
+}

@@ -1,0 +1,244 @@
+//! The `podman` program on this machine: where it is, how it has to be called here, and its calls.
+//! Decides nothing about containers. Entry point: [`Engine::find`].
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::{Uid, User};
+use tokio::sync::oneshot;
+use walls::plan;
+use walls::staging::Staging;
+
+use super::super::container::holds::pids;
+use super::super::native::maps_everyone;
+use super::{BACKEND, Run};
+use crate::error::SandboxError;
+use crate::guest_program;
+use crate::limits::Limits;
+use crate::provisions::{PATH, Provisions, locate};
+
+/// Podman, as it works here.
+#[derive(Debug, Clone)]
+pub(super) struct Engine {
+    program: PathBuf,
+    /// Options before the command.
+    pub(super) globals: Vec<String>,
+    runtime: Option<String>,
+    /// Whether this is the machine's root, for whom containers may have users of their own.
+    pub(super) is_rootful: bool,
+}
+
+/// What Podman's choices depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Facts {
+    has_systemd: bool,
+    /// Controllers on version 1 with a version 2 beside it, which `crun` refuses.
+    is_hybrid: bool,
+    has_runc: bool,
+}
+
+impl Facts {
+    fn look() -> Self {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let has = |kind: &str| mounts.contains(&format!(" - {kind} "));
+        Self {
+            has_systemd: Path::new("/run/systemd/system").is_dir(),
+            is_hybrid: has("cgroup") && has("cgroup2"),
+            has_runc: locate(Path::new("runc")).is_some(),
+        }
+    }
+
+    /// The runtime to name: as set, or where Podman's own choice cannot work.
+    fn runtime(self, set: Option<&str>) -> Option<String> {
+        match set {
+            Some(set) => Some(set.into()),
+            None => (self.is_hybrid && self.has_runc).then(|| "runc".into()),
+        }
+    }
+
+    fn globals(self, runtime: Option<&str>) -> Vec<String> {
+        let mut all = vec!["--events-backend=none".to_owned()];
+        if !self.has_systemd {
+            all.push("--cgroup-manager=cgroupfs".into());
+        }
+        all.extend(runtime.map(|name| format!("--runtime={name}")));
+        all
+    }
+}
+
+impl Engine {
+    pub(super) fn find(provisions: &Provisions) -> Result<Self, SandboxError> {
+        let containers = &provisions.containers;
+        let program = locate(&containers.podman).ok_or_else(|| SandboxError::Unavailable {
+            backend: BACKEND,
+            reason: format!("`{}` is not installed", containers.podman.display()),
+            advice: Some("`apt install podman`".into()),
+        })?;
+        let facts = Facts::look();
+        let runtime = facts.runtime(containers.podman_runtime.as_deref());
+        Ok(Self {
+            program,
+            globals: facts.globals(runtime.as_deref()),
+            runtime,
+            is_rootful: Uid::effective().is_root() && maps_everyone(),
+        })
+    }
+
+    pub(super) fn runtime_name(&self) -> &str {
+        self.runtime.as_deref().unwrap_or("its own runtime")
+    }
+
+    /// Starts `podman` with these arguments; what it printed comes when it ends. What is to be
+    /// mounted before is mounted by the guest's program, for root at once, for others within the
+    /// user namespace that Podman has for them.
+    pub(super) fn start(
+        &self,
+        arguments: &[String],
+        staging: Option<&Staging>,
+        guest: &Path,
+    ) -> io::Result<Run> {
+        let mut command = match (staging, self.is_rootful) {
+            (Some(_), true) => {
+                let mut command = guest_program::command("stage")?;
+                command.arg(&self.program);
+                command
+            }
+            (Some(_), false) => {
+                let mut command = Command::new(&self.program);
+                command.args(&self.globals).arg("unshare");
+                command.arg(guest).arg("stage").arg(&self.program);
+                command
+            }
+            (None, _) => Command::new(&self.program),
+        };
+        command.stdin(match staging {
+            Some(_) => Stdio::piped(),
+            None => Stdio::null(),
+        });
+        self.surround(&mut command);
+        let mut child = command
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        if let (Some(staging), Some(input)) = (staging, child.stdin.take()) {
+            plan::send(input, staging)?;
+        }
+        let (sender, run) = oneshot::channel();
+        std::thread::spawn(move || {
+            if let Ok(output) = child.wait_with_output() {
+                let _ = sender.send(output);
+            }
+        });
+        Ok(run)
+    }
+
+    /// Removes containers, running or not; those that are gone already are fine.
+    pub(super) fn remove(&self, names: &[String]) {
+        let remove = ["rm", "--force", "--ignore", "--time=0"];
+        self.call(remove.into_iter().chain(names.iter().map(String::as_str)));
+    }
+
+    /// Waits until a container has ended.
+    pub(super) fn wait(&self, name: &str) {
+        self.call(["wait", name]);
+    }
+
+    fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) {
+        let mut command = Command::new(&self.program);
+        self.surround(&mut command);
+        let quiet = command
+            .args(&self.globals)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        if let Err(error) = quiet.status() {
+            tracing::debug!(%error, "podman cannot be started");
+        }
+    }
+
+    /// What the program needs to know of the world; not the caller's own environment. Signals of
+    /// a terminal are for the caller.
+    fn surround(&self, command: &mut Command) {
+        let user = Uid::effective();
+        let home = User::from_uid(user).ok().flatten().map(|user| user.dir);
+        command
+            .env_clear()
+            .env("PATH", PATH)
+            .env("HOME", home.unwrap_or_else(|| "/".into()))
+            .current_dir("/")
+            .process_group(0);
+        let runtime = PathBuf::from(format!("/run/user/{user}"));
+        if !self.is_rootful && runtime.is_dir() {
+            command.env("XDG_RUNTIME_DIR", runtime);
+        }
+    }
+
+    /// How to get around what Podman says, where that is known.
+    pub(super) fn advise(&self, said: &str) -> Option<String> {
+        let runtime = self.runtime.as_deref().unwrap_or("crun");
+        let known = [
+            ("newuidmap", "`apt install uidmap`".to_owned()),
+            (
+                "subuid",
+                "`usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER`".into(),
+            ),
+            (
+                "hybrid mode",
+                "`apt install runc`, or name it as the Podman runtime".into(),
+            ),
+            (
+                "executable file not found",
+                format!("`apt install {runtime}`"),
+            ),
+            (
+                "/dev/kvm",
+                "run where there is KVM, or name another Podman runtime".into(),
+            ),
+        ];
+        let found = known.into_iter().find(|(part, _)| said.contains(part));
+        found.map(|(_, advice)| advice)
+    }
+}
+
+/// Processes that a container's user may have, beside what its control group says: enough, and
+/// no more than this user may give.
+pub(super) fn processes(limits: &Limits) -> u64 {
+    const ENOUGH: u64 = 4096;
+    let own = getrlimit(Resource::RLIMIT_NPROC).map_or(ENOUGH, |(_, hard)| hard);
+    ENOUGH.max(u64::from(pids(limits))).min(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn podman_is_called_as_the_machine_needs_it() {
+        let check = |facts: (bool, bool, bool), set: Option<&str>, expect: &[&str]| {
+            let facts = Facts {
+                has_systemd: facts.0,
+                is_hybrid: facts.1,
+                has_runc: facts.2,
+            };
+            let globals = facts.globals(facts.runtime(set).as_deref());
+            assert_eq!(globals[0], "--events-backend=none");
+            assert_eq!(globals[1..], *expect, "{facts:?}");
+        };
+        check((true, false, true), None, &[]);
+        check((false, false, true), None, &["--cgroup-manager=cgroupfs"]);
+        check((true, true, true), None, &["--runtime=runc"]);
+        check((true, true, false), None, &[]);
+        check((true, true, true), Some("krun"), &["--runtime=krun"]);
+        check(
+            (false, true, true),
+            None,
+            &["--cgroup-manager=cgroupfs", "--runtime=runc"],
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! Podman: a container without an image, started by the `podman` program. Needs no daemon and no
+//! socket, and is the same for root and for an ordinary user.
+//!
+//! Root gives every sandbox a user namespace of its own (`--uidmap`), and maps the owner of the
+//! workspace by a mount of ours in a mount namespace that only Podman's processes are in, so that
+//! nothing is left on the host however it ends. An ordinary user is the sandbox's user
+//! (`--userns=keep-id`). Where version 1 control groups are all that a machine has, an ordinary
+//! user's containers have none, and the guest holds the limits as behind native walls.
+//!
+//! `provisions.containers.podman_runtime` names the runtime below; `krun`, which starts a virtual
+//! machine, is such a name. It needs KVM and has not been run by us.
+//!
+//! The container ends with the link, `podman` itself is not there while it runs: its monitor is,
+//! and removes the container. Entry point: [`raise`].
+
+mod arguments;
+mod engine;
+mod preparing;
+mod standing;
+
+use std::process::Output;
+use std::sync::Once;
+
+use tokio::sync::oneshot;
+use walls::plan::Landlocked;
+
+use self::engine::Engine;
+use self::preparing::{Prepared, prepare};
+use self::standing::Walls;
+use super::contained;
+use super::container::door::Visitor;
+use super::container::folder;
+use super::container::holds::Holds;
+use super::container::{Owners, Said, Users, failed, fence, next_number};
+use super::{Raised, Standing, check_strict, words};
+use crate::error::SandboxError;
+use crate::limits::Enforcer;
+use crate::spec::{Backend, SandboxSpec};
+
+const BACKEND: Backend = Backend::Podman;
+
+pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
+    let owners = Owners::look(spec)?;
+    let engine = Engine::find(&spec.provisions)?;
+    let users = Users::of(next_number());
+    let user = match engine.is_rootful {
+        true => users.user,
+        false => nix::unistd::geteuid().as_raw(),
+    };
+    sweep(spec, &engine);
+    let prepared = prepare(spec, &engine, owners, users)
+        .map_err(|source| failed(BACKEND, "prepare a container", source))?;
+    let (mut walls, visitor) = start(&engine, prepared, user).await?;
+    let pid = visitor.pid;
+    let holds = Holds::of(pid, &spec.limits);
+    walls.watch(pid, holds.kill_counter());
+    let limits = holds.enforcements(&spec.limits, Enforcer::GuestAndEngine);
+    // Before it closes itself to others, who may be its own user.
+    fence(pid).await;
+    let mut link = visitor.link;
+    let confined = match spec.strict_limits.then(|| check_strict(&limits)) {
+        Some(Err(weak)) => Err(weak),
+        _ => contained::confine(&mut link, &holds.confinement(spec, None))
+            .await
+            .map_err(|source| failed(BACKEND, "confine the guest", source)),
+    };
+    match confined {
+        Ok(landlock) => {
+            let names = describe(&engine, spec, landlock);
+            Ok(Raised::usual(BACKEND, link, Box::new(walls), names, limits))
+        }
+        Err(error) => {
+            drop(link);
+            walls.take_down().await;
+            Err(error)
+        }
+    }
+}
+
+fn describe(engine: &Engine, spec: &SandboxSpec, landlock: Option<Landlocked>) -> Vec<String> {
+    let users = match engine.is_rootful {
+        true => "user namespace of its own",
+        false => "user namespace of this user's",
+    };
+    let mut walls = vec![
+        format!("podman with {}, {users}", engine.runtime_name()),
+        "mount, pid, network, ipc, uts and cgroup namespaces".into(),
+        words::root(&spec.root).into(),
+        words::UNPRIVILEGED.into(),
+        "seccomp allow-list, the engine's and the guest's own".into(),
+    ];
+    walls.extend(words::landlock(landlock));
+    walls
+}
+
+/// Removes what owners that died left, while the first sandbox starts.
+fn sweep(spec: &SandboxSpec, engine: &Engine) {
+    static SWEPT: Once = Once::new();
+    SWEPT.call_once(|| {
+        let names = folder::left_over(&spec.provisions, BACKEND);
+        if !names.is_empty() {
+            engine.remove(&names);
+            folder::remove(&spec.provisions, BACKEND, &names);
+        }
+    });
+}
+
+/// Starts the container and waits until the guest is at the door, or Podman gives up.
+async fn start(
+    engine: &Engine,
+    prepared: Prepared,
+    user: u32,
+) -> Result<(Walls, Visitor), SandboxError> {
+    let Prepared {
+        folder,
+        door,
+        arguments,
+        staging,
+        guest,
+    } = prepared;
+    let run = engine
+        .start(&arguments, staging.as_ref(), &guest)
+        .map_err(SandboxError::Launch)?;
+    let name = folder.name().to_owned();
+    let mut walls = Walls::new(engine.clone(), folder, run);
+    let entered = tokio::select! {
+        entered = door.enter(user) => Some(entered),
+        output = walls.started() => match output {
+            // It runs; the guest is on its way, or ends without having come.
+            Some(output) if output.status.success() => tokio::select! {
+                entered = door.enter(user) => Some(entered),
+                () = gone(engine, &name) => None,
+            },
+            output => return Err(refused(engine, output)),
+        },
+    };
+    match entered {
+        Some(Ok(visitor)) => Ok((walls, visitor)),
+        Some(Err(source)) => Err(failed(BACKEND, "hear from the guest", source)),
+        None => Err(failed(
+            BACKEND,
+            "hear from the guest",
+            Said("the container ended before the guest came".into()),
+        )),
+    }
+}
+
+/// Waits until a container has ended.
+async fn gone(engine: &Engine, name: &str) {
+    let (engine, name) = (engine.clone(), name.to_owned());
+    let waiting = tokio::task::spawn_blocking(move || engine.wait(&name));
+    let _ = waiting.await;
+}
+
+fn refused(engine: &Engine, output: Option<Output>) -> SandboxError {
+    let printed = output.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+    let said = Said::new(&printed.unwrap_or_default());
+    match engine.advise(&said.0) {
+        Some(advice) => SandboxError::Unavailable {
+            backend: BACKEND,
+            reason: said.0,
+            advice: Some(advice),
+        },
+        None => failed(BACKEND, "start a container", said),
+    }
+}
+
+/// What the thread that waits for `podman run` tells.
+type Run = oneshot::Receiver<Output>;

@@ -1,0 +1,164 @@
+//! What a container of Podman's needs before it starts: its folder with the made-up root and the
+//! socket, the mounts that are ours to make, and the arguments of `podman`. Mounts and starts
+//! nothing. Entry point: [`prepare`].
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use walls::plan::{Access, IdMap};
+use walls::staging::{Staged, Staging};
+
+use super::super::bundle::{Bundle, Mount};
+use super::super::contained::{self, GUEST_INSIDE};
+use super::super::container::door::Door;
+use super::super::container::folder::Folder;
+use super::super::container::{LINK_INSIDE, Owners, Users, next_number, profile};
+use super::BACKEND;
+use super::arguments::{Container, Identity};
+use super::engine::{self, Engine};
+use crate::spec::{RootSpec, SandboxSpec};
+
+/// Everything that a start needs on disk, and what to ask for.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) folder: Folder,
+    pub(super) door: Door,
+    /// Of the `podman` program.
+    pub(super) arguments: Vec<String>,
+    pub(super) staging: Option<Staging>,
+    /// The guest's program, for mounts that Podman has to let us make.
+    pub(super) guest: PathBuf,
+}
+
+pub(super) fn prepare(
+    spec: &SandboxSpec,
+    engine: &Engine,
+    owners: Owners,
+    users: Users,
+) -> io::Result<Prepared> {
+    let folder = Folder::make(&spec.provisions, BACKEND, next_number())?;
+    let door = Door::open(folder.path())?;
+    let workspace = folder.path().join("mounts/workspace");
+    let mut bundle = Bundle::make(spec, folder.path(), &workspace)?;
+    let staging = if engine.is_rootful {
+        Some(stage(spec, &folder, owners, users, &mut bundle)?)
+    } else {
+        // By a link: the path of a workspace may have any letter, an argument of Podman may not.
+        symlink(spec.workspace.canonicalize()?, &workspace)?;
+        stage_for_caller(spec, &folder, &mut bundle)?
+    };
+    bundle.mounts.push(Mount::Bind {
+        source: door.path().to_owned(),
+        target: LINK_INSIDE.into(),
+        read_only: true,
+    });
+    if spec.root == RootSpec::Host {
+        // The root is read-only: what is mounted needs its place beforehand.
+        fs::write(bundle.root.join(&LINK_INSIDE[1..]), "")?;
+    }
+    let seccomp = folder.path().join("seccomp.json");
+    fs::write(&seccomp, profile::json(false))?;
+    let container = Container {
+        name: folder.name(),
+        owner: &folder.owner(),
+        identity: match engine.is_rootful {
+            true => Identity::Mapped(users),
+            false => Identity::Caller,
+        },
+        bundle: &bundle,
+        is_image: spec.root != RootSpec::Host,
+        seccomp: &seccomp,
+        limits: &spec.limits,
+        processes: engine::processes(&spec.limits),
+    };
+    let mut arguments = engine.globals.clone();
+    arguments.extend(container.arguments());
+    Ok(Prepared {
+        folder,
+        door,
+        arguments,
+        staging,
+        guest: contained::guest_file(&spec.provisions.cache)?,
+    })
+}
+
+/// Mounts that take the host's root: the workspace and an image with their owners mapped, and the
+/// guest where users of the sandbox can get at it.
+fn stage(
+    spec: &SandboxSpec,
+    folder: &Folder,
+    owners: Owners,
+    users: Users,
+    bundle: &mut Bundle,
+) -> io::Result<Staging> {
+    let idmap = |owner: (u32, u32)| IdMap {
+        disk_uid: owner.0,
+        disk_gid: owner.1,
+    };
+    let mut mounts = vec![Staged::Bind {
+        source: spec.workspace.canonicalize()?,
+        target: folder.mount_point("workspace")?,
+        access: Access::ReadWrite,
+        idmap: Some(idmap(owners.workspace)),
+    }];
+    let guest = folder.mount_file("guest")?;
+    for mount in &mut bundle.mounts {
+        if let Mount::Bind { source, target, .. } = mount
+            && *target == Path::new(GUEST_INSIDE)
+        {
+            mounts.push(Staged::Bind {
+                source: std::mem::replace(source, guest.clone()),
+                target: guest.clone(),
+                access: Access::ReadOnly,
+                idmap: None,
+            });
+        }
+    }
+    mounts.extend(overlay(spec, folder, owners.image.map(idmap), bundle)?);
+    Ok(Staging {
+        is_private: true,
+        folder: spec.provisions.containers.run.clone(),
+        owner: (users.user, users.user),
+        mounts,
+    })
+}
+
+/// Mounts that an ordinary user makes in the namespace in which all their containers are.
+fn stage_for_caller(
+    spec: &SandboxSpec,
+    folder: &Folder,
+    bundle: &mut Bundle,
+) -> io::Result<Option<Staging>> {
+    let overlay = overlay(spec, folder, None, bundle)?;
+    Ok(overlay.map(|overlay| Staging {
+        is_private: true,
+        folder: spec.provisions.containers.run.clone(),
+        // The caller, as that namespace knows them.
+        owner: (0, 0),
+        mounts: vec![overlay],
+    }))
+}
+
+/// An image under a layer in memory, which becomes the root.
+fn overlay(
+    spec: &SandboxSpec,
+    folder: &Folder,
+    idmap: Option<IdMap>,
+    bundle: &mut Bundle,
+) -> io::Result<Option<Staged>> {
+    let RootSpec::Image(image) = &spec.root else {
+        return Ok(None);
+    };
+    let target = folder.mount_point("root")?;
+    bundle.root = target.clone();
+    Ok(Some(Staged::Overlay {
+        lower: image.canonicalize()?,
+        idmap,
+        target,
+        layer: folder.mount_point("layer")?,
+        // Half of the memory: the rest is for processes.
+        bytes: spec.limits.disk.min(spec.limits.memory / 2),
+    }))
+}

@@ -1,0 +1,129 @@
+//! A container of Podman's that stands, and its end. Entry type: [`Walls`].
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use walls::Watched;
+
+use super::super::Later;
+use super::super::container::folder::Folder;
+use super::super::container::holds::memory_kills;
+use super::Run;
+use super::engine::Engine;
+
+/// One container. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Walls {
+    remains: Option<Remains>,
+    kill_counter: Option<PathBuf>,
+}
+
+/// What there is of a container, to be taken down as a whole.
+#[derive(Debug)]
+struct Remains {
+    engine: Engine,
+    folder: Folder,
+    /// `podman run`, until it has ended.
+    run: Option<Run>,
+    guest: Option<Watched>,
+    /// Podman's monitor, which removes the container when the guest has ended, and ends itself.
+    monitor: Option<Watched>,
+}
+
+impl Walls {
+    pub(super) fn new(engine: Engine, folder: Folder, run: Run) -> Self {
+        Self {
+            remains: Some(Remains {
+                engine,
+                folder,
+                run: Some(run),
+                guest: None,
+                monitor: None,
+            }),
+            kill_counter: None,
+        }
+    }
+
+    /// Waits for the end of `podman run`, which comes when the container has been started.
+    pub(super) async fn started(&mut self) -> Option<Output> {
+        let remains = self.remains.as_mut()?;
+        let output = remains.run.as_mut()?.await.ok();
+        remains.run = None;
+        output
+    }
+
+    /// Follows the guest, whose parent is the monitor.
+    pub(super) fn watch(&mut self, guest: Option<i32>, kill_counter: Option<&Path>) {
+        self.kill_counter = kill_counter.map(Path::to_owned);
+        if let (Some(pid), Some(remains)) = (guest, &mut self.remains) {
+            remains.guest = Watched::open(pid).ok();
+            remains.monitor = monitor_of(pid).and_then(|pid| Watched::open(pid).ok());
+        }
+    }
+}
+
+/// The parent of a process, if it is Podman's monitor.
+fn monitor_of(guest: i32) -> Option<i32> {
+    let field = |pid: i32, name: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let mut lines = status.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
+        value.map(str::to_owned)
+    };
+    let parent = field(guest, "PPid")?.parse().ok()?;
+    (field(parent, "Name")? == "conmon").then_some(parent)
+}
+
+impl Remains {
+    /// Ends everything and returns when nothing is left. Blocks.
+    fn take_down(mut self) {
+        if let Some(guest) = &self.guest {
+            guest.kill();
+        }
+        if let Some(run) = self.run.take() {
+            // Before it has ended there may be more to come.
+            let _ = run.blocking_recv();
+        }
+        match (&self.guest, &self.monitor) {
+            (Some(_), Some(monitor)) => wait(monitor),
+            _ => self.engine.remove(&[self.folder.name().to_owned()]),
+        }
+    }
+}
+
+fn wait(process: &Watched) {
+    loop {
+        let mut ready = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut ready, PollTimeout::NONE) {
+            Err(nix::errno::Errno::EINTR) => {}
+            _ => return,
+        }
+    }
+}
+
+impl super::Standing for Walls {
+    fn take_down(&mut self) -> Later<'_, u64> {
+        Box::pin(async {
+            let kills = memory_kills(self.kill_counter.as_deref());
+            if let Some(remains) = self.remains.take() {
+                let _ = tokio::task::spawn_blocking(|| remains.take_down()).await;
+            }
+            kills
+        })
+    }
+
+    fn memory_kills(&mut self) -> Later<'_, u64> {
+        let kills = memory_kills(self.kill_counter.as_deref());
+        Box::pin(std::future::ready(kills))
+    }
+}
+
+impl Drop for Walls {
+    fn drop(&mut self) {
+        if let Some(remains) = self.remains.take() {
+            std::thread::spawn(|| remains.take_down());
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! What walls are called, where several backends have the same.
+
+use walls::plan::Landlocked;
+
+use crate::spec::RootSpec;
+
+pub(super) const UNPRIVILEGED: &str = "unprivileged user, no capabilities, no new privileges";
+pub(super) const SECCOMP: &str = "seccomp allow-list";
+
+/// What commands see as `/`.
+pub(super) fn root(root: &RootSpec) -> &'static str {
+    match root {
+        RootSpec::Host => "root of its own, host programs read-only",
+        RootSpec::Image(_) => "image under an overlay of its own",
+    }
+}
+
+pub(super) fn landlock(landlock: Option<Landlocked>) -> Option<String> {
+    Some(match landlock? {
+        Landlocked::Fully => "Landlock".into(),
+        Landlocked::Partially => "Landlock (as far as the kernel has it)".into(),
+    })
+}

@@ -1,0 +1,205 @@
+//! Which backend a sandbox gets: decisions over what is asked for, what is required and what was
+//! proved. Pure: starts nothing, reads nothing. Entry points: [`choose`], [`check`].
+//!
+//! `auto` is the strongest backend that was seen to work here and that the policy allows. The order
+//! among equals: hardware that a monitor was written for (Firecracker) before QEMU; native walls
+//! before containers, because they have a user namespace of their own, an allow-list of system
+//! calls and Landlock, and need no daemon that runs as root. An emulated machine works anywhere,
+//! but many times slower, and the authors of QEMU do not call its emulation a security boundary:
+//! it is taken only where nothing else is as strong as required.
+
+use crate::error::SandboxError;
+use crate::proofs::Proof;
+use crate::spec::{Backend, Strength};
+
+/// The walled backends, the strongest first.
+pub const ORDER: [Backend; 7] = [
+    Backend::Firecracker,
+    Backend::Microvm,
+    Backend::Microsandbox,
+    Backend::Gvisor,
+    Backend::Native,
+    Backend::Podman,
+    Backend::Docker,
+];
+
+/// A backend, and why it and no other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    pub backend: Backend,
+    pub reason: String,
+}
+
+/// What bears on the choice.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub(crate) require: Strength,
+    /// Whether there is an image for backends that need one.
+    pub(crate) has_image: bool,
+    /// Verdicts that still hold, one for each backend at most.
+    pub(crate) proofs: &'a [Proof],
+}
+
+impl<'a> Question<'a> {
+    fn proof(&self, backend: Backend) -> Option<&'a Proof> {
+        self.proofs.iter().find(|proof| proof.backend == backend)
+    }
+
+    /// Those that would do, if they work.
+    fn sufficient(&self) -> impl Iterator<Item = Backend> {
+        let require = self.require;
+        ORDER
+            .into_iter()
+            .filter(move |one| one.strength() >= require)
+    }
+
+    /// What has to be looked at before there can be an answer: nothing, as long as something will
+    /// do without. Asked for by nobody, stronger walls are not looked for at a start.
+    pub(crate) fn unknown(&self) -> Vec<Backend> {
+        if choose(self).is_ok() {
+            return Vec::new();
+        }
+        self.sufficient()
+            .filter(|one| self.proof(*one).is_none())
+            .filter(|one| self.has_image || !one.needs_image())
+            .collect()
+    }
+}
+
+/// Whether a backend that was asked for by name is as strong as required.
+pub(crate) fn check(backend: Backend, require: Strength) -> Result<(), SandboxError> {
+    if backend == Backend::Auto || backend.strength() >= require {
+        return Ok(());
+    }
+    Err(SandboxError::TooWeak {
+        required: require,
+        reason: format!(
+            "the walls of `{backend}` are `{}`",
+            backend.strength().name()
+        ),
+        advice: Some(format!(
+            "drop `--backend {backend}`, or require less with `--require`"
+        )),
+    })
+}
+
+/// Backends that may be started for `auto`, in the order in which they are to be tried.
+pub(crate) fn choose(question: &Question<'_>) -> Result<Vec<Choice>, SandboxError> {
+    let mut chosen: Vec<(Backend, bool)> = Vec::new();
+    let mut last = None;
+    for backend in question.sufficient() {
+        if backend.needs_image() && !question.has_image {
+            continue;
+        }
+        match question.proof(backend) {
+            Some(proof) if proof.works && !proof.is_emulated => chosen.push((backend, false)),
+            Some(proof) if proof.works && question.require > Strength::Namespaces => {
+                last = Some((backend, true));
+            }
+            // It is there without being installed, and tells best itself why it does not start:
+            // the setting that forbade it may have been changed since.
+            Some(_) if backend == Backend::Native => last = Some((backend, false)),
+            None if backend == Backend::Native => chosen.push((backend, false)),
+            _ => {}
+        }
+    }
+    chosen.extend(last);
+    if chosen.is_empty() {
+        return Err(too_weak(question));
+    }
+    let choices = chosen.into_iter().map(|(backend, is_emulated)| Choice {
+        reason: reason(question, backend, is_emulated),
+        backend,
+    });
+    Ok(choices.collect())
+}
+
+fn reason(question: &Question<'_>, backend: Backend, is_emulated: bool) -> String {
+    let required = question.require.name();
+    if is_emulated {
+        return format!("`{required}` is required, and only an emulated machine was proved here");
+    }
+    let is_usable = |one: &Backend| question.has_image || !one.needs_image();
+    let unknown: Vec<&str> = ORDER
+        .into_iter()
+        .take_while(|one| *one != backend)
+        .filter(|one| question.proof(*one).is_none() && is_usable(one))
+        .map(Backend::name)
+        .collect();
+    if question.proof(backend).is_none() {
+        return "not probed: `hotcell doctor --probe` looks for stronger walls".to_owned();
+    }
+    let mut reason = "the strongest that was proved here".to_owned();
+    if question.require > Strength::None {
+        reason.push_str(&format!(", and `{required}` is required"));
+    }
+    let has_emulated = question
+        .proofs
+        .iter()
+        .any(|proof| proof.works && proof.is_emulated);
+    if has_emulated && backend.strength() < Strength::Vm {
+        reason.push_str(
+            " (an emulated machine is taken only where nothing else is as strong as required)",
+        );
+    }
+    if !unknown.is_empty() {
+        reason.push_str(&format!("; not probed: {}", unknown.join(", ")));
+    }
+    reason
+}
+
+/// The reason of a choice, after others that had been proved did not start.
+pub(crate) fn after_failures(reason: &str, failures: &[(Backend, String)]) -> String {
+    let mut text = reason.to_owned();
+    for (backend, why) in failures {
+        text.push_str(&format!("; `{backend}` did not start: {why}"));
+    }
+    text
+}
+
+fn too_weak(question: &Question<'_>) -> SandboxError {
+    let lacks_image = |backend: &Backend| backend.needs_image() && !question.has_image;
+    let reasons: Vec<String> = question
+        .sufficient()
+        .map(|backend| {
+            let why = match question.proof(backend) {
+                _ if lacks_image(&backend) => "it needs an image",
+                Some(proof) => match &proof.problem {
+                    Some(problem) => without_backend(problem, backend),
+                    None => "it does not work",
+                },
+                None => "it was not probed",
+            };
+            format!("{backend}: {why}")
+        })
+        .collect();
+    SandboxError::TooWeak {
+        required: question.require,
+        reason: reasons.join("; "),
+        advice: Some(match question.sufficient().all(|one| lacks_image(&one)) {
+            true => "`hotcell image build base` makes an image".to_owned(),
+            false => "`hotcell doctor --probe` looks again, and says what each needs".to_owned(),
+        }),
+    }
+}
+
+/// A problem, where the backend's name stands before it already.
+pub(crate) fn without_backend(problem: &str, backend: Backend) -> &str {
+    let usual = format!("cannot use the `{backend}` backend: ");
+    problem.strip_prefix(&usual).unwrap_or(problem)
+}
+
+/// Whether a failed start says something about the backend, and so another one may do better.
+pub(crate) fn is_backends_own(error: &SandboxError) -> bool {
+    matches!(
+        error,
+        SandboxError::Launch(_)
+            | SandboxError::Walls { .. }
+            | SandboxError::Unavailable { .. }
+            | SandboxError::Backend { .. }
+            | SandboxError::Unenforced { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! How much of the host's memory a sandbox takes up: the proportional share (PSS) of its processes
+//! as the host sees them. Looks only; where a process cannot be looked at, there is no answer.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+
+use link::request::Walls;
+
+use crate::spec::{Backend, Strength};
+
+/// The processes of the host at one moment.
+#[derive(Debug)]
+pub(super) struct Processes(HashSet<u32>);
+
+impl Processes {
+    pub(super) fn now() -> Self {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        Self(numbers.collect())
+    }
+}
+
+/// Of the sandbox that was started since. Its processes are new and either descend from this one
+/// or, where an engine started them, are in the sandbox's pid namespace; the engine's own watcher
+/// of a container is the parent of its first process.
+pub(super) fn of_sandbox(before: &Processes, backend: Backend, walls: &Walls) -> Option<u64> {
+    let new: Vec<u32> = Processes::now().0.difference(&before.0).copied().collect();
+    let parents: HashMap<u32, u32> = new
+        .iter()
+        .filter_map(|process| Some((*process, parent(*process)?)))
+        .collect();
+    let mut own: HashSet<u32> = new
+        .iter()
+        .copied()
+        .filter(|process| descends(*process, std::process::id(), &parents))
+        .collect();
+    // Numbers of namespaces mean something only to one kernel.
+    if backend.strength() == Strength::Namespaces {
+        let inside = walls.namespaces.iter().find(|(kind, _)| kind == "pid");
+        let inside: Vec<u32> = new
+            .iter()
+            .copied()
+            .filter(|process| {
+                let namespace = fs::read_link(format!("/proc/{process}/ns/pid")).ok();
+                namespace.is_some() && namespace.as_deref() == inside.map(|(_, id)| id.as_ref())
+            })
+            .collect();
+        let watchers = inside.iter().filter_map(|process| parents.get(process));
+        own.extend(watchers.filter(|watcher| parents.contains_key(watcher)));
+        own.extend(inside);
+    }
+    if own.is_empty() {
+        return None;
+    }
+    own.into_iter().map(share).sum()
+}
+
+fn descends(process: u32, from: u32, parents: &HashMap<u32, u32>) -> bool {
+    let line = std::iter::successors(parents.get(&process), |parent| parents.get(parent));
+    // A process number can be used again while this looks; no line is longer than all of them.
+    line.take(parents.len()).any(|parent| *parent == from)
+}
+
+/// `PID (NAME) STATE PARENT …`, where a name can have anything in it.
+fn parent(process: u32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(") ")?;
+    rest.split(' ').nth(1)?.parse().ok()
+}
+
+/// Bytes.
+fn share(process: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}

@@ -1,0 +1,218 @@
+//! Judges what the kernel says inside against what it says here.
+//!
+//! Namespaces can be told from the host's where both share a kernel. A kernel of its own is told by
+//! its version and by the name that it gave to its boot.
+
+use std::fs;
+
+use link::request::Walls;
+use serde::Serialize;
+
+use crate::error::SandboxError;
+use crate::handle::Sandbox;
+use crate::spec::{Backend, RootSpec, Strength};
+
+/// One protection, and whether it was seen to hold.
+#[derive(Debug, Serialize)]
+pub struct Protection {
+    pub name: &'static str,
+    pub holds: bool,
+    pub evidence: String,
+}
+
+/// What was seen inside.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) walls: Walls,
+    kernel: Kernel,
+}
+
+/// A kernel, as it tells of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Kernel {
+    version: String,
+    /// New with every boot; not every kernel has one.
+    boot: Option<String>,
+}
+
+const VERSION: &str = "/proc/version";
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+/// Bytes of either.
+const LONGEST: u64 = 4096;
+
+impl Kernel {
+    fn here() -> Self {
+        let read = |file| fs::read_to_string(file).map(|text| text.trim().to_owned());
+        Self {
+            version: read(VERSION).unwrap_or_default(),
+            boot: read(BOOT).ok(),
+        }
+    }
+
+    async fn inside(sandbox: &Sandbox) -> Result<Self, SandboxError> {
+        let text = |content: Vec<u8>| String::from_utf8_lossy(&content).trim().to_owned();
+        let (_, version) = sandbox.read_file(VERSION, 0, Some(LONGEST)).await?;
+        let boot = sandbox.read_file(BOOT, 0, Some(LONGEST)).await.ok();
+        Ok(Self {
+            version: text(version),
+            boot: boot.map(|(_, boot)| text(boot)),
+        })
+    }
+
+    fn is_other_than(&self, other: &Self) -> bool {
+        let is_another_boot = match (&self.boot, &other.boot) {
+            (Some(one), Some(other)) => one != other,
+            _ => false,
+        };
+        !self.version.is_empty() && (self.version != other.version || is_another_boot)
+    }
+
+    /// `Linux version RELEASE …`
+    fn release(&self) -> &str {
+        self.version.split(' ').nth(2).unwrap_or("unknown")
+    }
+}
+
+impl Seen {
+    pub(super) async fn look(sandbox: &Sandbox) -> Result<Self, SandboxError> {
+        Ok(Self {
+            walls: sandbox.inspect().await?,
+            kernel: Kernel::inside(sandbox).await?,
+        })
+    }
+}
+
+const USER_NAMESPACE: &str = "user namespace";
+const CGROUP_NAMESPACE: &str = "cgroup namespace";
+const FILTER: &str = "seccomp filter";
+
+/// Whether a backend without it is no protection. What a container engine or a kernel of its own
+/// need not give is shown, and not held against it.
+pub(super) fn is_needed(backend: Backend, name: &str) -> bool {
+    match (backend, name) {
+        (_, "Landlock") => false,
+        (Backend::Native, _) => true,
+        (_, USER_NAMESPACE | CGROUP_NAMESPACE) => false,
+        (_, FILTER) => backend.strength() == Strength::Namespaces,
+        _ => true,
+    }
+}
+
+pub(super) fn protections(backend: Backend, root: &RootSpec, seen: &Seen) -> Vec<Protection> {
+    let walls = &seen.walls;
+    let mut all = match backend.strength() {
+        Strength::Kernel | Strength::Vm => vec![own_kernel(&seen.kernel, &Kernel::here())],
+        Strength::None | Strength::Namespaces => namespaces(walls),
+    };
+    let mut add = |name, holds, evidence: String| {
+        all.push(Protection {
+            name,
+            holds,
+            evidence,
+        })
+    };
+    add(
+        "ordinary user",
+        walls.uid != 0,
+        format!("uid {}, gid {}", walls.uid, walls.gid),
+    );
+    let capabilities = format!("{:#x}", walls.capabilities);
+    add("no capabilities", walls.capabilities == 0, capabilities);
+    add(
+        "no new privileges",
+        walls.no_new_privileges,
+        walls.no_new_privileges.to_string(),
+    );
+    add(
+        FILTER,
+        walls.seccomp == 2,
+        format!("mode {}", walls.seccomp),
+    );
+    let only_loopback = walls.interfaces.iter().all(|name| name == "lo");
+    add("no network", only_loopback, walls.interfaces.join(", "));
+    // An image lies under an overlay that goes with the sandbox: writing to it changes nothing.
+    if *root == RootSpec::Host {
+        add(
+            "read-only root",
+            walls.root_read_only,
+            walls.root_read_only.to_string(),
+        );
+    }
+    all
+}
+
+fn own_kernel(inside: &Kernel, here: &Kernel) -> Protection {
+    Protection {
+        name: "kernel of its own",
+        holds: inside.is_other_than(here),
+        evidence: format!("{}, the host's is {}", inside.release(), here.release()),
+    }
+}
+
+fn namespaces(walls: &Walls) -> Vec<Protection> {
+    let all = [
+        ("user", USER_NAMESPACE),
+        ("mnt", "mount namespace"),
+        ("pid", "pid namespace"),
+        ("net", "network namespace"),
+        ("ipc", "ipc namespace"),
+        ("uts", "host name namespace"),
+        ("cgroup", CGROUP_NAMESPACE),
+    ];
+    all.map(|(kind, name)| {
+        let inside = walls
+            .namespaces
+            .iter()
+            .find(|(key, _)| key == kind)
+            .map(|(_, id)| id.clone());
+        let here = fs::read_link(format!("/proc/self/ns/{kind}")).ok();
+        let here = here.map(|link| link.to_string_lossy().into_owned());
+        Protection {
+            name,
+            holds: inside.is_some() && here.is_some() && inside != here,
+            evidence: inside.unwrap_or_else(|| "unknown".into()),
+        }
+    })
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_of_its_own_is_told_by_version_or_boot() {
+        let kernel = |version: &str, boot: Option<&str>| Kernel {
+            version: version.into(),
+            boot: boot.map(Into::into),
+        };
+        let here = kernel("Linux version 6.1.0 (host) #1", Some("a"));
+        let check = |inside: Kernel, is_own: bool| {
+            assert_eq!(own_kernel(&inside, &here).holds, is_own, "{inside:?}");
+        };
+        check(here.clone(), false);
+        check(kernel("Linux version 6.1.0 (host) #1", None), false);
+        // The same kernel, started once more.
+        check(kernel("Linux version 6.1.0 (host) #1", Some("b")), true);
+        check(kernel("Linux version 4.4.0 #1", None), true);
+        check(kernel("", None), false);
+        let said = own_kernel(&kernel("Linux version 4.4.0 #1", None), &here).evidence;
+        assert_eq!(said, "4.4.0, the host's is 6.1.0");
+    }
+
+    #[test]
+    fn native_walls_need_all_but_landlock_and_others_what_makes_them_walls() {
+        let check = |backend, name, expect| {
+            assert_eq!(is_needed(backend, name), expect, "{backend} {name}");
+        };
+        for backend in Backend::WALLED {
+            check(backend, "Landlock", false);
+            check(backend, "no network", true);
+            check(backend, "no capabilities", true);
+            check(backend, USER_NAMESPACE, backend == Backend::Native);
+        }
+        check(Backend::Podman, FILTER, true);
+        check(Backend::Gvisor, FILTER, false);
+        check(Backend::Microvm, "kernel of its own", true);
+    }
+}

@@ -1,0 +1,122 @@
+//! What a verdict about a backend holds for: this release, this machine with its kernel, this user,
+//! and the programs, sockets and devices that the backend is made of.
+
+use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use nix::unistd::{AccessFlags, access, geteuid};
+use sha2::Digest;
+
+use crate::guest_program::GUEST;
+use crate::provisions::{Provisions, locate};
+use crate::spec::Backend;
+
+/// Two are the same as long as nothing of it has changed. A restart of the machine is no change.
+pub(super) fn of(backend: Backend, provisions: &Provisions) -> String {
+    let mut facts = String::new();
+    let mut fact = |name: &str, value: &str| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(facts, "{name}={value}");
+    };
+    fact("release", env!("CARGO_PKG_VERSION"));
+    fact("guest", &GUEST.len().to_string());
+    fact("user", &geteuid().to_string());
+    fact("kernel", &text("/proc/sys/kernel/osrelease"));
+    fact("machine", &text("/etc/machine-id"));
+    fact("processor", &processor());
+    fact("backend", backend.name());
+    let containers = &provisions.containers;
+    let gvisor = &provisions.gvisor;
+    let machines = &provisions.machines;
+    match backend {
+        Backend::Native | Backend::None | Backend::Auto => {}
+        Backend::Podman => {
+            fact("podman", &program(&containers.podman));
+            fact(
+                "runtime",
+                containers.podman_runtime.as_deref().unwrap_or("-"),
+            );
+        }
+        Backend::Docker => {
+            let socket = &containers.docker_socket;
+            fact("socket", &socket.to_string_lossy());
+            fact("is there", &socket.exists().to_string());
+        }
+        Backend::Gvisor => {
+            fact("runsc", &program(&gvisor.runsc));
+            fact("platform", gvisor.platform.as_deref().unwrap_or("-"));
+        }
+        Backend::Microvm => {
+            fact("qemu", &program(&machines.qemu));
+            fact("kernels", &kernels(machines.kernel.as_deref()));
+            fact("kvm", &device(&machines.kvm));
+        }
+        Backend::Firecracker => {
+            fact("firecracker", &program(&machines.firecracker));
+            fact("jailer", &program(&machines.jailer));
+            fact("kernels", &kernels(machines.kernel.as_deref()));
+            fact("kvm", &device(&machines.kvm));
+        }
+        Backend::Microsandbox => {
+            fact("msb", &program(&machines.microsandbox));
+            fact("kvm", &device(&machines.kvm));
+        }
+    }
+    let digest = sha2::Sha256::digest(facts.as_bytes());
+    digest[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+fn text(file: &str) -> String {
+    fs::read_to_string(file)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+/// A disk may be carried to another machine.
+fn processor() -> String {
+    use std::io::Read;
+    let mut beginning = [0; 4096];
+    let read = fs::File::open("/proc/cpuinfo").and_then(|mut file| file.read(&mut beginning));
+    let beginning = String::from_utf8_lossy(&beginning[..read.unwrap_or(0)]).into_owned();
+    let mut lines = beginning.lines();
+    let name = lines.find(|line| line.starts_with("model name"));
+    name.unwrap_or_default().to_owned()
+}
+
+/// A file, told from what may stand there after an upgrade.
+fn program(named: &Path) -> String {
+    locate(named).map_or("absent".to_owned(), |path| stamp(&path))
+}
+
+/// The kernel that is named, or else the folder in which one is looked for.
+fn kernels(named: Option<&Path>) -> String {
+    stamp(named.unwrap_or(Path::new("/boot")))
+}
+
+fn stamp(path: &Path) -> String {
+    match fs::metadata(path) {
+        Ok(found) => format!(
+            "{} {} {}.{}",
+            path.display(),
+            found.size(),
+            found.mtime(),
+            found.mtime_nsec()
+        ),
+        Err(_) => "absent".to_owned(),
+    }
+}
+
+/// Whether this user may open it can change with a group.
+fn device(path: &Path) -> String {
+    let is_open = access(path, AccessFlags::R_OK | AccessFlags::W_OK).is_ok();
+    match fs::metadata(path) {
+        Ok(found) => format!("{:o} {} {is_open}", found.mode(), found.gid()),
+        Err(_) => "absent".to_owned(),
+    }
+}

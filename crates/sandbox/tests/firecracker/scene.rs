@@ -1,0 +1,161 @@
+//! A place for one test: a cache, an image, a workspace, programs, and machines behind the ports.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::{Arc, MutexGuard};
+
+use sandbox::{Backend, Command, Provisions, RootSpec, Sandbox, SandboxSpec};
+use tempfile::TempDir;
+
+use crate::machine::{Heard, Machines};
+
+pub(crate) struct Scene {
+    place: TempDir,
+    machines: Option<Machines>,
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        let mut scene = Self::idle();
+        let (cache, workspace) = (scene.path("cache"), scene.path("workspace"));
+        scene.machines = Some(Machines::start(&cache, &workspace));
+        scene
+    }
+
+    /// One whose machines are somebody else's.
+    pub(crate) fn idle() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        for folder in ["cache", "image/etc", "workspace", "bin"] {
+            fs::create_dir_all(place.path().join(folder)).unwrap();
+        }
+        fs::write(place.path().join("image/etc/hello"), "hello").unwrap();
+        // Firecracker itself would want more of a kernel.
+        fs::write(place.path().join("kernel"), b"\x7fELF and nothing else").unwrap();
+        copy_program(&stand_in(), &place.path().join("bin/jailer"));
+        Self {
+            place,
+            machines: None,
+        }
+    }
+
+    pub(crate) fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.machines.as_ref().unwrap().heard()
+    }
+
+    pub(crate) fn place(&self) -> &Path {
+        self.place.path()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    /// A spec with a Firecracker that behaves as its name says.
+    pub(crate) fn spec(&self, firecracker: &str) -> SandboxSpec {
+        spec(self.place.path(), firecracker)
+    }
+
+    pub(crate) async fn start(&self) -> Sandbox {
+        let started = Sandbox::start(self.spec("firecracker")).await;
+        started.unwrap_or_else(|error| panic!("{}", words(&error)))
+    }
+
+    /// What is left in the cache of machines that ran.
+    pub(crate) fn leftovers(&self) -> Vec<PathBuf> {
+        let mut found = entries(&self.path("cache/firecracker/rooms"));
+        for program in entries(&self.path("cache/firecracker/jails")) {
+            found.extend(entries(&program));
+        }
+        found
+    }
+
+    /// The snapshots in the cache.
+    pub(crate) fn snapshots(&self) -> Vec<PathBuf> {
+        entries(&self.path("cache/firecracker/snapshots"))
+    }
+
+    /// Processes whose program is one of this place, or was started with one.
+    pub(crate) fn processes(&self) -> Vec<String> {
+        let place = self.place.path().to_str().unwrap();
+        let own = std::process::id().to_string();
+        let line = |folder: &Path| {
+            let program = fs::read_link(folder.join("exe")).unwrap_or_default();
+            let arguments = fs::read_to_string(folder.join("cmdline")).unwrap_or_default();
+            format!("{} {}", program.display(), arguments.replace('\0', " "))
+        };
+        let all = entries(Path::new("/proc"));
+        let others = all.iter().filter(|folder| !folder.ends_with(&own));
+        others
+            .map(|folder| line(folder))
+            .filter(|line| line.contains(place))
+            .collect()
+    }
+}
+
+pub(crate) fn spec(place: &Path, firecracker: &str) -> SandboxSpec {
+    let program = place.join("bin").join(firecracker);
+    if firecracker != "nowhere" && !program.exists() {
+        copy_program(&stand_in(), &program);
+    }
+    let mut provisions = Provisions {
+        cache: place.join("cache"),
+        ..Provisions::default()
+    };
+    provisions.machines.firecracker = program;
+    provisions.machines.jailer = place.join("bin/jailer");
+    provisions.machines.kernel = Some(place.join("kernel"));
+    provisions.machines.kvm = "/dev/null".into();
+    SandboxSpec {
+        backend: Backend::Firecracker,
+        root: RootSpec::Image(place.join("image")),
+        provisions: Arc::new(provisions),
+        ..SandboxSpec::new(place.join("workspace"))
+    }
+}
+
+pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// Built beside this test, by the same run of cargo.
+fn stand_in() -> PathBuf {
+    let this = std::env::current_exe().unwrap();
+    let program = this
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .join("examples/firecracker");
+    assert!(
+        program.exists(),
+        "cannot find `{}`; hint: cargo build -p sandbox --examples",
+        program.display()
+    );
+    program
+}
+
+pub(crate) async fn say(sandbox: &Sandbox, script: &str) -> String {
+    let ran = sandbox.run(Command::new(["/bin/sh", "-c", script])).await;
+    let ran = ran.unwrap();
+    assert!(ran.verdict.success(), "{ran:?}");
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+/// An error and its causes, as a person sees them.
+pub(crate) fn words(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Copies a program that is to be run at once. By another process: while this one has it open to write,
+/// a thread may start something that holds it open too, and what is written to cannot be run.
+fn copy_program(from: &Path, to: &Path) {
+    let copied = process::Command::new("cp").args([from, to]).status();
+    assert!(copied.unwrap().success(), "{}", to.display());
+}

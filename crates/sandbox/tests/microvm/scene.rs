@@ -1,0 +1,158 @@
+//! An image of a few of this machine's own programs, a cache, and machines made of both.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::future::Future;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command as Program;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use sandbox::{Backend, Command, Provisions, Sandbox, SandboxSpec};
+use tempfile::TempDir;
+
+/// Past this a test hangs: booting an emulated machine on a busy host takes its time.
+const PATIENCE: Duration = Duration::from_secs(500);
+
+const PROGRAMS: &[&str] = &["bash", "sh", "true", "cat", "date", "uname", "od", "head"];
+
+pub(crate) fn within(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(async {
+            tokio::time::timeout(PATIENCE, test)
+                .await
+                .expect("the test hangs");
+        });
+}
+
+/// Programs with the libraries that the loader says they need.
+fn make_image(root: &Path) {
+    let mut files = BTreeSet::new();
+    for name in PROGRAMS {
+        let program = format!("/usr/bin/{name}");
+        let listed = Program::new("ldd").arg(&program).output().unwrap();
+        let text = String::from_utf8(listed.stdout).unwrap();
+        let words = text.split_whitespace().filter(|word| word.starts_with('/'));
+        files.extend(words.map(PathBuf::from));
+        files.insert(program.into());
+    }
+    for file in files {
+        for place in ["/usr", ""] {
+            // On most systems the one is a link to the other; an image may have both.
+            let bare = file
+                .strip_prefix("/usr")
+                .or(file.strip_prefix("/"))
+                .unwrap();
+            let target = root.join(format!("{place}/{}", bare.display()).trim_start_matches('/'));
+            fs::create_dir_all(target.parent().unwrap()).unwrap();
+            fs::copy(&file, &target).unwrap();
+        }
+    }
+}
+
+/// One image for all tests of this program.
+pub(crate) fn image() -> &'static Path {
+    static IMAGE: OnceLock<TempDir> = OnceLock::new();
+    IMAGE
+        .get_or_init(|| {
+            let folder = tempfile::tempdir().unwrap();
+            make_image(folder.path());
+            folder
+        })
+        .path()
+}
+
+/// Where nobody else may look, as in root's home.
+fn cache() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    folder
+}
+
+/// A cache and the machines that use it.
+pub(crate) struct Scene {
+    pub(crate) cache: PathBuf,
+    image: PathBuf,
+    /// Goes with the last user.
+    _folder: Option<TempDir>,
+}
+
+impl Scene {
+    /// A cache that all tests of this program share, so that few of them boot.
+    pub(crate) fn shared() -> Self {
+        static CACHE: OnceLock<TempDir> = OnceLock::new();
+        let folder = CACHE.get_or_init(cache);
+        Self {
+            cache: folder.path().to_owned(),
+            image: image().to_owned(),
+            _folder: None,
+        }
+    }
+
+    /// One of its own.
+    pub(crate) fn new() -> Self {
+        let folder = cache();
+        Self {
+            cache: folder.path().to_owned(),
+            image: image().to_owned(),
+            _folder: Some(folder),
+        }
+    }
+
+    /// One that somebody else keeps, with the image that is in it.
+    pub(crate) fn of_another(cache: PathBuf, image: PathBuf) -> Self {
+        Self {
+            cache,
+            image,
+            _folder: None,
+        }
+    }
+
+    /// The smallest machine, on a workspace.
+    pub(crate) fn spec(&self, workspace: &Path) -> SandboxSpec {
+        let mut spec = SandboxSpec::new(workspace);
+        spec.backend = Backend::Microvm;
+        spec.limits.memory = 128 << 20;
+        spec.limits.cpus = 1.0;
+        spec.provisions = Arc::new(Provisions {
+            cache: self.cache.clone(),
+            default_image: Some(self.image.clone()),
+            ..Provisions::default()
+        });
+        spec
+    }
+
+    /// Folders of snapshots in the cache.
+    pub(crate) fn snapshots(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.cache.join("machines")).unwrap().flatten();
+        entries
+            .map(|entry| entry.path())
+            .filter(|path| path.join("memory").is_file())
+            .collect()
+    }
+}
+
+/// What a script prints; it must succeed.
+pub(crate) async fn text(sandbox: &Sandbox, script: &str) -> String {
+    let captured = sandbox.run(Command::script(script)).await.unwrap();
+    assert!(captured.verdict.success(), "{script}: {captured:?}");
+    String::from_utf8(captured.stdout).unwrap()
+}
+
+/// Processes that are QEMU and have something of this folder mounted. Other tests of this program
+/// have theirs.
+pub(crate) fn machines_on(folder: &Path) -> BTreeSet<u32> {
+    let name = folder.file_name().unwrap().to_str().unwrap();
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|pid| {
+            let read = |file| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            read("comm").starts_with("qemu") && read("mountinfo").contains(name)
+        })
+        .collect()
+}

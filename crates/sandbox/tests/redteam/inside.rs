@@ -1,0 +1,35 @@
+//! What a sandbox's own kernel says of its processes, asked through the guest: for kernels that are
+//! not the host's. No command is started for it, so a full sandbox can answer too.
+
+use sandbox::Sandbox;
+use sandbox::request::List;
+
+use crate::attack::Finding;
+use crate::scene::within;
+
+/// Processes, and threads of all of them.
+pub(crate) async fn processes(sandbox: &Sandbox) -> Finding<(usize, usize)> {
+    let pids = numbers(sandbox, "/proc").await?;
+    let mut threads = 0;
+    for pid in &pids {
+        // One that has ended meanwhile has none.
+        let tasks = numbers(sandbox, &format!("/proc/{pid}/task")).await;
+        threads += tasks.map_or(0, |tasks| tasks.len());
+    }
+    Ok((pids.len(), threads))
+}
+
+async fn numbers(sandbox: &Sandbox, folder: &str) -> Finding<Vec<u32>> {
+    let list = List {
+        path: folder.into(),
+        depth: 1,
+        ignore: false,
+        hidden: false,
+        globs: Vec::new(),
+        limit: 100_000,
+    };
+    let listing = async { sandbox.list(list).await?.collect().await };
+    let (entries, _) = within("list the processes", listing).await?;
+    let names = entries.iter().map(|entry| entry.path.to_string());
+    Ok(names.filter_map(|name| name.parse().ok()).collect())
+}

@@ -1,0 +1,90 @@
+//! How the backend under test differs from the others, where it rightly does: each difference is one
+//! function here and a sentence in the documentation of the backend. Nothing else may differ.
+
+use std::time::Duration;
+
+use sandbox::{Backend, LimitKind, Strength};
+
+use super::backend;
+
+/// Whether the kernel that commands run on is the host's own.
+pub(crate) fn shares_kernel() -> bool {
+    backend().strength() <= Strength::Namespaces
+}
+
+/// Whether a command inside is a process of the host too, with the same arguments.
+pub(crate) fn host_sees_processes() -> bool {
+    shares_kernel()
+}
+
+/// Whether what a sandbox changes in an image is kept in memory. Docker keeps it on its disk.
+pub(crate) fn keeps_changes_in_memory() -> bool {
+    backend() != Backend::Docker
+}
+
+/// Whether a watch inside sees what the host changes. Another kernel hears of it only when
+/// somebody looks.
+pub(crate) fn watches_the_host() -> bool {
+    shares_kernel()
+}
+
+/// Whether a file has the same inode number inside and outside. gVisor numbers files itself.
+pub(crate) fn keeps_inodes() -> bool {
+    backend() != Backend::Gvisor
+}
+
+/// Whether `/` is an image under an overlay of the sandbox's own, which may be written to. A machine
+/// cannot show the host's programs.
+pub(crate) fn has_own_root() -> bool {
+    backend().strength() == Strength::Vm
+}
+
+/// How much of what processes are said to have in memory a bound allows. gVisor counts memory that
+/// it has set aside for a process, in large blocks.
+pub(crate) fn resident(usual: u64) -> u64 {
+    match backend() {
+        Backend::Gvisor => usual * 3,
+        _ => usual,
+    }
+}
+
+/// Whether the key for it ends the input of a command on a terminal. gVisor of 2022 hands over what
+/// was typed, and no end.
+pub(crate) fn terminal_ends_input() -> bool {
+    backend() != Backend::Gvisor
+}
+
+/// Whether a command can open the terminal that it was started on as `/dev/tty`. gVisor of 2022 has
+/// no such terminal; the guest sends the signals of its keys.
+pub(crate) fn has_controlling_terminal() -> bool {
+    backend() != Backend::Gvisor
+}
+
+/// Whether a file that is being written has no name until it is whole. gVisor of 2022 has no files
+/// without names: one may stay when the sandbox ends just then.
+pub(crate) fn has_nameless_files() -> bool {
+    backend() != Backend::Gvisor
+}
+
+/// Limits that hold less than they say even for root, and the sandbox says so.
+pub(crate) fn partial_limits() -> &'static [LimitKind] {
+    match counts_sockets() {
+        true => &[],
+        false => &[LimitKind::Memory],
+    }
+}
+
+/// Whether what processes have sent and nobody received counts as memory of theirs. gVisor's kernel
+/// has it among its own; past the group around that, the sandbox ends.
+pub(crate) fn counts_sockets() -> bool {
+    backend() != Backend::Gvisor
+}
+
+/// How long to wait before something hangs: emulated machines take their time.
+pub(crate) fn patience(usual: Duration) -> Duration {
+    match backend().strength() {
+        Strength::Vm => usual * 4,
+        Strength::Kernel => usual * 2,
+        _ => usual,
+    }
+}

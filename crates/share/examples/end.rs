@@ -1,0 +1,27 @@
+//! One end of a shared folder in a process of its own, for tests and for trials by hand:
+//! `end serve FOLDER` or `end mount TARGET`, each on its standard input. The second says `mounted`
+//! when it is.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let [verb, path] = &arguments[..] else {
+        return Err("usage: end serve FOLDER, or end mount TARGET".into());
+    };
+    let channel = std::io::stdin().as_fd().try_clone_to_owned()?;
+    match verb.to_str() {
+        Some("serve") => share::serve(File::open(path)?.into(), channel)?,
+        Some("mount") => {
+            let mount = share::mount(channel, Path::new(path))?;
+            std::io::stdout().write_all(b"mounted\n")?;
+            mount.wait()?;
+        }
+        _ => return Err("which end?".into()),
+    }
+    Ok(())
+}

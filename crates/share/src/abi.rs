@@ -1,0 +1,168 @@
+//! The numbers of the FUSE protocol, as `linux/fuse.h` gives them. Nothing here does anything.
+
+/// The version that is spoken; a kernel with another minor version adapts.
+pub(crate) const MAJOR: u32 = 7;
+pub(crate) const MINOR: u32 = 38;
+
+/// Before every request: length, operation, unique number, node, user, group, process, extensions.
+pub(crate) const REQUEST_HEADER: usize = 40;
+/// Before every reply: length, error, unique number.
+pub(crate) const REPLY_HEADER: usize = 16;
+
+/// The most that one write carries, and one read brings.
+pub(crate) const LARGEST_CONTENT: usize = 1 << 20;
+/// No message in either direction is longer.
+pub(crate) const LONGEST_MESSAGE: usize = LARGEST_CONTENT + 4096;
+pub(crate) const PAGE: usize = 4096;
+
+/// The number of the request that [`settle`](crate::settle) waits for.
+pub(crate) const STAT_FILE_SYSTEM: u32 = 17;
+
+/// What a kernel can ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Lookup,
+    Forget,
+    GetAttributes,
+    SetAttributes,
+    ReadLink,
+    Symlink,
+    MakeNode,
+    MakeFolder,
+    Unlink,
+    RemoveFolder,
+    Rename,
+    Link,
+    Open,
+    Read,
+    Write,
+    StatFileSystem,
+    Release,
+    Sync,
+    Init,
+    OpenFolder,
+    ReadFolder,
+    ReleaseFolder,
+    SyncFolder,
+    Create,
+    Destroy,
+    Ioctl,
+    ForgetMany,
+    ReadFolderPlus,
+    RenameWith,
+    Seek,
+    CopyRange,
+    Temporary,
+    /// Known or not, it is not offered here.
+    Unsupported,
+}
+
+impl Operation {
+    pub(crate) fn of(number: u32) -> Self {
+        match number {
+            1 => Self::Lookup,
+            2 => Self::Forget,
+            3 => Self::GetAttributes,
+            4 => Self::SetAttributes,
+            5 => Self::ReadLink,
+            6 => Self::Symlink,
+            8 => Self::MakeNode,
+            9 => Self::MakeFolder,
+            10 => Self::Unlink,
+            11 => Self::RemoveFolder,
+            12 => Self::Rename,
+            13 => Self::Link,
+            14 => Self::Open,
+            15 => Self::Read,
+            16 => Self::Write,
+            STAT_FILE_SYSTEM => Self::StatFileSystem,
+            18 => Self::Release,
+            20 => Self::Sync,
+            26 => Self::Init,
+            27 => Self::OpenFolder,
+            28 => Self::ReadFolder,
+            29 => Self::ReleaseFolder,
+            30 => Self::SyncFolder,
+            35 => Self::Create,
+            38 => Self::Destroy,
+            39 => Self::Ioctl,
+            42 => Self::ForgetMany,
+            44 => Self::ReadFolderPlus,
+            45 => Self::RenameWith,
+            46 => Self::Seek,
+            47 => Self::CopyRange,
+            51 => Self::Temporary,
+            _ => Self::Unsupported,
+        }
+    }
+}
+
+impl Operation {
+    /// It neither moves content nor waits for a disk, as a rule.
+    pub(crate) fn is_short(self) -> bool {
+        matches!(
+            self,
+            Self::Lookup
+                | Self::Forget
+                | Self::ForgetMany
+                | Self::GetAttributes
+                | Self::ReadLink
+                | Self::OpenFolder
+                | Self::ReleaseFolder
+                | Self::Unsupported
+        )
+    }
+}
+
+/// What the two ends agree on at the beginning.
+pub(crate) mod init {
+    pub(crate) const ASYNC_READ: u32 = 1 << 0;
+    pub(crate) const ATOMIC_TRUNCATE: u32 = 1 << 3;
+    pub(crate) const BIG_WRITES: u32 = 1 << 5;
+    pub(crate) const INVALIDATE_BY_TIME: u32 = 1 << 12;
+    pub(crate) const READ_FOLDER_PLUS: u32 = 1 << 13;
+    pub(crate) const READ_FOLDER_PLUS_AUTO: u32 = 1 << 14;
+    pub(crate) const ASYNC_DIRECT: u32 = 1 << 15;
+    pub(crate) const PARALLEL_FOLDERS: u32 = 1 << 18;
+    pub(crate) const MAX_PAGES: u32 = 1 << 22;
+    pub(crate) const CACHE_SYMLINKS: u32 = 1 << 23;
+}
+
+/// Which attributes a request sets.
+pub(crate) mod set {
+    pub(crate) const MODE: u32 = 1 << 0;
+    pub(crate) const UID: u32 = 1 << 1;
+    pub(crate) const GID: u32 = 1 << 2;
+    pub(crate) const SIZE: u32 = 1 << 3;
+    pub(crate) const ACCESSED: u32 = 1 << 4;
+    pub(crate) const MODIFIED: u32 = 1 << 5;
+    pub(crate) const HANDLE: u32 = 1 << 6;
+    pub(crate) const ACCESSED_NOW: u32 = 1 << 7;
+    pub(crate) const MODIFIED_NOW: u32 = 1 << 8;
+}
+
+/// What the kernel can be told without having asked.
+pub(crate) mod notice {
+    pub(crate) const FORGET_ATTRIBUTES: i32 = 2;
+    pub(crate) const FORGET_ENTRY: i32 = 3;
+}
+
+/// The attributes are asked of an open file.
+pub(crate) const GET_OF_HANDLE: u32 = 1 << 0;
+/// The write comes from pages in memory, not from a program.
+pub(crate) const WRITE_OF_CACHE: u32 = 1 << 0;
+/// Only the content, not all of the attributes.
+pub(crate) const SYNC_CONTENT: u32 = 1 << 0;
+/// What the kernel has of a file's content is still right.
+pub(crate) const OPEN_KEEPS_CACHE: u32 = 1 << 1;
+
+/// Bits of a mode that say what kind of file it is, and each kind.
+pub(crate) const KIND: u32 = 0o170_000;
+pub(crate) const FOLDER: u32 = 0o040_000;
+pub(crate) const REGULAR: u32 = 0o100_000;
+pub(crate) const SYMLINK: u32 = 0o120_000;
+pub(crate) const FIFO: u32 = 0o010_000;
+pub(crate) const SOCKET: u32 = 0o140_000;
+/// Files with these run with the rights of their owner or group.
+pub(crate) const SETUID_OR_SETGID: u32 = 0o6_000;
+pub(crate) const PERMISSIONS: u32 = 0o7_777;

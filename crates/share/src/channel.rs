@@ -1,0 +1,132 @@
+//! Whole messages from a byte stream, and whole messages into it. Knows only their lengths.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use nix::sys::signal::{SigSet, Signal};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use crate::abi::LONGEST_MESSAGE;
+
+/// Read at once, when the messages are short.
+const AHEAD: usize = 64 * 1024;
+
+/// The incoming half.
+#[derive(Debug)]
+pub(crate) struct Incoming<'a> {
+    channel: BorrowedFd<'a>,
+    ahead: Vec<u8>,
+    /// What of `ahead` has been taken already.
+    taken: usize,
+    shortest: usize,
+    has_ended: bool,
+}
+
+impl<'a> Incoming<'a> {
+    /// No message is shorter than `shortest`.
+    pub(crate) fn new(channel: BorrowedFd<'a>, shortest: usize) -> Self {
+        Self {
+            channel,
+            ahead: Vec::new(),
+            taken: 0,
+            shortest,
+            has_ended: false,
+        }
+    }
+
+    /// Puts the next message into `message`; false when there are no more. After an error too
+    /// there are no more.
+    pub(crate) fn next(&mut self, message: &mut Vec<u8>) -> io::Result<bool> {
+        if self.has_ended {
+            return Ok(false);
+        }
+        let more = self.read_message(message);
+        self.has_ended = !matches!(more, Ok(true));
+        more
+    }
+
+    fn read_message(&mut self, message: &mut Vec<u8>) -> io::Result<bool> {
+        while self.ahead.len() - self.taken < 4 {
+            if !self.read_ahead()? {
+                return match self.ahead.len() - self.taken {
+                    0 => Ok(false),
+                    _ => Err(io::ErrorKind::UnexpectedEof.into()),
+                };
+            }
+        }
+        let start = &self.ahead[self.taken..];
+        let length = u32::from_le_bytes([start[0], start[1], start[2], start[3]]) as usize;
+        if length < self.shortest || length > LONGEST_MESSAGE {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        message.clear();
+        let here = start.len().min(length);
+        message.extend_from_slice(&start[..here]);
+        self.taken += here;
+        // The rest of a long message comes without a detour.
+        message.resize(length, 0);
+        let mut filled = here;
+        while filled < length {
+            filled += match read_some(self.channel, &mut message[filled..])? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => read,
+            };
+        }
+        Ok(true)
+    }
+
+    /// False at the end.
+    fn read_ahead(&mut self) -> io::Result<bool> {
+        self.ahead.drain(..self.taken);
+        self.taken = 0;
+        let filled = self.ahead.len();
+        self.ahead.resize(filled + AHEAD, 0);
+        let read = read_some(self.channel, &mut self.ahead[filled..]);
+        self.ahead
+            .truncate(filled + read.as_ref().copied().unwrap_or(0));
+        Ok(read? > 0)
+    }
+}
+
+/// Waits if there is nothing yet, also where the descriptor itself would not.
+fn read_some(channel: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match rustix::io::read(channel, &mut *buffer) {
+            Ok(read) => return Ok(read),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => wait(channel, PollFlags::IN)?,
+            // The peer is gone with something unread: that is an end as well.
+            Err(Errno::CONNRESET) => return Ok(0),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Writes all of a message.
+pub(crate) fn write_all(channel: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(channel, bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => wait(channel, PollFlags::OUT)?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn wait(channel: BorrowedFd<'_>, what: PollFlags) -> io::Result<()> {
+    match poll(&mut [PollFd::from_borrowed_fd(channel, what)], None) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Too large a file and a peer that is gone are errors for this thread, not ends of the process.
+pub(crate) fn block_signals() -> io::Result<()> {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGXFSZ);
+    signals.add(Signal::SIGPIPE);
+    Ok(signals.thread_block()?)
+}

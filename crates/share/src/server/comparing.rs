@@ -1,0 +1,136 @@
+//! Compares what the kernel inside believes with what is there, and tells it what to forget.
+//!
+//! Only what differs is told, so a change that was made inside comes back as nothing. Runs while
+//! names are held for changing: no lookup is between its look at a file and its record of it.
+
+use std::ffi::CStr;
+use std::io;
+
+use rustix::fs::inotify::ReadFlags;
+
+use super::nodes::Child;
+use super::stat::{Identity, Stat, Version};
+use super::{Server, lock};
+use crate::abi::notice;
+use crate::wire::Reply;
+
+impl Server {
+    /// Something has happened to a folder, or to an entry of it.
+    pub(super) fn consider(
+        &self,
+        watch: i32,
+        name: Option<&CStr>,
+        flags: ReadFlags,
+    ) -> io::Result<()> {
+        if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+            return self.consider_everything();
+        }
+        let folder = lock(&self.nodes).watched(watch);
+        if flags.contains(ReadFlags::IGNORED) {
+            lock(&self.nodes).end_watch(watch);
+        }
+        let Some(folder) = folder else {
+            return Ok(());
+        };
+        let contents = ReadFlags::MODIFY | ReadFlags::CLOSE_WRITE;
+        if let Some(name) = name {
+            self.consider_entry(folder, name, flags.intersects(contents))?;
+        }
+        match contents.contains(flags) {
+            true => Ok(()),
+            false => self.consider_folder(folder),
+        }
+    }
+
+    /// Too much has happened to tell what it was.
+    fn consider_everything(&self) -> io::Result<()> {
+        let everything = lock(&self.nodes).everything();
+        for (folder, names) in everything {
+            for name in names {
+                self.consider_entry(folder, &name, true)?;
+            }
+            self.consider_folder(folder)?;
+        }
+        Ok(())
+    }
+
+    fn consider_folder(&self, folder: u64) -> io::Result<()> {
+        let now = self.stat(folder).ok().map(|stat| stat.version());
+        self.consider_attributes(folder, now, false)
+    }
+
+    /// Compares what an entry is now with what the kernel believes.
+    fn consider_entry(&self, folder: u64, name: &CStr, is_content: bool) -> io::Result<()> {
+        let found = self
+            .folder(folder)
+            .and_then(|open| Stat::of(open, name))
+            .ok();
+        let identity = found.map(|stat| stat.identity());
+        let nodes = lock(&self.nodes);
+        let child = nodes.child(folder, name);
+        let known = |node| nodes.identity(node).ok();
+        let is_right = match child {
+            Child::Unknown => true,
+            Child::Absent => identity.is_none(),
+            Child::Node(node) => identity.is_some() && identity == known(node),
+        };
+        // The file may have another name as well, by which it is known.
+        let node = identity.and_then(|identity: Identity| nodes.by_identity(&identity));
+        drop(nodes);
+        if !is_right {
+            lock(&self.nodes).take(folder, name);
+            self.take_back_entry(folder, name)?;
+            if let Child::Node(node) = child {
+                self.consider_attributes(node, None, false)?;
+            }
+        }
+        match (node, found) {
+            (Some(node), Some(stat)) => {
+                self.consider_attributes(node, Some(stat.version()), is_content)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn consider_attributes(
+        &self,
+        node: u64,
+        now: Option<Version>,
+        is_content: bool,
+    ) -> io::Result<()> {
+        let mut nodes = lock(&self.nodes);
+        let told = nodes.told(node);
+        // Its own writes leave what the kernel has of the content right.
+        let is_foreign = is_content && !nodes.has_writers(node);
+        let is_right = match told {
+            None => !is_foreign,
+            Some(_) => told == now,
+        };
+        if is_right {
+            return Ok(());
+        }
+        nodes.take_back(node);
+        drop(nodes);
+        self.take_back_attributes(node, is_foreign)
+    }
+
+    pub(super) fn take_back_attributes(&self, node: u64, has_content: bool) -> io::Result<()> {
+        let mut message = Reply::default();
+        message.begin();
+        message.u64(node);
+        // From where on the content is forgotten, and how much: zero is all, and -1 is none.
+        message.u64(if has_content { 0 } else { u64::MAX });
+        message.u64(0);
+        self.notify(message.finish_notice(notice::FORGET_ATTRIBUTES))
+    }
+
+    fn take_back_entry(&self, folder: u64, name: &CStr) -> io::Result<()> {
+        let mut message = Reply::default();
+        message.begin();
+        message.u64(folder);
+        message.u32(name.count_bytes() as u32);
+        message.u32(0);
+        message.extend(name.to_bytes_with_nul());
+        self.notify(message.finish_notice(notice::FORGET_ENTRY))
+    }
+}

@@ -1,0 +1,193 @@
+//! Names that lead to files: looked up and made. What exists is never replaced here.
+
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
+use std::sync::PoisonError;
+use std::sync::RwLockReadGuard;
+
+use rustix::fs::{AtFlags, FileType, Mode, linkat, mkdirat, mknodat, readlinkat_raw, symlinkat};
+use rustix::io::Errno;
+
+use super::resolve::number;
+use super::stat::Stat;
+use super::{Server, lock};
+use crate::abi::{FIFO, KIND, PERMISSIONS, REGULAR, SETUID_OR_SETGID, SOCKET, SYMLINK};
+use crate::wire::{Fields, Reply};
+
+/// An entry with its attributes, as the protocol has them.
+pub(super) const ENTRY: usize = 128;
+/// No symlink leads to a longer path.
+const LONGEST_TARGET: usize = 4096;
+
+impl Server {
+    /// Nothing goes or moves meanwhile, as far as it is done here.
+    pub(super) fn steady(&self) -> RwLockReadGuard<'_, ()> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn look_up(
+        &self,
+        folder: u64,
+        mut fields: Fields<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        let name = fields.name()?;
+        let _names = self.steady();
+        let open = self.folder(folder)?;
+        self.watch(folder, &open);
+        match self.tell_of(folder, &open, name, reply) {
+            Err(Errno::NOENT) => self.tell_absent(folder, name, reply),
+            outcome => outcome,
+        }
+    }
+
+    /// The reply is what an entry is now, and the kernel knows it from then on.
+    pub(super) fn tell_of(
+        &self,
+        folder: u64,
+        open: &OwnedFd,
+        name: &CStr,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        let stat = Stat::of(open, name)?;
+        self.write_entry(folder, name, &stat, reply)?;
+        Ok(())
+    }
+
+    /// The reply is that there is no such entry.
+    fn tell_absent(&self, folder: u64, name: &CStr, reply: &mut Reply) -> Result<(), Errno> {
+        let term = self.vouch_for_entry(folder);
+        if term == 0 || !lock(&self.nodes).tell_absent(folder, name) {
+            return Err(Errno::NOENT);
+        }
+        reply.u64(0);
+        reply.u64(0);
+        reply.term(term);
+        reply.extend(&[0; ENTRY - 24]);
+        Ok(())
+    }
+
+    /// Tells of an entry that was found; the number by which it is known from then on. To be
+    /// called while names are steady, from before the look at the file on.
+    pub(super) fn write_entry(
+        &self,
+        folder: u64,
+        name: &CStr,
+        stat: &Stat,
+        reply: &mut Reply,
+    ) -> Result<u64, Errno> {
+        let node = lock(&self.nodes).remember(folder, name, stat.identity())?;
+        write_node(
+            node,
+            stat,
+            self.vouch_for_entry(folder),
+            self.vouch(node, stat),
+            reply,
+        );
+        Ok(node)
+    }
+
+    pub(super) fn read_link(&self, node: u64, reply: &mut Reply) -> Result<(), Errno> {
+        let _names = self.steady();
+        let link = self.object(node)?;
+        if Stat::of_open(&link)?.kind() != SYMLINK {
+            return Err(Errno::INVAL);
+        }
+        reply.fill(LONGEST_TARGET, |target| readlinkat_raw(&link, c"", target))
+    }
+
+    pub(super) fn make_symlink(
+        &self,
+        folder: u64,
+        mut fields: Fields<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        let name = fields.name()?;
+        let target = fields.text()?;
+        let _names = self.steady();
+        let open = self.folder(folder)?;
+        symlinkat(target, &open, name)?;
+        self.tell_of(folder, &open, name, reply)
+    }
+
+    pub(super) fn make_node(
+        &self,
+        folder: u64,
+        mut fields: Fields<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        let mode = fields.u32()?;
+        fields.skip(12)?;
+        let name = fields.name()?;
+        let kind = match mode & KIND {
+            REGULAR => FileType::RegularFile,
+            FIFO => FileType::Fifo,
+            SOCKET => FileType::Socket,
+            // No devices.
+            _ => return Err(Errno::PERM),
+        };
+        let mode = plain_mode(mode)?;
+        let _names = self.steady();
+        let open = self.folder(folder)?;
+        mknodat(&open, name, kind, mode, 0)?;
+        self.tell_of(folder, &open, name, reply)
+    }
+
+    pub(super) fn make_folder(
+        &self,
+        folder: u64,
+        mut fields: Fields<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        let mode = fields.u32()?;
+        fields.u32()?;
+        let name = fields.name()?;
+        // As the system call does, without a word.
+        let mode = plain_mode(mode & !SETUID_OR_SETGID)?;
+        let _names = self.steady();
+        let open = self.folder(folder)?;
+        mkdirat(&open, name, mode)?;
+        self.tell_of(folder, &open, name, reply)
+    }
+
+    pub(super) fn link(
+        &self,
+        folder: u64,
+        mut fields: Fields<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        let existing = fields.u64()?;
+        let name = fields.name()?;
+        let _names = self.steady();
+        let existing = self.object(existing)?;
+        let open = self.folder(folder)?;
+        linkat(
+            &self.descriptors,
+            number(&existing),
+            &open,
+            name,
+            AtFlags::SYMLINK_FOLLOW,
+        )?;
+        self.tell_of(folder, &open, name, reply)
+    }
+}
+
+/// The mode of a new file: the bits that hand on rights are refused.
+pub(super) fn plain_mode(mode: u32) -> Result<Mode, Errno> {
+    match mode & SETUID_OR_SETGID {
+        0 => Ok(Mode::from_raw_mode(mode & PERMISSIONS)),
+        _ => Err(Errno::PERM),
+    }
+}
+
+/// A node, for how long its name and its attributes may be believed, and what these are.
+pub(super) fn write_node(node: u64, stat: &Stat, name: u64, attributes: u64, reply: &mut Reply) {
+    reply.u64(node);
+    // Numbers are never used twice.
+    reply.u64(0);
+    reply.term(name);
+    reply.term(attributes);
+    reply.u32(0);
+    reply.u32(0);
+    stat.write(reply);
+}

@@ -1,0 +1,90 @@
+//! Folders, listed. What a listing tells of the kernel knows from then on, as after a lookup.
+
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{OFlags, RawDir, RawDirEntry, SeekFrom, seek};
+use rustix::io::Errno;
+
+use super::entries::ENTRY;
+use super::handles::Kind;
+use super::stat::Stat;
+use super::{Server, lock};
+use crate::abi::LARGEST_CONTENT;
+use crate::wire::{Fields, Reply};
+
+/// In the protocol, before the name of an entry.
+const ENTRY_HEADER: usize = 24;
+/// Read at once; an entry is never longer.
+const CHUNK: usize = 4096;
+
+impl Server {
+    pub(super) fn open_folder(&self, node: u64, reply: &mut Reply) -> Result<(), Errno> {
+        let _names = self.steady();
+        lock(&self.handles).check_room()?;
+        let path = self.folder(node)?;
+        self.watch(node, &path);
+        let folder = self.reopen(&path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let handle = lock(&self.handles).add(Arc::new(folder), node, Kind::Folder);
+        reply.u64(handle);
+        reply.u32(0);
+        reply.u32(0);
+        Ok(())
+    }
+
+    /// From the position that the kernel was given with the last entry it has seen.
+    pub(super) fn read_folder(
+        &self,
+        mut fields: Fields<'_>,
+        reply: &mut Reply,
+        has_attributes: bool,
+    ) -> Result<(), Errno> {
+        let (number, position, size) = (fields.u64()?, fields.u64()?, fields.u32()?);
+        let size = (size as usize).min(LARGEST_CONTENT);
+        let handle = lock(&self.handles).folder(number)?;
+        let _names = self.steady();
+        let _reading = lock(&handle.reading);
+        // Whatever position a hostile kernel names, the folder has an answer.
+        seek(&handle.file, SeekFrom::Start(position))?;
+        let mut buffer = [MaybeUninit::uninit(); CHUNK];
+        let mut entries = RawDir::new(&*handle.file, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            let length = (ENTRY_HEADER + name.len()).next_multiple_of(8);
+            let length = length + if has_attributes { ENTRY } else { 0 };
+            if reply.length() + length > size {
+                return match reply.length() {
+                    0 => Err(Errno::INVAL),
+                    _ => Ok(()),
+                };
+            }
+            if has_attributes {
+                self.write_known(handle.node, &handle.file, &entry, reply);
+            }
+            reply.u64(entry.ino());
+            reply.u64(entry.next_entry_cookie());
+            reply.u32(name.len() as u32);
+            // The kind is in the bits above those of permissions.
+            reply.u32(entry.file_type().as_raw_mode() >> 12);
+            reply.extend(name);
+            reply.align();
+        }
+        Ok(())
+    }
+
+    /// The attributes of an entry; zeros where the kernel shall ask again.
+    fn write_known(&self, folder: u64, open: &OwnedFd, entry: &RawDirEntry<'_>, reply: &mut Reply) {
+        let name = entry.file_name();
+        let is_itself = matches!(name.to_bytes(), b"." | b"..");
+        let stat = match is_itself {
+            true => None,
+            false => Stat::of(open, name).ok(),
+        };
+        let known = stat.is_some_and(|stat| self.write_entry(folder, name, &stat, reply).is_ok());
+        if !known {
+            reply.extend(&[0; ENTRY]);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Files and folders that programs inside have open: a bounded number, each with its descriptor.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+
+use rustix::io::Errno;
+
+/// What it was opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Folder,
+    Read,
+    Written,
+}
+
+#[derive(Debug)]
+pub(super) struct Handle {
+    pub(super) file: Arc<OwnedFd>,
+    pub(super) node: u64,
+    pub(super) kind: Kind,
+    /// A folder's descriptor has one position, and several may read at once.
+    pub(super) reading: Mutex<()>,
+}
+
+#[derive(Debug)]
+pub(super) struct Handles {
+    open: HashMap<u64, Arc<Handle>>,
+    next: u64,
+    most: usize,
+}
+
+impl Handles {
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            open: HashMap::new(),
+            next: 1,
+            most,
+        }
+    }
+
+    /// To be asked before anything is opened or made.
+    pub(super) fn check_room(&self) -> Result<(), Errno> {
+        match self.open.len() < self.most {
+            true => Ok(()),
+            false => Err(Errno::NFILE),
+        }
+    }
+
+    pub(super) fn add(&mut self, file: Arc<OwnedFd>, node: u64, kind: Kind) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        let handle = Handle {
+            file,
+            node,
+            kind,
+            reading: Mutex::new(()),
+        };
+        self.open.insert(number, Arc::new(handle));
+        number
+    }
+
+    pub(super) fn file(&self, number: u64) -> Result<Arc<Handle>, Errno> {
+        self.get(number, false)
+    }
+
+    pub(super) fn folder(&self, number: u64) -> Result<Arc<Handle>, Errno> {
+        self.get(number, true)
+    }
+
+    fn get(&self, number: u64, is_folder: bool) -> Result<Arc<Handle>, Errno> {
+        match self.open.get(&number) {
+            Some(handle) if (handle.kind == Kind::Folder) == is_folder => Ok(Arc::clone(handle)),
+            _ => Err(Errno::BADF),
+        }
+    }
+
+    /// Any open file of a node: the last resort when it has no name any more.
+    pub(super) fn of_node(&self, node: u64) -> Option<Arc<OwnedFd>> {
+        let mut open = self.open.values();
+        let handle = open.find(|handle| handle.node == node)?;
+        Some(Arc::clone(&handle.file))
+    }
+
+    /// What is returned is closed when it is dropped: not while others wait.
+    pub(super) fn remove(&mut self, number: u64) -> Option<Arc<Handle>> {
+        self.open.remove(&number)
+    }
+}

@@ -1,0 +1,129 @@
+//! Names that go or move. The only module that takes anything away.
+
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, PoisonError, RwLockWriteGuard};
+
+use rustix::fs::{AtFlags, RenameFlags, renameat_with, unlinkat};
+use rustix::io::Errno;
+
+use super::nodes::Nodes;
+use super::stat::Stat;
+use super::{Server, lock};
+use crate::wire::Fields;
+
+/// What may lose its last name while it is still known inside.
+type Leaving = Option<(u64, Arc<OwnedFd>)>;
+
+impl Server {
+    /// Nobody else looks at names meanwhile.
+    pub(super) fn changing(&self) -> RwLockWriteGuard<'_, ()> {
+        self.names.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn remove(
+        &self,
+        folder: u64,
+        mut fields: Fields<'_>,
+        is_folder: bool,
+    ) -> Result<(), Errno> {
+        let name = fields.name()?;
+        let flags = match is_folder {
+            true => AtFlags::REMOVEDIR,
+            false => AtFlags::empty(),
+        };
+        let _names = self.changing();
+        let open = self.folder(folder)?;
+        let leaving = self.leaving(folder, &open, name);
+        unlinkat(&open, name, flags)?;
+        lock(&self.nodes).take(folder, name);
+        self.let_go(leaving);
+        Ok(())
+    }
+
+    pub(super) fn rename(
+        &self,
+        from: u64,
+        mut fields: Fields<'_>,
+        has_flags: bool,
+    ) -> Result<(), Errno> {
+        let to = fields.u64()?;
+        let flags = match has_flags {
+            true => {
+                let flags = fields.u32()?;
+                fields.u32()?;
+                flags
+            }
+            false => 0,
+        };
+        let (name, new_name) = (fields.name()?, fields.name()?);
+        let flags = match RenameFlags::from_bits_retain(flags) {
+            flags if flags.is_empty() => flags,
+            flags if flags == RenameFlags::NOREPLACE || flags == RenameFlags::EXCHANGE => flags,
+            _ => return Err(Errno::INVAL),
+        };
+        let _names = self.changing();
+        let (old_folder, new_folder) = (self.folder(from)?, self.folder(to)?);
+        let leaving = match flags == RenameFlags::EXCHANGE {
+            true => None,
+            false => self.leaving(to, &new_folder, new_name),
+        };
+        renameat_with(&old_folder, name, &new_folder, new_name, flags)?;
+        let mut nodes = lock(&self.nodes);
+        match flags == RenameFlags::EXCHANGE {
+            true => exchange(&mut nodes, (from, name), (to, new_name)),
+            false => replace(&mut nodes, (from, name), (to, new_name)),
+        }
+        drop(nodes);
+        self.let_go(leaving);
+        Ok(())
+    }
+
+    /// Takes hold of what an entry is, if the kernel knows it.
+    fn leaving(&self, folder: u64, open: &OwnedFd, name: &CStr) -> Leaving {
+        let node = lock(&self.nodes).entry(folder, name)?;
+        let identity = lock(&self.nodes).identity(node).ok()?;
+        let path = self.open_entry(open, name).ok()?;
+        let is_same = Stat::of_open(&path).ok()?.identity() == identity;
+        is_same.then(|| (node, Arc::new(path)))
+    }
+
+    /// What has no name any more stays within reach while the kernel knows it.
+    fn let_go(&self, leaving: Leaving) {
+        let Some((node, path)) = leaving else {
+            return;
+        };
+        let is_gone = Stat::of_open(&path).is_ok_and(|stat| stat.links() == 0);
+        let mut nodes = lock(&self.nodes);
+        if is_gone {
+            nodes.bury(node);
+        }
+        nodes.hold(node, path);
+    }
+}
+
+type Entry<'a> = (u64, &'a CStr);
+
+fn replace(nodes: &mut Nodes, from: Entry<'_>, to: Entry<'_>) {
+    let moved = nodes.entry(from.0, from.1);
+    // Two names of one file: the system call does nothing then.
+    if moved.is_some() && moved == nodes.entry(to.0, to.1) {
+        return;
+    }
+    nodes.take(from.0, from.1);
+    nodes.take(to.0, to.1);
+    if let Some(moved) = moved {
+        nodes.put(to.0, to.1, moved);
+    }
+}
+
+fn exchange(nodes: &mut Nodes, one: Entry<'_>, other: Entry<'_>) {
+    let was_one = nodes.take(one.0, one.1);
+    let was_other = nodes.take(other.0, other.1);
+    if let Some(node) = was_one {
+        nodes.put(other.0, other.1, node);
+    }
+    if let Some(node) = was_other {
+        nodes.put(one.0, one.1, node);
+    }
+}

@@ -1,0 +1,149 @@
+//! What the kernel inside may believe without asking, and which folders are watched so that it may.
+//!
+//! Beliefs are taken back by telling it, never silently: what is believed here is at least what is
+//! believed there.
+
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use super::{Identity, Nodes, Version, Watch};
+
+/// More would cost the host's kernel too much memory.
+const MOST_WATCHES: usize = 8192;
+const MOST_ABSENT: usize = 1 << 16;
+
+/// What the kernel was told of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Child {
+    Unknown,
+    Absent,
+    Node(u64),
+}
+
+/// All that could be believed: folders, and entries of folders.
+pub(in super::super) type Everything = Vec<(u64, Vec<Arc<CStr>>)>;
+
+impl Nodes {
+    /// A folder's changes are noticed.
+    pub(in super::super) fn is_watched(&self, folder: u64) -> bool {
+        let node = self.known.get(&folder);
+        node.is_some_and(|node| matches!(node.watch, Watch::Kept(_)))
+    }
+
+    /// It is worth trying to watch a folder.
+    pub(in super::super) fn may_watch(&self, folder: u64) -> bool {
+        let node = self.known.get(&folder);
+        node.is_some_and(|node| node.watch == Watch::NotYet) && self.watches.len() < MOST_WATCHES
+    }
+
+    /// How trying went.
+    pub(in super::super) fn set_watch(&mut self, folder: u64, watch: Option<i32>) {
+        let Some(node) = self.known.get_mut(&folder) else {
+            return;
+        };
+        node.watch = match watch {
+            Some(watch) => {
+                self.watches.insert(watch, folder);
+                Watch::Kept(watch)
+            }
+            None => Watch::Impossible,
+        };
+    }
+
+    pub(in super::super) fn watched(&self, watch: i32) -> Option<u64> {
+        self.watches.get(&watch).copied()
+    }
+
+    /// The kernel of the host has ended a watch: the folder is gone.
+    pub(in super::super) fn end_watch(&mut self, watch: i32) {
+        if let Some(folder) = self.watches.remove(&watch)
+            && let Some(node) = self.known.get_mut(&folder)
+            && node.watch == Watch::Kept(watch)
+        {
+            node.watch = Watch::Impossible;
+        }
+    }
+
+    /// The attributes of a node may be believed if the folder of one of its places is watched;
+    /// those of a folder if it is watched itself.
+    pub(in super::super) fn is_observed(&self, number: u64) -> bool {
+        let Some(node) = self.known.get(&number) else {
+            return false;
+        };
+        match node.identity.is_folder() {
+            true => self.is_watched(number),
+            false => {
+                let place = node.places.last();
+                place.is_some_and(|place| self.is_watched(place.folder))
+            }
+        }
+    }
+
+    pub(in super::super) fn tell(&mut self, number: u64, version: Version) {
+        if let Some(node) = self.known.get_mut(&number) {
+            node.told = Some(version);
+        }
+    }
+
+    pub(in super::super) fn told(&self, number: u64) -> Option<Version> {
+        self.known.get(&number)?.told
+    }
+
+    pub(in super::super) fn take_back(&mut self, number: u64) {
+        if let Some(node) = self.known.get_mut(&number) {
+            node.told = None;
+        }
+    }
+
+    pub(in super::super) fn child(&self, folder: u64, name: &CStr) -> Child {
+        let folder = self.known.get(&folder);
+        match folder.and_then(|folder| folder.children.get(name)) {
+            None => Child::Unknown,
+            Some(None) => Child::Absent,
+            Some(Some(node)) => Child::Node(*node),
+        }
+    }
+
+    /// The kernel may believe that there is no such entry; false if there are too many of those.
+    pub(in super::super) fn tell_absent(&mut self, folder: u64, name: &CStr) -> bool {
+        self.take(folder, name);
+        let has_room = self.absent < MOST_ABSENT;
+        if let Some(node) = self.known.get_mut(&folder)
+            && has_room
+        {
+            node.children.insert(name.into(), None);
+            self.absent += 1;
+        }
+        has_room
+    }
+
+    pub(in super::super) fn by_identity(&self, identity: &Identity) -> Option<u64> {
+        self.by_identity.get(identity).copied()
+    }
+
+    pub(in super::super) fn has_writers(&self, number: u64) -> bool {
+        self.known.get(&number).is_some_and(|node| node.writers > 0)
+    }
+
+    pub(in super::super) fn add_writer(&mut self, number: u64) {
+        if let Some(node) = self.known.get_mut(&number) {
+            node.writers += 1;
+        }
+    }
+
+    pub(in super::super) fn remove_writer(&mut self, number: u64) {
+        if let Some(node) = self.known.get_mut(&number) {
+            node.writers = node.writers.saturating_sub(1);
+        }
+    }
+
+    pub(in super::super) fn everything(&self) -> Everything {
+        let folders = self.watches.values();
+        folders
+            .filter_map(|folder| {
+                let node = self.known.get(folder)?;
+                Some((*folder, node.children.keys().cloned().collect()))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,342 @@
+//! What the kernel inside knows by number, and where it was last seen. Touches no file itself.
+//!
+//! A node is a file, not a name: hard links are one node with several places. It holds no
+//! descriptor but when its last name is gone while it is still known inside. Numbers are never
+//! used twice, so what is stale finds nothing rather than something else.
+
+mod beliefs;
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::descriptors::Descriptors;
+use super::stat::{Identity, Version};
+pub(super) use beliefs::Child;
+
+/// The number of the folder itself.
+pub(super) const ROOT: u64 = 1;
+const MOST_NODES: usize = 1 << 20;
+/// Of one file with many hard links, the names that were used last.
+const MOST_PLACES: usize = 16;
+/// Deeper than anything that a program can make in reasonable time.
+const DEEPEST: usize = 1 << 16;
+
+#[derive(Debug)]
+struct Node {
+    identity: Identity,
+    /// How often the kernel was told of it; it says when it forgets.
+    lookups: u64,
+    /// The newest last. A folder has one.
+    places: Vec<Place>,
+    /// Entries that the kernel was told of; `None` for those that it was told do not exist.
+    children: HashMap<Arc<CStr>, Option<u64>>,
+    /// Held since its last name went.
+    held: Option<Arc<OwnedFd>>,
+    watch: Watch,
+    /// What the kernel may believe of its attributes until it is told otherwise.
+    told: Option<Version>,
+    /// How many have it open for writing inside.
+    writers: u32,
+}
+
+/// Whether changes of a folder are noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Watch {
+    NotYet,
+    /// The kernel of the host has no room for it, or the folder cannot be read.
+    Impossible,
+    Kept(i32),
+}
+
+/// An entry of a folder.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) folder: u64,
+    pub(super) name: Arc<CStr>,
+}
+
+/// One step down to a folder.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) node: u64,
+    pub(super) identity: Identity,
+    pub(super) name: Arc<CStr>,
+}
+
+/// The nearest folder that is open, or `None` for the root, and the steps from there, the last one
+/// first.
+pub(super) type Way = (Option<Arc<OwnedFd>>, Vec<Step>);
+
+#[derive(Debug)]
+pub(super) struct Nodes {
+    known: HashMap<u64, Node>,
+    by_identity: HashMap<Identity, u64>,
+    folders: Descriptors,
+    next: u64,
+    held: usize,
+    most_held: usize,
+    watches: HashMap<i32, u64>,
+    /// How many entries were told not to exist.
+    absent: usize,
+}
+
+/// What goes with a node: closed when it is dropped, which is not to happen under a lock.
+#[derive(Debug, Default)]
+pub(super) struct Remains {
+    _held: Option<Arc<OwnedFd>>,
+    _folder: Option<Arc<OwnedFd>>,
+    pub(super) watch: Option<i32>,
+}
+
+impl Nodes {
+    pub(super) fn new(root: Identity, most_folders: usize, most_held: usize) -> Self {
+        let mut nodes = Self {
+            known: HashMap::new(),
+            by_identity: HashMap::new(),
+            folders: Descriptors::new(most_folders),
+            next: ROOT,
+            held: 0,
+            most_held,
+            watches: HashMap::new(),
+            absent: 0,
+        };
+        nodes.add(root);
+        nodes
+    }
+
+    fn add(&mut self, identity: Identity) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        let node = Node {
+            identity,
+            lookups: 0,
+            places: Vec::new(),
+            children: HashMap::new(),
+            held: None,
+            watch: Watch::NotYet,
+            told: None,
+            writers: 0,
+        };
+        self.known.insert(number, node);
+        self.by_identity.insert(identity, number);
+        number
+    }
+
+    /// The kernel is about to be told of what was found under a name.
+    pub(super) fn remember(
+        &mut self,
+        folder: u64,
+        name: &CStr,
+        identity: Identity,
+    ) -> Result<u64, Errno> {
+        let number = self.number_of(identity)?;
+        self.put(folder, name, number);
+        Ok(number)
+    }
+
+    /// The kernel is about to be told of a file without a name.
+    pub(super) fn remember_nameless(
+        &mut self,
+        identity: Identity,
+        file: Arc<OwnedFd>,
+    ) -> Result<u64, Errno> {
+        if self.held >= self.most_held {
+            return Err(Errno::NFILE);
+        }
+        let number = self.number_of(identity)?;
+        self.hold(number, file);
+        Ok(number)
+    }
+
+    fn number_of(&mut self, identity: Identity) -> Result<u64, Errno> {
+        let number = match self.by_identity.get(&identity) {
+            Some(number) => *number,
+            None if self.known.len() >= MOST_NODES => return Err(Errno::NFILE),
+            None => self.add(identity),
+        };
+        if let Some(node) = self.known.get_mut(&number) {
+            node.lookups = node.lookups.saturating_add(1);
+        }
+        Ok(number)
+    }
+
+    pub(super) fn forget(&mut self, number: u64, lookups: u64) -> Remains {
+        let Some(node) = self.known.get_mut(&number) else {
+            return Remains::default();
+        };
+        node.lookups = node.lookups.saturating_sub(lookups);
+        if node.lookups > 0 || number == ROOT {
+            return Remains::default();
+        }
+        let Some(node) = self.known.remove(&number) else {
+            return Remains::default();
+        };
+        for place in &node.places {
+            self.clear(place, number);
+        }
+        self.drop_identity(number, &node.identity);
+        self.held -= usize::from(node.held.is_some());
+        self.absent -= node
+            .children
+            .values()
+            .filter(|child| child.is_none())
+            .count();
+        let watch = match node.watch {
+            Watch::Kept(watch) => self.watches.remove(&watch).map(|_| watch),
+            _ => None,
+        };
+        Remains {
+            _held: node.held,
+            _folder: self.folders.remove(number),
+            watch,
+        }
+    }
+
+    fn drop_identity(&mut self, number: u64, identity: &Identity) {
+        if self.by_identity.get(identity) == Some(&number) {
+            self.by_identity.remove(identity);
+        }
+    }
+
+    /// Removes an entry if it still is this node.
+    fn clear(&mut self, place: &Place, number: u64) {
+        if let Some(folder) = self.known.get_mut(&place.folder)
+            && folder.children.get(&place.name) == Some(&Some(number))
+        {
+            folder.children.remove(&place.name);
+        }
+    }
+
+    /// A node is an entry of a folder now, and whatever was there is not.
+    pub(super) fn put(&mut self, folder: u64, name: &CStr, number: u64) {
+        let Some(parent) = self.known.get(&folder) else {
+            return;
+        };
+        if let Some((name, known)) = parent.children.get_key_value(name) {
+            if *known == Some(number) {
+                return;
+            }
+            let name = Arc::clone(name);
+            self.take(folder, &name);
+        }
+        let name: Arc<CStr> = name.into();
+        let place = Place {
+            folder,
+            name: Arc::clone(&name),
+        };
+        let Some(node) = self.known.get_mut(&number) else {
+            return;
+        };
+        let most = match node.identity.is_folder() {
+            true => 1,
+            false => MOST_PLACES,
+        };
+        let surplus = (node.places.len() + 1).saturating_sub(most);
+        let surplus: Vec<Place> = node.places.drain(..surplus).collect();
+        node.places.push(place);
+        // It can be found by name again.
+        self.held -= usize::from(node.held.take().is_some());
+        for place in surplus {
+            self.clear(&place, number);
+        }
+        if let Some(parent) = self.known.get_mut(&folder) {
+            parent.children.insert(name, Some(number));
+        }
+    }
+
+    /// An entry is gone from a folder; the node that it was, if it was known.
+    pub(super) fn take(&mut self, folder: u64, name: &CStr) -> Option<u64> {
+        let child = self.known.get_mut(&folder)?.children.remove(name)?;
+        self.absent -= usize::from(child.is_none());
+        let number = child?;
+        let node = self.known.get_mut(&number)?;
+        node.places
+            .retain(|place| place.folder != folder || *place.name != *name);
+        Some(number)
+    }
+
+    pub(super) fn entry(&self, folder: u64, name: &CStr) -> Option<u64> {
+        *self.known.get(&folder)?.children.get(name)?
+    }
+
+    /// A file is without a name that is known, and the kernel still knows it.
+    pub(super) fn hold(&mut self, number: u64, file: Arc<OwnedFd>) {
+        if let Some(node) = self.known.get_mut(&number)
+            && node.held.is_none()
+            && node.places.is_empty()
+            && self.held < self.most_held
+        {
+            node.held = Some(file);
+            self.held += 1;
+        }
+    }
+
+    /// A file is gone but for those who know it: no place leads to it, whatever is there now, and
+    /// its inode number may come again.
+    pub(super) fn bury(&mut self, number: u64) {
+        let Some(node) = self.known.get_mut(&number) else {
+            return;
+        };
+        let (identity, places) = (node.identity, std::mem::take(&mut node.places));
+        for place in &places {
+            self.clear(place, number);
+        }
+        self.drop_identity(number, &identity);
+    }
+
+    pub(super) fn identity(&self, number: u64) -> Result<Identity, Errno> {
+        let node = self.known.get(&number).ok_or(Errno::STALE)?;
+        Ok(node.identity)
+    }
+
+    pub(super) fn held(&self, number: u64) -> Option<Arc<OwnedFd>> {
+        self.known.get(&number)?.held.clone()
+    }
+
+    /// Where it was seen, the last place first.
+    pub(super) fn places(&self, number: u64) -> Vec<Place> {
+        let node = self.known.get(&number);
+        node.map_or_else(Vec::new, |node| node.places.iter().rev().cloned().collect())
+    }
+
+    /// How to get to a folder.
+    pub(super) fn way(&mut self, folder: u64) -> Result<Way, Errno> {
+        let mut steps = Vec::new();
+        let mut at = folder;
+        while at != ROOT {
+            if let Some(open) = self.folders.get(at) {
+                return Ok((Some(open), steps));
+            }
+            let node = self.known.get(&at).ok_or(Errno::STALE)?;
+            if !node.identity.is_folder() {
+                return Err(Errno::NOTDIR);
+            }
+            if let Some(held) = &node.held {
+                return Ok((Some(Arc::clone(held)), steps));
+            }
+            let place = node.places.last().ok_or(Errno::STALE)?;
+            steps.push(Step {
+                node: at,
+                identity: node.identity,
+                name: Arc::clone(&place.name),
+            });
+            // Names that a host has changed could lead in a circle.
+            if steps.len() > DEEPEST {
+                return Err(Errno::STALE);
+            }
+            at = place.folder;
+        }
+        Ok((None, steps))
+    }
+
+    /// A folder was opened; it is kept for a while.
+    pub(super) fn keep(&mut self, folder: u64, open: &Arc<OwnedFd>) {
+        if self.known.contains_key(&folder) {
+            self.folders.insert(folder, Arc::clone(open));
+        }
+    }
+}

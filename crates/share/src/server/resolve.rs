@@ -1,0 +1,138 @@
+//! From the number of a node to a descriptor: step by step from the root, by names, checking at each
+//! step that it is still the same file. Never through a symlink.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use super::nodes::Place;
+use super::stat::{Identity, Stat};
+use super::{FOLDER_PATH, Server, lock};
+
+/// Stands for a file of any kind without opening it.
+const PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl Server {
+    /// A descriptor that stands for a folder.
+    pub(super) fn folder(&self, node: u64) -> Result<Arc<OwnedFd>, Errno> {
+        self.walk(node)
+            .or_else(|error| self.open_anyway(node).ok_or(error))
+    }
+
+    fn walk(&self, node: u64) -> Result<Arc<OwnedFd>, Errno> {
+        let (start, steps) = lock(&self.nodes).way(node)?;
+        let mut at = match start {
+            Some(open) => open,
+            None => Arc::new(self.root.try_clone().map_err(|_| Errno::MFILE)?),
+        };
+        for step in steps.into_iter().rev() {
+            let next = openat(&at, &*step.name, FOLDER_PATH, Mode::empty()).map_err(lost)?;
+            if Stat::of_open(&next)?.identity() != step.identity {
+                return Err(Errno::STALE);
+            }
+            at = Arc::new(next);
+            lock(&self.nodes).keep(step.node, &at);
+        }
+        Ok(at)
+    }
+
+    /// A descriptor that stands for a file of any kind.
+    pub(super) fn object(&self, node: u64) -> Result<Arc<OwnedFd>, Errno> {
+        let (identity, held) = self.known(node)?;
+        if identity.is_folder() {
+            return self.folder(node);
+        }
+        if let Some(held) = held {
+            return Ok(held);
+        }
+        self.find(node, |place| {
+            let found = self.open_path(&place)?;
+            match Stat::of_open(&found)?.identity() == identity {
+                true => Ok(Arc::new(found)),
+                false => Err(Errno::STALE),
+            }
+        })
+        .or_else(|error| self.open_anyway(node).ok_or(error))
+    }
+
+    /// What a file is like now.
+    pub(super) fn stat(&self, node: u64) -> Result<Stat, Errno> {
+        let (identity, held) = self.known(node)?;
+        if identity.is_folder() || held.is_some() {
+            return Stat::of_open(self.object(node)?);
+        }
+        // By its name: that needs no descriptor.
+        self.find(node, |place| {
+            let folder = self.folder(place.folder)?;
+            let stat = Stat::of(folder, &place.name).map_err(lost)?;
+            match stat.identity() == identity {
+                true => Ok(stat),
+                false => Err(Errno::STALE),
+            }
+        })
+        .or_else(|error| match self.open_anyway(node) {
+            Some(open) => Stat::of_open(open),
+            None => Err(error),
+        })
+    }
+
+    fn known(&self, node: u64) -> Result<(Identity, Option<Arc<OwnedFd>>), Errno> {
+        let nodes = lock(&self.nodes);
+        Ok((nodes.identity(node)?, nodes.held(node)))
+    }
+
+    /// Tries every place in which a node was seen.
+    fn find<T>(
+        &self,
+        node: u64,
+        mut look: impl FnMut(Place) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let places = lock(&self.nodes).places(node);
+        let mut outcome = Err(Errno::STALE);
+        for place in places {
+            outcome = look(place);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    /// Somebody inside has it open: then it can be reached even where its name is gone.
+    fn open_anyway(&self, node: u64) -> Option<Arc<OwnedFd>> {
+        lock(&self.handles).of_node(node)
+    }
+
+    /// Stands for whatever an entry of a folder is at this moment.
+    pub(super) fn open_path(&self, place: &Place) -> Result<OwnedFd, Errno> {
+        let folder = self.folder(place.folder)?;
+        self.open_entry(&folder, &place.name)
+    }
+
+    pub(super) fn open_entry(&self, folder: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
+        openat(folder, name, PATH, Mode::empty()).map_err(lost)
+    }
+
+    /// Opens what a descriptor stands for. Only for what is known to be a regular file or a
+    /// folder: anything else could block, or be a device.
+    pub(super) fn reopen(&self, path: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        openat(&self.descriptors, number(path), flags, Mode::empty())
+    }
+}
+
+/// The name of a descriptor among those of the process.
+pub(super) fn number(descriptor: &OwnedFd) -> CString {
+    CString::new(descriptor.as_raw_fd().to_string()).expect("a number has no zero byte")
+}
+
+/// The file is not where it was: the kernel inside then looks for it by its path again.
+fn lost(error: Errno) -> Errno {
+    match error {
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Errno::STALE,
+        error => error,
+    }
+}

@@ -1,0 +1,132 @@
+//! What the folder says of a file, and how the kernel inside is told. Follows no symlink.
+
+use std::ffi::CStr;
+use std::os::fd::AsFd;
+
+use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp, statx};
+use rustix::io::Errno;
+
+use crate::abi::{FOLDER, KIND, REGULAR};
+use crate::wire::Reply;
+
+/// Which file it is, whatever its name. A file that gets the inode number of one that is gone was
+/// born at another time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Identity {
+    device: (u32, u32),
+    inode: u64,
+    born: (i64, u32),
+    kind: u32,
+}
+
+impl Identity {
+    pub(super) fn device(&self) -> (u32, u32) {
+        self.device
+    }
+
+    pub(super) fn is_folder(&self) -> bool {
+        self.kind == FOLDER
+    }
+
+    pub(super) fn is_regular(&self) -> bool {
+        self.kind == REGULAR
+    }
+}
+
+/// Tells versions of a file apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Version {
+    changed: (i64, u32),
+    modified: (i64, u32),
+    size: u64,
+}
+
+impl Version {
+    /// When anything of it was last changed: seconds and nanoseconds.
+    pub(super) fn changed(&self) -> (i64, u32) {
+        self.changed
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stat(Statx);
+
+impl Stat {
+    /// Of an entry of a folder.
+    pub(super) fn of(folder: impl AsFd, name: &CStr) -> Result<Self, Errno> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        statx(folder, name, flags, mask).map(Self)
+    }
+
+    /// Of what a descriptor stands for.
+    pub(super) fn of_open(file: impl AsFd) -> Result<Self, Errno> {
+        let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        statx(file, c"", AtFlags::EMPTY_PATH, mask).map(Self)
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        let has_birth = self.0.stx_mask & StatxFlags::BTIME.bits() != 0;
+        Identity {
+            device: (self.0.stx_dev_major, self.0.stx_dev_minor),
+            inode: self.0.stx_ino,
+            born: match has_birth {
+                true => moment(&self.0.stx_btime),
+                false => (0, 0),
+            },
+            kind: self.kind(),
+        }
+    }
+
+    pub(super) fn version(&self) -> Version {
+        Version {
+            changed: moment(&self.0.stx_ctime),
+            modified: moment(&self.0.stx_mtime),
+            size: self.0.stx_size,
+        }
+    }
+
+    pub(super) fn kind(&self) -> u32 {
+        u32::from(self.0.stx_mode) & KIND
+    }
+
+    /// How many names it has.
+    pub(super) fn links(&self) -> u32 {
+        self.0.stx_nlink
+    }
+
+    pub(super) fn owner(&self) -> (u32, u32) {
+        (self.0.stx_uid, self.0.stx_gid)
+    }
+
+    /// The attributes, as the protocol has them.
+    pub(super) fn write(&self, reply: &mut Reply) {
+        let stat = &self.0;
+        reply.u64(stat.stx_ino);
+        reply.u64(stat.stx_size);
+        reply.u64(stat.stx_blocks);
+        for time in [&stat.stx_atime, &stat.stx_mtime, &stat.stx_ctime] {
+            // Before 1970 it is the same bits.
+            reply.u64(time.tv_sec as u64);
+        }
+        for time in [&stat.stx_atime, &stat.stx_mtime, &stat.stx_ctime] {
+            reply.u32(time.tv_nsec);
+        }
+        reply.u32(u32::from(stat.stx_mode));
+        reply.u32(stat.stx_nlink);
+        reply.u32(stat.stx_uid);
+        reply.u32(stat.stx_gid);
+        reply.u32(device_number(stat.stx_rdev_major, stat.stx_rdev_minor));
+        reply.u32(stat.stx_blksize);
+        reply.u32(0);
+    }
+}
+
+fn moment(time: &StatxTimestamp) -> (i64, u32) {
+    (time.tv_sec, time.tv_nsec)
+}
+
+/// In the kernel's own form of 32 bits.
+fn device_number(major: u32, minor: u32) -> u32 {
+    (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
+}

@@ -1,0 +1,195 @@
+//! Notices what the host changes in the folder, and tells the kernel inside to forget it.
+//!
+//! So the kernel may believe what it was told for a while, which saves it most of its questions.
+//!
+//! The window: a change of the host is told within milliseconds, and before the answer to any
+//! question about the file system's state (`statfs`) that is asked later. What inotify does not
+//! tell of (writes into a mapped file that stays open, changes through a hard link where nobody
+//! looked) is believed for [`TERM`] at most.
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::fstatfs;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::{Errno, ioctl_fionread};
+
+use super::stat::{Stat, Version};
+use super::{Server, lock};
+use crate::channel::block_signals;
+
+/// Seconds for which the kernel may believe what it is told.
+pub(super) const TERM: u64 = 5;
+/// A change within one tick of a file system's clock may leave no trace in a file's times.
+const TICK: Duration = Duration::from_millis(20);
+/// Changes come in swarms: one look for those of a moment.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Read at once.
+const CHUNK: usize = 16 * 1024;
+
+const WATCHED: WatchFlags = WatchFlags::ATTRIB
+    .union(WatchFlags::CLOSE_WRITE)
+    .union(WatchFlags::CREATE)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::MOVE)
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::EXCL_UNLINK)
+    .union(WatchFlags::ONLYDIR);
+
+/// File systems of this machine alone: others change without its kernel noticing.
+const LOCAL: &[u64] = &[
+    0xef53,      // ext4
+    0x5846_5342, // xfs
+    0x9123_683e, // btrfs
+    0x0102_1994, // tmpfs
+    0xf2f5_2010, // f2fs
+    0x2fc1_2fc1, // zfs
+    0xca45_1a4e, // bcachefs
+    0x794c_7630, // overlay
+];
+
+/// What has happened, by watch and name: what is there now says the rest.
+type Happenings = HashMap<(i32, Option<Box<CStr>>), ReadFlags>;
+
+/// The queue of what has happened, if it is possible to notice at all.
+pub(super) fn open(root: &OwnedFd) -> Option<OwnedFd> {
+    let kind = fstatfs(root).ok()?.f_type as u64;
+    let is_local = LOCAL.contains(&(kind & 0xffff_ffff));
+    is_local.then(|| inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok())?
+}
+
+impl Server {
+    /// From now on, if it is possible, changes in a folder are noticed.
+    pub(super) fn watch(&self, folder: u64, open: &OwnedFd) {
+        let Some(queue) = &self.queue else {
+            return;
+        };
+        if !lock(&self.nodes).may_watch(folder) {
+            return;
+        }
+        let path = format!("/proc/self/fd/{}", open.as_raw_fd());
+        let watch = inotify::add_watch(queue, path, WATCHED).ok();
+        lock(&self.nodes).set_watch(folder, watch);
+    }
+
+    pub(super) fn unwatch(&self, watch: Option<i32>) {
+        if let (Some(queue), Some(watch)) = (&self.queue, watch) {
+            let _ = inotify::remove_watch(queue, watch);
+        }
+    }
+
+    /// For how long the attributes of a node may be believed. To be asked while names are steady,
+    /// from before the look at the file on.
+    pub(super) fn vouch(&self, node: u64, stat: &Stat) -> u64 {
+        let version = stat.version();
+        let is_alone = stat.identity().is_folder() || stat.links() == 1;
+        if !is_alone || stat.identity().device() != self.device || !is_settled(&version) {
+            return 0;
+        }
+        let mut nodes = lock(&self.nodes);
+        match nodes.is_observed(node) {
+            true => {
+                nodes.tell(node, version);
+                TERM
+            }
+            false => 0,
+        }
+    }
+
+    /// For how long an entry of a folder may be believed.
+    pub(super) fn vouch_for_entry(&self, folder: u64) -> u64 {
+        match lock(&self.nodes).is_watched(folder) {
+            true => TERM,
+            false => 0,
+        }
+    }
+
+    /// Until `ending` is readable.
+    pub(super) fn watch_until(&self, ending: &OwnedFd) -> io::Result<()> {
+        let Some(queue) = &self.queue else {
+            return Ok(());
+        };
+        block_signals()?;
+        loop {
+            let mut both = [
+                PollFd::new(queue, PollFlags::IN),
+                PollFd::new(ending, PollFlags::IN),
+            ];
+            match poll(&mut both, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if !both[1].revents().is_empty() {
+                return Ok(());
+            }
+            thread::sleep(PAUSE);
+            self.catch_up()?;
+        }
+    }
+
+    /// Tells of everything that has happened so far. Not while names are held.
+    pub(super) fn catch_up(&self) -> io::Result<()> {
+        let Some(queue) = &self.queue else {
+            return Ok(());
+        };
+        // Whoever waits here waits until what another has read is told.
+        let _looking = lock(&self.looking);
+        let happenings = read_events(queue)?;
+        if happenings.is_empty() {
+            return Ok(());
+        }
+        // No lookup is between its look at a file and its record of it.
+        let _names = self.changing();
+        for ((watch, name), flags) in &happenings {
+            self.consider(*watch, name.as_deref(), *flags)?;
+        }
+        Ok(())
+    }
+}
+
+/// A later change will have another time.
+fn is_settled(version: &Version) -> bool {
+    let (seconds, part) = version.changed();
+    let Ok(seconds) = u64::try_from(seconds) else {
+        return false;
+    };
+    let changed = UNIX_EPOCH + Duration::new(seconds, part);
+    let age = SystemTime::now().duration_since(changed);
+    age.is_ok_and(|age| age > TICK)
+}
+
+/// All that is in the queue at this moment, once for each entry.
+fn read_events(queue: &OwnedFd) -> io::Result<Happenings> {
+    let mut left = ioctl_fionread(queue)?;
+    let mut happenings = Happenings::new();
+    while left > 0 {
+        let mut buffer = [MaybeUninit::uninit(); CHUNK];
+        let mut reader = Reader::new(queue, &mut buffer);
+        loop {
+            match reader.next() {
+                Ok(event) => {
+                    let name = event.file_name().map(Into::into);
+                    let flags = happenings.entry((event.wd(), name));
+                    *flags.or_insert(ReadFlags::empty()) |= event.events();
+                }
+                Err(Errno::AGAIN) => return Ok(happenings),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if reader.is_buffer_empty() {
+                break;
+            }
+        }
+        // What comes meanwhile is for the next time.
+        left = left.saturating_sub(CHUNK as u64 / 2);
+    }
+    Ok(happenings)
+}

@@ -1,0 +1,74 @@
+//! Bounds on what all sandboxes of a machine share, put around a container from outside: how many
+//! terminals it may open, how many watches, and that it makes no user namespaces of its own. Native
+//! walls set them from within; an engine has no words for them. Entry point: [`serve`].
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use nix::fcntl::{OFlag, openat};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns};
+use nix::sys::stat::Mode;
+
+use crate::plan::Stage;
+use crate::root::TERMINALS;
+use crate::supervisor::{At, Step};
+
+/// Bounds the container whose first process has this number. Must be called in a process with a
+/// single thread, outside, by the container's owner.
+pub fn serve(pid: i32) -> ExitCode {
+    match fence(pid) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let _ = writeln!(std::io::stderr(), "{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn fence(pid: i32) -> Step<()> {
+    const ENTER: &str = "enter the container's namespaces";
+    let open = |path: String| File::open(path).at(Stage::Namespaces, ENTER);
+    let user = open(format!("/proc/{pid}/ns/user"))?;
+    let mounts = open(format!("/proc/{pid}/ns/mnt"))?;
+    let limits = open("/proc/sys/user".into())?;
+    // The host's root enters either first. An ordinary user has rights in the mount namespace
+    // only as the user of the container.
+    let is_inside = setns(&mounts, CloneFlags::CLONE_NEWNS).is_ok();
+    if is_inside {
+        bound_terminals()?;
+    }
+    setns(&user, CloneFlags::CLONE_NEWUSER).at(Stage::Namespaces, ENTER)?;
+    bound_users(&limits)?;
+    if !is_inside {
+        setns(&mounts, CloneFlags::CLONE_NEWNS).at(Stage::Namespaces, ENTER)?;
+        bound_terminals()?;
+    }
+    Ok(())
+}
+
+fn bound_terminals() -> Step<()> {
+    let flags = MsFlags::MS_REMOUNT | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    mount(
+        None::<&str>,
+        "/dev/pts",
+        None::<&str>,
+        flags,
+        Some(TERMINALS),
+    )
+    .at(Stage::Mounts, "bound the terminals")
+}
+
+/// Through the host's `/proc`, which shows its own namespace to each process.
+fn bound_users(limits: &File) -> Step<()> {
+    for (name, value) in crate::privileges::NAMESPACE_LIMITS {
+        let opened = openat(limits.as_fd(), *name, OFlag::O_WRONLY, Mode::empty());
+        opened
+            .map_err(std::io::Error::from)
+            .and_then(|file| File::from(file).write_all(value.as_bytes()))
+            .at(Stage::Identity, format!("set {name}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! What passes between the host, the first process of a virtual machine, and the process beside the
+//! program that runs the machine. Plain data and its framing; starts nothing.
+//!
+//! ```text
+//! host ──Errand + descriptors──▶ process beside QEMU, behind walls ──Ending──▶ host
+//! host ──Plan──▶ init, inside the machine, which puts up such walls there
+//! host ◀──Awake── init                            (then it waits: a snapshot is taken here)
+//! host ──Arrival──▶ init, which makes these walls, or others, those of one sandbox
+//! ```
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, UnixAddr, recvmsg, sendmsg};
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Failure, Plan, receive, send};
+
+/// The first thing that a machine's init says: that it waits, or why it cannot.
+pub type Awake = Result<(), Failure>;
+
+/// What a machine is told when it is needed: after a restore it knows neither the time nor any
+/// secret of its own, and which sandbox it is to be.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Arrival {
+    /// Since 1970.
+    pub clock: Duration,
+    /// For the kernel's pool of randomness: two machines from one snapshot would draw the same.
+    pub seed: [u8; 32],
+    pub plan: Plan,
+}
+
+/// The program to start behind the walls, for the process that stays beside it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Errand {
+    /// `None`: nothing but the files are served.
+    pub program: Option<Program>,
+    /// A folder to serve on the first of the descriptors that come along.
+    pub folder: Option<PathBuf>,
+}
+
+/// The descriptors that come along, but for that of the folder, are the program's, from
+/// [`FIRST_DESCRIPTOR`] on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Program {
+    pub path: PathBuf,
+    pub arguments: Vec<String>,
+}
+
+/// Number of the first descriptor that a program is given beside the usual three.
+pub const FIRST_DESCRIPTOR: RawFd = 10;
+
+/// How the program ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// As the system words it, such as `exit status: 1`.
+    pub status: String,
+    /// The last line that it wrote to its standard error, if any.
+    pub said: String,
+}
+
+pub mod vsock {
+    //! The ports of a machine that has a vsock device.
+
+    /// Of the host: a machine connects to it once, to say that it waits.
+    pub const READY: u32 = 7000;
+    /// Of the machine, all three.
+    pub const LINK: u32 = 7001;
+    pub const CONTROL: u32 = 7002;
+    pub const FILES: u32 = 7003;
+}
+
+/// More than any errand needs.
+const MOST: usize = 16;
+
+impl Errand {
+    pub fn send(&self, to: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        send_along(to.as_fd(), &[1], descriptors)?;
+        send(to, self)
+    }
+
+    pub fn receive(from: &UnixStream) -> io::Result<(Self, Vec<OwnedFd>)> {
+        let mut byte = [0];
+        let mut slices = [IoSliceMut::new(&mut byte)];
+        let mut space = nix::cmsg_space!([RawFd; MOST]);
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let message = recvmsg::<UnixAddr>(from.as_raw_fd(), &mut slices, Some(&mut space), flags)?;
+        let mut descriptors = Vec::new();
+        for control in message.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(numbers) = control {
+                // SAFETY: the kernel just made these descriptors for this process alone.
+                descriptors.extend(
+                    numbers
+                        .into_iter()
+                        .map(|number| unsafe { OwnedFd::from_raw_fd(number) }),
+                );
+            }
+        }
+        if message.bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok((receive(from)?, descriptors))
+    }
+}
+
+/// Sends bytes with descriptors along; all of them, or it fails.
+pub fn send_along(
+    to: BorrowedFd<'_>,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+    let rights = [ControlMessage::ScmRights(&numbers)];
+    let control: &[ControlMessage<'_>] = if numbers.is_empty() { &[] } else { &rights };
+    let slices = [IoSlice::new(bytes)];
+    let sent = sendmsg::<UnixAddr>(to.as_raw_fd(), &slices, control, MsgFlags::empty(), None)?;
+    match sent == bytes.len() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::WriteZero.into()),
+    }
+}
+
+/// Takes [`FIRST_DESCRIPTOR`] and those after it for these, for a program that is started next.
+/// Nothing else may have these numbers.
+pub fn place(descriptors: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
+    // First out of the way: what has one number now may be another's place.
+    let beyond = FIRST_DESCRIPTOR + MOST as RawFd;
+    let mut away = Vec::new();
+    for descriptor in descriptors {
+        let moved = nix::fcntl::fcntl(&descriptor, nix::fcntl::FcntlArg::F_DUPFD_CLOEXEC(beyond))?;
+        // SAFETY: the kernel just made this descriptor for the caller alone.
+        away.push(unsafe { OwnedFd::from_raw_fd(moved) });
+    }
+    let mut placed = Vec::new();
+    for (number, descriptor) in (FIRST_DESCRIPTOR..).zip(&away) {
+        crate::sys::duplicate(descriptor, number)?;
+        // SAFETY: made just now, and nobody else's by the contract of this function.
+        placed.push(unsafe { OwnedFd::from_raw_fd(number) });
+    }
+    Ok(placed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn descriptors_arrive_with_the_errand_and_in_their_places() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let pairs: Vec<_> = (0..3).map(|_| UnixStream::pair().unwrap()).collect();
+        let errand = Errand {
+            program: Some(Program {
+                path: "/bin/true".into(),
+                arguments: vec!["-x".into()],
+            }),
+            folder: None,
+        };
+        let given: Vec<_> = pairs.iter().map(|(_, far)| far.as_fd()).collect();
+        errand.send(&here, &given).unwrap();
+        let (got, descriptors) = Errand::receive(&there).unwrap();
+        assert_eq!(got.program.unwrap().arguments, ["-x"]);
+        assert_eq!(descriptors.len(), 3);
+        for (number, (mut near, _)) in pairs.into_iter().enumerate() {
+            near.write_all(&[number as u8]).unwrap();
+        }
+        for (number, descriptor) in descriptors.into_iter().enumerate() {
+            let mut byte = [9];
+            UnixStream::from(descriptor).read_exact(&mut byte).unwrap();
+            assert_eq!(byte, [number as u8]);
+        }
+    }
+}

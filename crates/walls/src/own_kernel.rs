@@ -1,0 +1,158 @@
+//! What gVisor's kernel leaves open and Linux does not, closed by process 1 before it gives up the
+//! rights for it: devices that nobody needs, the folder of devices itself, and what `/proc` shows
+//! of process 1 to everybody. Reaches nothing outside: all of it is that kernel's own.
+//! Entry points: [`close`], [`be_user`].
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::lchown;
+use std::path::Path;
+
+use libc::c_int;
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{Pid, getegid, geteuid, getpid, pipe2};
+
+use crate::plan::Stage;
+use crate::supervisor::{At, Step};
+
+/// The owner of what commands must not have; nobody runs as it. Commands see it as root.
+const KEEPER: u32 = 1;
+
+/// As on native walls; the kernel has more.
+const DEVICES: &[&str] = &[
+    "fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty",
+    "urandom", "zero",
+];
+
+/// What anybody may read of any process there, of process 1.
+const COVERED: &[&str] = &["auxv", "environ", "fd", "fdinfo", "maps", "smaps", "task"];
+
+/// Comes before [`be_user`], which ends the rights that this takes.
+pub(crate) fn close() -> Step<()> {
+    close_devices(Path::new("/dev")).at(Stage::Confinement, "close `/dev`")?;
+    for name in COVERED {
+        let target = format!("/proc/{}/{name}", getpid());
+        let flags =
+            MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+        let options = format!("mode=0000,uid={KEEPER},gid={KEEPER},size=4096");
+        match mount(
+            Some("none"),
+            &*target,
+            Some("tmpfs"),
+            flags,
+            Some(&*options),
+        ) {
+            // Other versions show less.
+            Err(Errno::ENOENT) => Ok(()),
+            outcome => outcome.at(Stage::Confinement, format!("cover `{target}`")),
+        }?;
+    }
+    Ok(())
+}
+
+fn close_devices(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_needed = DEVICES.iter().any(|name| entry.file_name() == *name);
+        match (is_needed, entry.file_type()?.is_dir()) {
+            (true, _) => lchown(entry.path(), Some(KEEPER), Some(KEEPER)),
+            (false, true) => fs::remove_dir_all(entry.path()),
+            (false, false) => fs::remove_file(entry.path()),
+        }?;
+    }
+    lchown(folder, Some(KEEPER), Some(KEEPER))
+}
+
+/// Enters a user namespace in which this process has another number, and root is [`KEEPER`], to
+/// whom the kernel gives what others must not see of a process. A child in the old namespace
+/// writes the mapping, because that takes rights there.
+pub(crate) fn be_user(number: u32) -> Step<()> {
+    let step = || format!("take on the number of user {number}");
+    let (wait, hold) = pipe2(OFlag::O_CLOEXEC).at(Stage::Identity, step())?;
+    let file = |name: &str| {
+        let path = CString::new(format!("/proc/{}/{name}", getpid()));
+        path.map_err(io::Error::from).at(Stage::Identity, step())
+    };
+    let text = |outside: u32| format!("0 {KEEPER} 1\n{number} {outside} 1\n");
+    let mapping = Mapping {
+        wait: wait.as_raw_fd(),
+        hold: hold.as_raw_fd(),
+        files: [
+            (file("gid_map")?, text(getegid().as_raw())),
+            (file("uid_map")?, text(geteuid().as_raw())),
+        ],
+    };
+    let child = mapping.start().at(Stage::Identity, step())?;
+    let entered = unshare(CloneFlags::CLONE_NEWUSER);
+    drop((wait, hold));
+    let mapped = match waitpid(child.process, None) {
+        Ok(WaitStatus::Exited(_, 0)) => Ok(()),
+        Ok(WaitStatus::Exited(_, errno)) => Err(Errno::from_raw(errno)),
+        Ok(_) => Err(Errno::EIO),
+        Err(error) => Err(error),
+    };
+    entered.and(mapped).at(Stage::Identity, step())
+}
+
+/// What the child is to write, and the pipe whose end tells it when.
+struct Mapping {
+    wait: RawFd,
+    hold: RawFd,
+    /// Each in one piece: it can be written once.
+    files: [(CString, String); 2],
+}
+
+/// A process that shares this one's memory, which spares the kernel a copy, and its stack.
+struct Helper {
+    process: Pid,
+    _stack: Vec<u128>,
+}
+
+impl Mapping {
+    /// The caller waits for the end of the process before it lets go of anything.
+    fn start(&self) -> io::Result<Helper> {
+        /// For some system calls in a row.
+        const STACK: usize = 32 * 1024;
+        let mut stack = vec![0_u128; STACK / size_of::<u128>()];
+        // SAFETY: the stack is aligned and large enough for the function, which calls nothing but the
+        // system; it and the mapping outlive the process, for which the caller waits.
+        let made = unsafe {
+            let end = stack.as_mut_ptr().add(stack.len());
+            let mapping = (&raw const *self).cast_mut();
+            let flags = libc::CLONE_VM | libc::SIGCHLD;
+            libc::clone(write_mapping, end.cast(), flags, mapping.cast())
+        };
+        Ok(Helper {
+            process: Pid::from_raw(Errno::result(made)?),
+            _stack: stack,
+        })
+    }
+}
+
+/// The child: system calls alone. Ends with the number of what went wrong, or with 0.
+extern "C" fn write_mapping(mapping: *mut libc::c_void) -> c_int {
+    // SAFETY: as `start` passes it; nobody changes it.
+    let mapping = unsafe { &*mapping.cast::<Mapping>() };
+    // SAFETY: the descriptors are this process's own copies, and every pointer leads to a live value
+    // of the length that is said.
+    let write = || unsafe {
+        libc::close(mapping.hold);
+        libc::read(mapping.wait, (&raw mut *&mut [0_u8]).cast(), 1);
+        for (file, text) in &mapping.files {
+            let file = Errno::result(libc::open(file.as_ptr(), libc::O_WRONLY))?;
+            Errno::result(libc::write(file, text.as_ptr().cast(), text.len()))?;
+            libc::close(file);
+        }
+        Ok(())
+    };
+    match write() {
+        Ok(()) => 0,
+        Err::<(), Errno>(errno) => errno as c_int,
+    }
+}

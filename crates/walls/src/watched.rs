@@ -1,0 +1,35 @@
+//! A process of another program's, followed by a descriptor: its number may be used again, the
+//! descriptor stands for this one. Starts and reads nothing. Entry type: [`Watched`].
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use crate::sys;
+
+/// A process that is not a child of this one. The descriptor is readable once it has ended.
+#[derive(Debug)]
+pub struct Watched(OwnedFd);
+
+impl Watched {
+    /// Fails when there is no process with this number any more.
+    pub fn open(pid: i32) -> io::Result<Self> {
+        Ok(Self(sys::pidfd(pid)?))
+    }
+
+    /// Ends it; one that has ended already is fine.
+    pub fn kill(&self) {
+        let _ = sys::signal(&self.0, libc::SIGKILL);
+    }
+}
+
+impl AsFd for Watched {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsRawFd for Watched {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
