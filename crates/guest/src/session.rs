@@ -28,7 +28,7 @@ pub(crate) struct Guest {
     /// what it saw last.
     is_shared: bool,
     pub(crate) processes: Processes,
-    pub(crate) workers: Workers,
+    pub(crate) workers: Rc<Workers>,
     pub(crate) execs: exec::Execs,
     pub(crate) jobs: Jobs,
     pub(crate) shells: shell::Sessions,
@@ -64,7 +64,12 @@ pub(crate) fn serve(link: Channel, kernel: Kernel) -> ExitCode {
             .enable_all()
             .build()?;
         let local = tokio::task::LocalSet::new();
-        local.block_on(&runtime, run(link))
+        let workers = Rc::new(Workers::default());
+        let ended = local.block_on(&runtime, run(link, workers.clone()));
+        // A file that was being written is put away by whoever has it, a request or a thread.
+        drop(local);
+        workers.end();
+        ended
     };
     match outcome() {
         Ok(()) => ExitCode::SUCCESS,
@@ -72,7 +77,7 @@ pub(crate) fn serve(link: Channel, kernel: Kernel) -> ExitCode {
     }
 }
 
-async fn run(link: Channel) -> io::Result<()> {
+async fn run(link: Channel, workers: Rc<Workers>) -> io::Result<()> {
     let (reader, writer) = link.split()?;
     let limits = Limits {
         peer_streams: 4096,
@@ -89,7 +94,7 @@ async fn run(link: Channel) -> io::Result<()> {
         is_shared: share::is_shared(settings.workdir.as_path()),
         settings,
         processes: Processes::default(),
-        workers: Workers::default(),
+        workers,
         execs: exec::Execs::default(),
         jobs: Jobs::default(),
         shells: shell::Sessions::default(),

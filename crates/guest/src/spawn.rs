@@ -6,8 +6,9 @@
 
 use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -24,7 +25,7 @@ pub(crate) struct Start<'a> {
     pub(crate) argv: &'a [OsString],
     pub(crate) env: &'a [(OsString, OsString)],
     pub(crate) cwd: &'a Path,
-    /// Numbers in the new program and what they lead to here.
+    /// Numbers in the new program and what they lead to here. Without 0 there is nothing to read.
     pub(crate) descriptors: &'a [(RawFd, BorrowedFd<'a>)],
     /// A terminal to open as 0, 1 and 2 instead; the new session's controlling one.
     pub(crate) terminal: Option<&'a Path>,
@@ -38,6 +39,19 @@ pub(crate) fn stay_in(folder: &Path) {
     if std::env::set_current_dir(folder).is_ok() {
         let _ = OWN_FOLDER.set(folder.to_owned());
     }
+}
+
+/// What a command reads that is given nothing, opened once.
+fn nothing() -> io::Result<BorrowedFd<'static>> {
+    static NOTHING: OnceLock<File> = OnceLock::new();
+    let opened = match NOTHING.get() {
+        Some(opened) => opened,
+        None => {
+            let opened = File::open("/dev/null")?;
+            NOTHING.get_or_init(|| opened)
+        }
+    };
+    Ok(opened.as_fd())
 }
 
 /// Starts the program as leader of a session and group of its own.
@@ -104,21 +118,22 @@ fn spawn_file(start: &Start<'_>, program: &Path, argv: &[OsString]) -> io::Resul
         .collect::<Result<_, _>>()?;
     let (argv, env) = (pointers(&argv), pointers(&env));
     let terminal = start.terminal.map(|path| c_string(path.as_os_str()));
-    let (input, flags) = match terminal.transpose()? {
-        Some(terminal) => (terminal, libc::O_RDWR),
-        None => (c"/dev/null".to_owned(), libc::O_RDONLY),
-    };
-    let duplicates = start.descriptors.iter();
+    let terminal = terminal.transpose()?;
+    let given = start.descriptors.iter();
+    let mut duplicates: Vec<_> = given
+        .map(|(number, file)| (file.as_raw_fd(), *number))
+        .collect();
+    let has_input = duplicates.iter().any(|(_, number)| *number == 0);
+    if terminal.is_none() && !has_input {
+        duplicates.push((nothing()?.as_raw_fd(), 0));
+    }
     let mut orders = Orders {
         program: &program,
         argv: &argv,
         env: &env,
         cwd: (OWN_FOLDER.get().map(PathBuf::as_path) != Some(start.cwd)).then_some(&*cwd),
-        input: (&input, flags),
-        is_terminal: start.terminal.is_some(),
-        duplicates: &duplicates
-            .map(|(number, file)| (file.as_raw_fd(), *number))
-            .collect::<Vec<_>>(),
+        terminal: terminal.as_deref(),
+        duplicates: &duplicates,
         changed: signals::changed(),
         errno: 0,
     };
@@ -139,9 +154,8 @@ struct Orders<'a> {
     env: &'a [*const libc::c_char],
     /// `None`: where this process is.
     cwd: Option<&'a CStr>,
-    /// What to open as 0, and how.
-    input: (&'a CStr, libc::c_int),
-    is_terminal: bool,
+    /// What to open as 0, 1 and 2.
+    terminal: Option<&'a CStr>,
     /// Open here, and the number there.
     duplicates: &'a [(RawFd, RawFd)],
     changed: &'static [libc::c_int],
@@ -210,31 +224,24 @@ fn carry_out(orders: &Orders<'_>) -> Result<Infallible, Errno> {
     for signal in orders.changed {
         signals::set_action(*signal, libc::SIG_DFL);
     }
-    let (input, flags) = orders.input;
     // SAFETY: every pointer leads to a live, initialised value; both arrays end with null.
     unsafe {
         Errno::result(libc::setsid())?;
         if let Some(cwd) = orders.cwd {
             Errno::result(libc::chdir(cwd.as_ptr()))?;
         }
-        // A terminal that is opened by the leader of a session without one is its own.
-        libc::close(0);
-        let opened = Errno::result(libc::open(input.as_ptr(), flags))?;
-        if opened != 0 {
-            duplicate(opened, 0)?;
+        if let Some(terminal) = orders.terminal {
+            // Opened by the leader of a session without one, it is its own.
+            let opened = Errno::result(libc::open(terminal.as_ptr(), libc::O_RDWR))?;
+            for number in 0..3 {
+                duplicate(opened, number)?;
+            }
             libc::close(opened);
-        }
-        if orders.is_terminal {
-            duplicate(0, 1)?;
-            duplicate(0, 2)?;
         }
         for (from, to) in orders.duplicates {
             duplicate(*from, *to)?;
         }
-        let none = 0_u64;
-        let null = std::ptr::null_mut::<u64>();
-        let how = libc::SIG_SETMASK;
-        libc::syscall(libc::SYS_rt_sigprocmask, how, &none, null, size_of::<u64>());
+        signals::set_mask(0);
         let (argv, env) = (orders.argv.as_ptr(), orders.env.as_ptr());
         libc::execve(orders.program.as_ptr(), argv, env);
     }

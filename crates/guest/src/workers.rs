@@ -7,13 +7,19 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+
+use crate::signals;
 
 const MOST: usize = 2;
 
 /// Address space, not memory: removing folders goes as deep as a hostile command made them.
 const STACK: usize = 8 * 1024 * 1024;
+
+/// How long work that has begun may take to end with the guest.
+const GRACE: Duration = Duration::from_secs(1);
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -27,12 +33,15 @@ pub(crate) struct Workers {
 struct Shared {
     queue: Mutex<Queue>,
     arrived: Condvar,
+    ended: Condvar,
 }
 
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Work>,
     idle: usize,
+    busy: usize,
+    is_closed: bool,
 }
 
 impl Shared {
@@ -41,21 +50,25 @@ impl Shared {
     }
 
     fn serve(&self) {
+        let mut queue = self.lock();
         loop {
-            let mut queue = self.lock();
-            let work = loop {
-                if let Some(work) = queue.waiting.pop_front() {
-                    break work;
+            if let Some(work) = queue.waiting.pop_front() {
+                queue.busy += 1;
+                drop(queue);
+                work();
+                queue = self.lock();
+                queue.busy -= 1;
+                if queue.is_closed {
+                    self.ended.notify_one();
                 }
+            } else {
                 queue.idle += 1;
                 queue = self
                     .arrived
                     .wait(queue)
                     .unwrap_or_else(PoisonError::into_inner);
                 queue.idle -= 1;
-            };
-            drop(queue);
-            work();
+            }
         }
     }
 }
@@ -104,8 +117,24 @@ impl Workers {
     fn add_thread(&self) {
         let shared = self.shared.clone();
         let thread = std::thread::Builder::new().stack_size(STACK);
-        if thread.spawn(move || shared.serve()).is_ok() {
+        let serve = move || {
+            signals::block_all();
+            shared.serve();
+        };
+        if thread.spawn(serve).is_ok() {
             *self.threads.borrow_mut() += 1;
         }
+    }
+
+    /// Drops what has not begun, and waits for what has, so that it puts away what it holds.
+    pub(crate) fn end(&self) {
+        let mut queue = self.shared.lock();
+        queue.is_closed = true;
+        let never_begun = std::mem::take(&mut queue.waiting);
+        let _ = self
+            .shared
+            .ended
+            .wait_timeout_while(queue, GRACE, |queue| queue.busy > 0);
+        drop(never_begun);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use nix::sys::signal::Signal;
 use testkit::{Answer, Gate};
 
 use crate::scene::{Scene, bash, say};
@@ -54,6 +55,21 @@ fn what_is_written_is_seen_at_every_size() {
     screen.press(&["Escape"]);
     screen.resize(80, 24);
     screen.wait_until("as before", |text| text == before);
+}
+
+#[test]
+fn everything_is_drawn_anew_at_a_size_that_it_had_before() {
+    let scene = Scene::new([say("It is **done**.")]);
+    let screen = Screen::start(&scene, 80, 24, &[]);
+    screen.wait_for(": asks");
+    screen.say("do it");
+    screen.wait_for("It is done.");
+    // What is left where a terminal was another size for a moment.
+    fs::write(screen.ask("#{pane_tty}"), "\x1b[5;1Hleft from another size").unwrap();
+    screen.wait_for("left from another size");
+    screen.signal(Signal::SIGWINCH);
+    screen.wait_gone("left from another size");
+    screen.assert_intact();
 }
 
 #[test]

@@ -219,9 +219,7 @@ fn a_write_that_breaks_off_leaves_nothing() {
         }
         sandbox.end().await;
         assert_eq!(fs::read(folder.path().join("file")).unwrap(), b"old");
-        if nature::has_nameless_files() {
-            assert_eq!(drafts_in(folder.path()), 0);
-        }
+        assert_eq!(drafts_in(folder.path()), 0);
     });
 }
 

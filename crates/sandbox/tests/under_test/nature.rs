@@ -60,12 +60,6 @@ pub(crate) fn has_controlling_terminal() -> bool {
     backend() != Backend::Gvisor
 }
 
-/// Whether a file that is being written has no name until it is whole. gVisor of 2022 has no files
-/// without names: one may stay when the sandbox ends just then.
-pub(crate) fn has_nameless_files() -> bool {
-    backend() != Backend::Gvisor
-}
-
 /// Limits that hold less than they say even for root, and the sandbox says so.
 pub(crate) fn partial_limits() -> &'static [LimitKind] {
     match counts_sockets() {

@@ -245,7 +245,11 @@ impl Session<'_> {
                     }
                 }
                 Asked::GoOn => self.take_back()?,
-                Asked::Resize => self.pace.change(),
+                // Also when it is the old size again: a terminal moves what it shows each time.
+                Asked::Resize => {
+                    self.screen.forget();
+                    self.pace.change();
+                }
             }
         }
         Ok(Continue(()))
