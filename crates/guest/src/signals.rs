@@ -1,9 +1,9 @@
 //! What signals do to the guest, which is nothing, and what commands find of that, which is nothing
 //! either. On Linux they are ignored: process 1 is spared the default actions there, but only while
 //! its first thread does not block what another would take. The sandbox's own kernel spares it
-//! nothing; there all of them are blocked, which takes one call and for a command one more.
+//! nothing; there they are blocked, which takes one call, and the few that cannot be are ignored.
 //!
-//! Entry points: [`withstand`], [`block_all`], [`Arriving`], [`changed`].
+//! Entry points: [`withstand`], [`Arriving`], [`changed`].
 
 use std::io;
 use std::sync::OnceLock;
@@ -32,39 +32,23 @@ pub(crate) fn changed() -> &'static [c_int] {
 
 /// Must be called before there is another thread. The supervisor has blocked all signals.
 pub(crate) fn withstand(kernel: Kernel) {
-    match kernel {
-        Kernel::Linux => {
-            let ignored = (1..=64).filter(|signal| *signal != libc::SIGCHLD);
-            for signal in ignored.clone() {
-                // The handlers of the standard library, for its own stack, are among what is taken
-                // away.
-                set_action(signal, libc::SIG_IGN);
-            }
-            let _ = CHANGED.set(ignored.collect());
-            let _ = (forwarded() | child_ended()).thread_set_mask();
-        }
-        Kernel::Own => {
-            // The standard library ignores this one, and a command would too.
-            set_action(libc::SIGPIPE, libc::SIG_DFL);
-            block_all();
-        }
+    let (ignored, blocked) = match kernel {
+        Kernel::Linux => (
+            (1..=64).filter(|signal| *signal != libc::SIGCHLD).collect(),
+            forwarded() | child_ended(),
+        ),
+        // These two the C library blocks for nobody, unblocks one of them in every new thread, and
+        // handles it.
+        Kernel::Own => (vec![32, 33], SigSet::all()),
+    };
+    for signal in &ignored {
+        // The handlers of the standard library, for its own stack, are among what is taken away.
+        set_action(*signal, libc::SIG_IGN);
     }
-}
-
-/// Leaves signals to other threads. Asks the kernel itself: the C library lets nobody block two that
-/// it keeps for its own use, and every new thread takes one of them.
-pub(crate) fn block_all() {
-    set_mask(u64::MAX);
-}
-
-/// Those that this thread blocks. Safe where memory is shared with another process.
-pub(crate) fn set_mask(mask: u64) {
-    // SAFETY: the mask outlives the call and has the size that is said.
-    unsafe {
-        let null = std::ptr::null_mut::<u64>();
-        let how = libc::SIG_SETMASK;
-        libc::syscall(libc::SYS_rt_sigprocmask, how, &mask, null, size_of::<u64>());
-    }
+    // The standard library ignores this one.
+    let changed = ignored.into_iter().chain([libc::SIGPIPE]);
+    let _ = CHANGED.set(changed.collect());
+    let _ = blocked.thread_set_mask();
 }
 
 /// What [`withstand`] leaves to be read, one after the other. Read and not taken by handlers, which a

@@ -241,7 +241,10 @@ fn carry_out(orders: &Orders<'_>) -> Result<Infallible, Errno> {
         for (from, to) in orders.duplicates {
             duplicate(*from, *to)?;
         }
-        signals::set_mask(0);
+        let none = 0_u64;
+        let null = std::ptr::null_mut::<u64>();
+        let how = libc::SIG_SETMASK;
+        libc::syscall(libc::SYS_rt_sigprocmask, how, &none, null, size_of::<u64>());
         let (argv, env) = (orders.argv.as_ptr(), orders.env.as_ptr());
         libc::execve(orders.program.as_ptr(), argv, env);
     }

@@ -11,8 +11,6 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::signals;
-
 const MOST: usize = 2;
 
 /// Address space, not memory: removing folders goes as deep as a hostile command made them.
@@ -117,11 +115,7 @@ impl Workers {
     fn add_thread(&self) {
         let shared = self.shared.clone();
         let thread = std::thread::Builder::new().stack_size(STACK);
-        let serve = move || {
-            signals::block_all();
-            shared.serve();
-        };
-        if thread.spawn(serve).is_ok() {
+        if thread.spawn(move || shared.serve()).is_ok() {
             *self.threads.borrow_mut() += 1;
         }
     }
