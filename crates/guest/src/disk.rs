@@ -90,12 +90,10 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
     let used_before = used_at_start(&guest, &root).await;
     let (mut killed, mut vague) = (false, 0);
     let (mut looked, mut cost) = (Instant::now(), Duration::ZERO);
-    let mut tick = tokio::time::interval(EVERY);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        // Where nothing runs, nothing grows.
+        // Where nothing runs, nothing grows; what has just begun has not grown yet.
         guest.processes.any().await;
-        tick.tick().await;
+        tokio::time::sleep(EVERY).await;
         let Some(filled) = filled(&root) else {
             continue;
         };

@@ -24,12 +24,10 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
     };
     // More than the table takes.
     let mut text = [0; 4096];
-    let mut tick = tokio::time::interval(EVERY);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        // Where nothing runs, nothing grows.
+        // Where nothing runs, nothing grows; what has just begun has not grown yet.
         guest.processes.any().await;
-        tick.tick().await;
+        tokio::time::sleep(EVERY).await;
         let read = table.read_at(&mut text, 0).unwrap_or(0);
         let table = String::from_utf8_lossy(&text[..read]);
         if used(&table).is_some_and(|used| used > limit) {
