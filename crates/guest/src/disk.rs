@@ -22,7 +22,7 @@ use nix::sys::statfs::{FUSE_SUPER_MAGIC, TMPFS_MAGIC, statfs};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
 
-use crate::held::{held, is_zombie};
+use crate::held::{held, is_ending};
 use crate::session::Guest;
 use crate::spawn::Moment;
 
@@ -179,7 +179,7 @@ struct Seen {
     /// Whether all of the folder could be looked at.
     is_all: bool,
     /// Whether the next look may well show more: there was no memory for this one, or somebody was
-    /// just being started, or has died and is not buried, whom newer kernels do not let anybody ask.
+    /// just being started, or is ending and not buried, whom the kernel lets nobody ask.
     is_vague: bool,
     hidden: Hidden,
 }
@@ -242,7 +242,7 @@ fn written(processes: &[i32], is_vague: &mut bool) -> u64 {
         match count {
             Some(count) => all = all.saturating_add(count),
             None if exists(pid) => {
-                *is_vague |= is_zombie(pid);
+                *is_vague |= is_ending(pid);
                 return u64::MAX;
             }
             // It has ended meanwhile.

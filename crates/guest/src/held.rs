@@ -70,11 +70,17 @@ fn carriers(is_linux: bool) -> Option<HashSet<Vec<u8>>> {
 }
 
 /// Whether it has ended and nobody has asked how: it holds nothing, and cannot be looked at.
-pub(crate) fn is_zombie(pid: i32) -> bool {
+fn is_zombie(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // After its name, which may hold anything.
     stat.rsplit_once(')')
         .is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
+}
+
+/// Whether it is on its way out: the kernel shows nobody what one without memory of its own did or has.
+pub(crate) fn is_ending(pid: i32) -> bool {
+    let pages = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    is_zombie(pid) || pages.starts_with("0 ")
 }
 
 fn maps_removed(maps: &[u8], root: &Path) -> bool {
