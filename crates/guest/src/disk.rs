@@ -28,7 +28,8 @@ use crate::spawn::Moment;
 
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Somebody else may free as much as is filled here: a look now and then, if it is cheap.
+/// Somebody else may free as much as is filled here, both between two looks: one at the folder now and
+/// then, if that is cheap.
 const SELDOM: Duration = Duration::from_secs(5);
 const MOST_OF_THE_TIME: u32 = 50;
 
@@ -55,10 +56,10 @@ impl Usage {
         }
     }
 
-    fn with(self, bytes: u64) -> Self {
+    fn with(self, more: Self) -> Self {
         Self {
-            bytes: self.bytes.saturating_add(bytes),
-            ..self
+            bytes: self.bytes.saturating_add(more.bytes),
+            inodes: self.inodes.saturating_add(more.inodes),
         }
     }
 
@@ -89,6 +90,9 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
     };
     let used_before = used_at_start(&guest, &root).await;
     let (mut killed, mut vague) = (false, 0);
+    // Since the last closer look, by whoever: it hides as much of what was filled.
+    let mut freed = Usage::default();
+    let mut filled_last = filled_before;
     let (mut looked, mut cost) = (Instant::now(), Duration::ZERO);
     loop {
         // Where nothing runs, nothing grows; what has just begun has not grown yet.
@@ -97,8 +101,11 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
         let Some(filled) = filled(&root) else {
             continue;
         };
+        freed = freed.with(filled_last.since(filled));
+        filled_last = filled;
         let is_fuller = filled.exceeds(filled_before, limit);
-        if !is_fuller && looked.elapsed() < SELDOM.max(cost * MOST_OF_THE_TIME) {
+        let may_hide = filled.with(freed).exceeds(filled_before, limit);
+        if !may_hide && looked.elapsed() < SELDOM.max(cost * MOST_OF_THE_TIME) {
             continue;
         }
         let began = Instant::now();
@@ -109,6 +116,7 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
             .run(move || Seen::look(&folder, is_linux))
             .await;
         (looked, cost) = (Instant::now(), began.elapsed());
+        freed = Usage::default();
         let is_clear = seen.usage.exceeds(used_before, limit);
         if is_clear || !seen.is_vague {
             vague = 0;
@@ -188,8 +196,8 @@ struct Seen {
 enum Hidden {
     /// Bytes that the sandbox wrote to disks in its life: no more than these.
     Written(u64),
-    /// Bytes in files that were removed and are held open: these.
-    Held(u64),
+    /// In files that were removed and are held open: these.
+    Held(Usage),
     Unknown,
 }
 
@@ -204,7 +212,10 @@ impl Seen {
             Ok(processes) if is_linux && is_counted(root) => {
                 Hidden::Written(written(&processes, &mut is_vague))
             }
-            Ok(processes) => held(root, &processes, is_linux).map_or(Hidden::Unknown, Hidden::Held),
+            Ok(processes) => match held(root, &processes, is_linux) {
+                Some(bytes) => Hidden::Held(Usage { bytes, inodes: 0 }),
+                None => Hidden::Unknown,
+            },
             Err(_) => Hidden::Unknown,
         };
         Self {

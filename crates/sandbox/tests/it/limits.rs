@@ -1,6 +1,7 @@
 //! Limits: each one reached, and what then happens; and what enforces it here.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -178,6 +179,45 @@ fn disk() {
         let world = World::with(|spec| spec.limits.disk = 4 << 20).await;
         let script = "mkdir many; cd many; seq 20000 | xargs touch; sleep 1000";
         assert_eq!(world.sh(script).await.verdict, killed(LimitKind::Disk));
+        world.end().await;
+    });
+}
+
+/// The disk is as full as before when somebody else frees what is filled here.
+#[test]
+fn a_disk_that_others_free_hides_nothing() {
+    const PART: u64 = 4 << 20;
+    const PARTS: u64 = 24;
+    within(async {
+        let world = World::with(|spec| spec.limits.disk = 4 * PART).await;
+        let beside = world.folder.path().parent().unwrap();
+        let mut ballast = tempfile::NamedTempFile::new_in(beside).unwrap();
+        let content = vec![1; PART as usize];
+        for _ in 0..PARTS {
+            ballast.write_all(&content).unwrap();
+        }
+        // Each part when as much has been freed, and slowly enough to be looked at between them.
+        let script = format!(
+            "for i in $(seq {PARTS}); do head -c {PART} /dev/zero > part$i; \
+             until [ -e freed$i ]; do sleep 0.02; done; sleep 0.1; done"
+        );
+        let free = async {
+            for number in 1..=PARTS {
+                let part = world.path(&format!("part{number}"));
+                eventually("a part is written", async || {
+                    fs::metadata(&part).is_ok_and(|part| part.len() == PART)
+                })
+                .await;
+                ballast.as_file().set_len((PARTS - number) * PART).unwrap();
+                fs::write(world.path(&format!("freed{number}")), "").unwrap();
+            }
+            std::future::pending().await
+        };
+        let captured = tokio::select! {
+            captured = world.sh(&script) => captured,
+            () = free => unreachable!("it waits for ever"),
+        };
+        assert_eq!(captured.verdict, killed(LimitKind::Disk));
         world.end().await;
     });
 }
