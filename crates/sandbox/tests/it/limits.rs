@@ -204,10 +204,10 @@ fn a_disk_that_others_free_hides_nothing() {
         );
         let free = async {
             for number in 1..=HEAPS {
-                let full = world.path(&format!("full{number}"));
+                let full = world.path(format!("full{number}"));
                 eventually("a heap is written", async || full.exists()).await;
                 ballast.as_file().set_len((HEAPS - number) * HEAP).unwrap();
-                fs::write(world.path(&format!("freed{number}")), "").unwrap();
+                fs::write(world.path(format!("freed{number}")), "").unwrap();
             }
             std::future::pending().await
         };
