@@ -116,7 +116,6 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
             .run(move || Seen::look(&folder, is_linux))
             .await;
         (looked, cost) = (Instant::now(), began.elapsed());
-        freed = Usage::default();
         let is_clear = seen.usage.exceeds(used_before, limit);
         if is_clear || !seen.is_vague {
             vague = 0;
@@ -124,6 +123,7 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
             vague += 1;
             continue;
         }
+        freed = Usage::default();
         let hidden = filled
             .since(filled_before)
             .bytes
