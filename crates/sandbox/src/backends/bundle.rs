@@ -163,3 +163,31 @@ fn write(file: &Path, content: &[u8]) -> io::Result<()> {
         .open(file)?
         .write_all(content)
 }
+/// For the tests of those who turn one into words of their own.
+#[cfg(test)]
+impl Bundle {
+    pub(crate) fn sample() -> Self {
+        Self {
+            root: "/run/x/root".into(),
+            mounts: vec![
+                Mount::Bind {
+                    source: "/usr".into(),
+                    target: "/usr".into(),
+                    read_only: true,
+                },
+                Mount::Tmpfs {
+                    target: "/dev/shm".into(),
+                    bytes: 4096,
+                    inodes: 9,
+                    mode: 0o1777,
+                },
+                Mount::Tmpfs {
+                    target: "/tmp".into(),
+                    bytes: 8192,
+                    inodes: 9,
+                    mode: 0o1777,
+                },
+            ],
+        }
+    }
+}

@@ -188,28 +188,7 @@ mod tests {
 
     #[test]
     fn every_wall_is_asked_for() {
-        let bundle = Bundle {
-            root: "/run/x/root".into(),
-            mounts: vec![
-                Mount::Bind {
-                    source: "/usr".into(),
-                    target: "/usr".into(),
-                    read_only: true,
-                },
-                Mount::Tmpfs {
-                    target: "/dev/shm".into(),
-                    bytes: 4096,
-                    inodes: 9,
-                    mode: 0o1777,
-                },
-                Mount::Tmpfs {
-                    target: "/tmp".into(),
-                    bytes: 8192,
-                    inodes: 9,
-                    mode: 0o1777,
-                },
-            ],
-        };
+        let bundle = Bundle::sample();
         let limits = Limits {
             cpus: 1.5,
             ..Limits::default()

@@ -160,28 +160,7 @@ mod tests {
     use super::*;
 
     fn arguments(identity: Identity, is_image: bool, limits: &Limits) -> Vec<String> {
-        let bundle = Bundle {
-            root: "/run/x/root".into(),
-            mounts: vec![
-                Mount::Bind {
-                    source: "/usr".into(),
-                    target: "/usr".into(),
-                    read_only: true,
-                },
-                Mount::Tmpfs {
-                    target: "/dev/shm".into(),
-                    bytes: 4096,
-                    inodes: 9,
-                    mode: 0o1777,
-                },
-                Mount::Tmpfs {
-                    target: "/tmp".into(),
-                    bytes: 8192,
-                    inodes: 9,
-                    mode: 0o1777,
-                },
-            ],
-        };
+        let bundle = Bundle::sample();
         let container = Container {
             name: "hotcell-1-2-3-4",
             owner: "2-3",
