@@ -183,7 +183,10 @@ pub(crate) fn failure(error: &ModelError) -> Outcome {
     let reason = error.message.clone();
     match error.kind {
         ErrorKind::TooLong => Outcome::Failed { reason },
-        _ => Outcome::Provider { reason },
+        _ => Outcome::Provider {
+            reason,
+            transient: error.is_retryable(),
+        },
     }
 }
 

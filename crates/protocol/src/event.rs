@@ -335,6 +335,9 @@ pub enum Outcome {
     /// The provider failed, also when asked again.
     Provider {
         reason: String,
+        /// The failure may pass by itself: no connection, 429, 5xx. The turn can be continued.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        transient: bool,
     },
     Interrupted,
 }

@@ -275,10 +275,31 @@ pub struct Job {
     pub messages: u32,
     /// How many of its claims ended with the death of the server.
     pub crashes: u32,
+    /// Set when a failure that may pass put it back into the queue; cleared when it goes on.
+    pub parked: Option<Parked>,
     /// The model's last words.
     pub result: Option<String>,
     pub artifact: Option<Artifact>,
     pub spending: Spending,
+}
+
+/// Why a queued job is not claimed again before a moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Parked {
+    pub cause: Cause,
+    /// One line for a person.
+    pub reason: String,
+    /// When it was parked last.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub since: Timestamp,
+    /// The earliest moment of the next try.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub not_before: Timestamp,
+    /// Failures in a row, without a reply of the model in between.
+    pub failures: u32,
+    /// For how long it has been parked since the first of them, as the server measured it.
+    pub waited_millis: u64,
 }
 
 impl Job {
@@ -298,6 +319,7 @@ impl Job {
             session: None,
             messages: 1,
             crashes: 0,
+            parked: None,
             result: None,
             artifact: None,
             spending: Spending::none(),

@@ -111,7 +111,7 @@ fn what_will_not_pass_ends_the_turn_and_not_the_session() {
             let mut expected = 0;
             for (failure, times) in &failures {
                 let outcome = agent.prompt("Try.").await;
-                let Outcome::Provider { reason } = outcome else {
+                let Outcome::Provider { reason, .. } = outcome else {
                     panic!("{failure:?}: {outcome:?}");
                 };
                 assert!(!reason.is_empty());
@@ -225,7 +225,7 @@ fn the_error_says_what_the_provider_said() {
         let world = World::new().await;
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         match agent.prompt("Try.").await {
-            Outcome::Provider { reason } => assert_says(&reason, "that is not how"),
+            Outcome::Provider { reason, .. } => assert_says(&reason, "that is not how"),
             other => panic!("{other:?}"),
         }
         agent.end().await;

@@ -259,7 +259,7 @@ impl TextView {
             Outcome::Budget { reason, .. } => {
                 self.warn(&format!("the budget is used up: {reason}"))
             }
-            Outcome::Provider { reason } => {
+            Outcome::Provider { reason, .. } => {
                 self.warn(&format!("the provider failed: {}", clean(reason)))
             }
             Outcome::Interrupted => self.warn("interrupted"),

@@ -48,7 +48,7 @@ fn part(kind: &EventKind, tools: &ToolSet) -> Option<String> {
             Outcome::Done => return None,
             Outcome::Interrupted => "(interrupted)".to_owned(),
             Outcome::Failed { reason }
-            | Outcome::Provider { reason }
+            | Outcome::Provider { reason, .. }
             | Outcome::Budget { reason, .. } => format!("(ended: {})", clean(reason)),
         },
         _ => return None,

@@ -55,7 +55,10 @@ fn examples() -> Vec<EventKind> {
         Outcome::Done,
         Outcome::Interrupted,
         Outcome::Failed { reason: "x".into() },
-        Outcome::Provider { reason: "x".into() },
+        Outcome::Provider {
+            reason: "x".into(),
+            transient: true,
+        },
         Outcome::Budget {
             budget: BudgetKind::Cost,
             reason: "x".into(),

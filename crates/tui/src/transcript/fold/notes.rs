@@ -48,7 +48,7 @@ pub(super) fn outcome(outcome: &Outcome, millis: u64) -> Option<Entry> {
     let text = match outcome {
         Outcome::Failed { reason } => format!("failed: {}", said(reason)),
         Outcome::Budget { reason, .. } => format!("the budget is used up: {}", said(reason)),
-        Outcome::Provider { reason } => format!("the provider failed: {}", said(reason)),
+        Outcome::Provider { reason, .. } => format!("the provider failed: {}", said(reason)),
         Outcome::Interrupted => return Some(Entry::note("interrupted", Tone::Warning)),
         Outcome::Done if millis >= LONG => format!("done in {}", amount::time(millis)),
         Outcome::Done => return None,

@@ -31,6 +31,7 @@ fn turns_end() {
         (
             Outcome::Provider {
                 reason: "no\u{1b}[31m answer".into(),
+                transient: false,
             },
             "✗ the provider failed: no answer",
         ),
