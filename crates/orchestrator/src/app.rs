@@ -207,12 +207,31 @@ impl App {
         }
     }
 
-    /// Whether the store can be written to and new jobs are taken.
-    pub(crate) async fn check(&self) -> Result<(), AppError> {
+    /// Whether the store can be written to and new jobs are taken. Says what makes jobs wait that
+    /// is not their number, one line each.
+    pub(crate) async fn check(&self) -> Result<Vec<String>, AppError> {
         if self.parts.ending.is_cancelled() {
             return Err(AppError::Ending);
         }
-        Ok(self.parts.jobs.check().await?)
+        self.parts.jobs.check().await?;
+        let outages = self.parts.breakers.outages();
+        let lines = outages.iter().map(|outage| {
+            // Anybody can ask: the provider's kind, and not its address.
+            let kind = outage.provider.split(' ').next().unwrap_or_default();
+            let wait = outage.wait.as_secs();
+            format!("the model provider `{kind}` is failing; it is asked again in {wait} s")
+        });
+        Ok(lines.collect())
+    }
+
+    /// Every provider that was asked, and whether it answers.
+    pub(crate) fn providers(&self) -> Vec<(String, bool)> {
+        self.parts.breakers.providers()
+    }
+
+    /// How many jobs are parked.
+    pub(crate) async fn parked(&self) -> Result<u64, AppError> {
+        Ok(self.parts.jobs.parked().await?)
     }
 
     pub(crate) fn config(&self) -> &Config {

@@ -36,6 +36,7 @@ pub struct Config {
     pub stuck_after: Duration,
     /// How long an interactive or interrupted job waits for the next message.
     pub linger: Duration,
+    pub outages: Outages,
     /// Bytes of one request, uploads apart.
     pub largest_body: usize,
     /// Bytes of an uploaded zip, and of a job's artifact.
@@ -63,4 +64,29 @@ pub struct Retention {
     pub age: Duration,
     /// Bytes of all jobs' folders together; the longest ended go first.
     pub size: u64,
+}
+
+/// What happens to jobs while something that they need fails: a model's provider, descriptors, disk.
+#[derive(Debug, Clone, Copy)]
+pub struct Outages {
+    /// How long a job is parked after its first failure, and a provider is left alone after it began
+    /// to fail; doubled after each further failure.
+    pub first_wait: Duration,
+    pub longest_wait: Duration,
+    /// How long a job may be parked in all, without a reply of the model in between. Then it gets a
+    /// last try, and fails with it.
+    pub longest_parked: Duration,
+    /// Jobs in a row that must fail for a provider to count as failing.
+    pub failures_to_open: usize,
+}
+
+impl Default for Outages {
+    fn default() -> Self {
+        Self {
+            first_wait: Duration::from_secs(5),
+            longest_wait: Duration::from_secs(300),
+            longest_parked: Duration::from_secs(24 * 3600),
+            failures_to_open: 3,
+        }
+    }
 }

@@ -14,8 +14,9 @@ use jiff::tz::TimeZone;
 use protocol::SessionId;
 use protocol::job::{Cause, Job};
 use store::StoreError;
+use store::jobs::Claimable;
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{error, info};
 
 pub(crate) use loads::{Bounds, Loads, Reservation};
@@ -27,6 +28,17 @@ use crate::worker::{self, Left};
 
 /// After a failure of the store, unless something happens before.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Until users whose jobs could not be claimed are looked at again, at the latest.
+const LONGEST_LOOK: Duration = Duration::from_secs(30);
+
+/// What there is of a user's jobs to claim.
+enum Found {
+    Job(Box<Job>),
+    /// Those that are queued are parked, or their provider is failing.
+    NotYet,
+    None,
+}
 
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
@@ -54,12 +66,14 @@ impl Dispatcher {
         let parts = self.parts.clone();
         loop {
             let is_well = self.fill().await;
+            let next_look = self.next_look().await;
             tokio::select! {
                 biased;
                 () = parts.ending.cancelled() => break,
                 Some(ended) = self.workers.join_next_with_id() => self.clear(ended).await,
                 () = parts.loads.changed() => {}
                 () = tokio::time::sleep(PAUSE), if !is_well => {}
+                () = until(next_look) => parts.loads.wake_deferred(),
             }
         }
         self.drain().await;
@@ -90,9 +104,13 @@ impl Dispatcher {
                 parts.roster.press();
                 return true;
             }
-            let job = match parts.jobs.oldest_queued(&next.owner).await {
-                Ok(Some(job)) => job,
-                Ok(None) => {
+            let job = match self.find(&next.owner).await {
+                Ok(Found::Job(job)) => *job,
+                Ok(Found::NotYet) => {
+                    parts.loads.defer(&next);
+                    continue;
+                }
+                Ok(Found::None) => {
                     parts.loads.found_none(&next);
                     continue;
                 }
@@ -109,6 +127,56 @@ impl Dispatcher {
         true
     }
 
+    /// The next job of a user.
+    async fn find(&self, owner: &str) -> Result<Found, StoreError> {
+        let parts = &self.parts;
+        let claimable = Claimable {
+            now: Timestamp::now(),
+            blocked: self.blocked_models(owner).await?,
+            longest_parked: parts.config.outages.longest_parked,
+        };
+        if let Some(job) = parts.jobs.next_queued(owner, &claimable).await? {
+            return Ok(Found::Job(Box::new(job)));
+        }
+        Ok(match parts.jobs.oldest_queued(owner).await? {
+            Some(_) => Found::NotYet,
+            None => Found::None,
+        })
+    }
+
+    /// Models of a user's queued jobs whose provider is failing.
+    async fn blocked_models(&self, owner: &str) -> Result<Vec<Option<String>>, StoreError> {
+        let parts = &self.parts;
+        if !parts.breakers.has_outage() {
+            return Ok(Vec::new());
+        }
+        let mut models = parts.jobs.queued_models(owner).await?;
+        models.retain(|model| {
+            let provider = parts.models.provider_or_default(model.as_deref());
+            parts.breakers.is_blocked(&provider)
+        });
+        Ok(models)
+    }
+
+    /// When to look again at users whose jobs could not be claimed; never if there is none.
+    async fn next_look(&self) -> Option<Instant> {
+        let parts = &self.parts;
+        if !parts.loads.has_deferred() {
+            return None;
+        }
+        let now = Timestamp::now();
+        let due = parts.jobs.next_unparked(now).await.ok().flatten();
+        let wait = due.and_then(|due| Duration::try_from(due.duration_since(now)).ok());
+        // The time of day may jump.
+        let due = Instant::now() + wait.unwrap_or(LONGEST_LOOK).min(LONGEST_LOOK);
+        Some(
+            parts
+                .breakers
+                .next_probe()
+                .map_or(due, |probe| probe.min(due)),
+        )
+    }
+
     /// Claims a job and starts its worker, unless somebody else was quicker.
     async fn start(&mut self, mut job: Job) -> Result<(), StoreError> {
         let parts = self.parts.clone();
@@ -119,10 +187,15 @@ impl Dispatcher {
         // Before the claim can be seen, so that whoever sees it finds the worker.
         let claimed = Arc::new(Claimed::new(&job));
         parts.roster.enter(job.id, claimed.clone());
+        let provider = parts
+            .models
+            .provider_or_default(job.request.model.as_deref());
+        parts.breakers.claimed(&provider, job.id);
         let change = Change::Claim { session };
         let outcome = parts.try_change(&mut job, change, None).await;
         if !matches!(outcome, Ok(true)) {
             parts.roster.leave(job.id);
+            parts.breakers.left(job.id);
         }
         match outcome {
             Ok(true) => {}
@@ -153,6 +226,9 @@ impl Dispatcher {
         };
         let parts = &self.parts;
         parts.roster.leave(job.id);
+        if parts.breakers.left(job.id) {
+            parts.loads.wake_deferred();
+        }
         if left == Left::Queued {
             parts.loads.requeued(&job.owner);
         }
@@ -201,6 +277,13 @@ impl Dispatcher {
             Err(StoreError::Unknown(_)) => Ok(true),
             Err(error) => Err(error),
         }
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 

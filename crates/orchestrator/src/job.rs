@@ -4,7 +4,7 @@
 //! [`transition`], and writes the result by compare and swap.
 
 use jiff::Timestamp;
-use protocol::job::{Artifact, Cause, Failure, Job, State};
+use protocol::job::{Artifact, Cause, Failure, Job, Parked, State};
 use protocol::{SessionId, Spending};
 
 /// Something that happens to a job.
@@ -15,8 +15,13 @@ pub(crate) enum Change {
     /// The server that had it died.
     Crash,
     /// Its worker leaves it to a later one: the server ends in order, or something was said at the
-    /// very end.
-    Park { epoch: u32, ran_millis: u64 },
+    /// very end, or a failure may pass.
+    Park {
+        epoch: u32,
+        ran_millis: u64,
+        /// When to go on, if not as soon as possible.
+        parked: Option<Parked>,
+    },
     /// A turn is over and nothing more was said.
     Wait { epoch: u32, ran_millis: u64 },
     /// There is something to do again.
@@ -102,14 +107,20 @@ pub(crate) fn transition(job: &Job, change: Change, now: Timestamp) -> Result<Jo
                 _ => next.state = State::Queued,
             }
         }
-        Change::Park { epoch, ran_millis } => {
+        Change::Park {
+            epoch,
+            ran_millis,
+            parked,
+        } => {
             require_claim(job, epoch)?;
             count(&mut next, ran_millis);
+            next.parked = parked;
             next.state = State::Queued;
         }
         Change::Wait { epoch, ran_millis } => {
             require_claim(job, epoch)?;
             count(&mut next, ran_millis);
+            next.parked = None;
             next.state = State::Waiting;
         }
         Change::GoOn { epoch } => {
@@ -130,6 +141,10 @@ pub(crate) fn transition(job: &Job, change: Change, now: Timestamp) -> Result<Jo
         }
         Change::Say => {
             next.messages += 1;
+            // Who says something does not want to wait for an outage.
+            if let Some(parked) = &mut next.parked {
+                parked.not_before = now;
+            }
             if job.state.has_ended() {
                 next.state = State::Queued;
                 next.ended = None;
@@ -147,6 +162,7 @@ pub(crate) fn cancelled() -> End {
 
 fn end(job: &mut Job, how: End, now: Timestamp) {
     job.state = how.into();
+    job.parked = None;
     job.ended = Some(now);
 }
 

@@ -11,6 +11,7 @@ extern crate self as orchestrator;
 
 mod app;
 mod artifact;
+mod breaker;
 mod changes;
 mod config;
 mod dispatcher;
@@ -31,7 +32,7 @@ mod watch;
 mod webhook;
 mod worker;
 
-pub use config::{Config, Policy, Retention};
+pub use config::{Config, Outages, Policy, Retention};
 pub use error::ServeError;
 pub use keys::{check_name, create_key};
 pub use ports::{Chosen, Models};

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
+use crate::breaker::Breakers;
 use crate::config::Config;
 use crate::dispatcher::{Loads, Roster};
 use crate::hub::Hub;
@@ -32,6 +33,7 @@ pub(crate) struct Parts {
     pub(crate) hub: Hub,
     pub(crate) loads: Arc<Loads>,
     pub(crate) roster: Roster,
+    pub(crate) breakers: Breakers,
     /// Wakes whoever tells webhooks.
     pub(crate) deliveries: Arc<Notify>,
     /// The server was told to end: nothing new is begun.

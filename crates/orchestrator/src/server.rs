@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::app::App;
+use crate::breaker::Breakers;
 use crate::config::Config;
 use crate::dispatcher::{Bounds, Dispatcher, Loads, Roster, recover};
 use crate::error::ServeError;
@@ -71,6 +72,7 @@ impl Server {
         };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         config.policy.sandbox.pool = machines(&config)?;
+        let breakers = Breakers::new(config.outages);
         let parts = Arc::new(Parts {
             address: listener.local_addr().map_err(listen)?,
             loads: Arc::new(Loads::new(Bounds {
@@ -85,6 +87,7 @@ impl Server {
             audit: Arc::new(audit),
             hub: Hub::default(),
             roster: Roster::default(),
+            breakers,
             deliveries: Arc::new(Notify::new()),
             ending: CancellationToken::new(),
             closing: CancellationToken::new(),
@@ -113,6 +116,7 @@ impl Server {
 
         let mut helpers = JoinSet::new();
         helpers.spawn(watch::beat(parts.clone(), closing.clone()));
+        helpers.spawn(watch::count_parked_time(parts.clone(), closing.clone()));
         helpers.spawn(webhook::run(
             parts.jobs.clone(),
             parts.deliveries.clone(),

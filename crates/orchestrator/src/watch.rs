@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use store::StoreError;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -79,6 +80,41 @@ pub(crate) async fn beat(parts: Arc<Parts>, end: CancellationToken) {
             warn!(%error, "beat lost");
         }
     }
+}
+
+/// How often the time that jobs are parked is written down. The part that passed since is not counted
+/// when the server dies, and neither is the time in which no server ran.
+const PARKED_TICK: Duration = Duration::from_secs(60);
+
+/// Counts how long jobs are parked, until told to end. Measured here, because the time of day may
+/// jump while a job is parked.
+pub(crate) async fn count_parked_time(parts: Arc<Parts>, end: CancellationToken) {
+    let longest = parts.config.outages.longest_parked;
+    let tick = PARKED_TICK.min(longest / 4).max(Duration::from_millis(50));
+    let mut ticks = interval(tick);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut counted = Instant::now();
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = end.cancelled() => return,
+        }
+        let now = Instant::now();
+        match count_parked(&parts, now - counted).await {
+            Ok(()) => counted = now,
+            Err(error) => warn!(%error, "cannot count how long jobs are parked"),
+        }
+    }
+}
+
+async fn count_parked(parts: &Parts, passed: Duration) -> Result<(), StoreError> {
+    if parts.jobs.parked().await? == 0 {
+        return Ok(());
+    }
+    parts.jobs.add_parked_time(passed).await?;
+    // One of them may have its last try now.
+    parts.loads.wake_deferred();
+    Ok(())
 }
 
 #[cfg(test)]

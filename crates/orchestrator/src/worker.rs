@@ -5,11 +5,13 @@
 
 mod finish;
 mod log;
+mod parking;
 pub(crate) mod plan;
 mod progress;
 mod talk;
 mod turns;
 mod verdict;
+mod watched;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,9 +33,11 @@ use crate::input;
 use crate::job::End;
 use crate::parts::{Parts, chain};
 use log::JobLog;
+use parking::Setback;
 use progress::Progress;
 use talk::Talk;
 use verdict::{Stop, end_of};
+use watched::{AskedWait, Watched};
 
 /// For an agent that was told to stop its turn.
 const GRACE: Duration = Duration::from_secs(10);
@@ -62,6 +66,8 @@ enum Ending {
     },
     /// A later worker goes on.
     Parked,
+    /// A failure may pass: a later worker goes on, after a while.
+    Deferred(Setback),
     /// Another claim has begun.
     Lost,
 }
@@ -90,6 +96,9 @@ struct Worker {
     folder: JobFolder,
     log: JobLog,
     progress: Progress,
+    /// Replies of the model before this claim.
+    replies_before: usize,
+    asked_wait: AskedWait,
     /// How long the job may run.
     timeout: Duration,
     /// How long it may still wait for messages.
@@ -109,6 +118,8 @@ pub(crate) async fn work(parts: Arc<Parts>, job: Job, claimed: Arc<Claimed>) -> 
         folder: JobFolder::new(&config.data, job.id),
         log: JobLog::none(),
         progress: Progress::of(&[]),
+        replies_before: 0,
+        asked_wait: AskedWait::default(),
         timeout: plan::timeout(&job.request, &config.policy),
         patience: plan::patience(&job.request, config),
         claimed,
@@ -126,6 +137,7 @@ impl Worker {
             Err(error) => return failed(Cause::Server, chain(&error)),
         };
         self.progress = Progress::of(&history);
+        self.replies_before = self.progress.replies;
         self.claimed.set_spending(&self.progress.spending);
         self.room.begin(self.progress.seq);
         let command = match self.first_command().await {
@@ -143,7 +155,7 @@ impl Worker {
         };
         let ending = self.converse(&mut talk, command).await;
         match &ending {
-            Ending::Ended { .. } if !self.progress.is_in_turn() => {
+            Ending::Ended { .. } | Ending::Deferred(_) if !self.progress.is_in_turn() => {
                 talk.end(|event| self.hear(event)).await;
             }
             _ => talk.abort().await,
@@ -204,11 +216,17 @@ impl Worker {
         self.note("job", format_args!("claim {epoch} begins"));
 
         let request = &self.job.request;
-        let chosen = self
-            .parts
-            .models
+        let models = &self.parts.models;
+        let mut chosen = models
             .choose_or_default(request.model.as_deref(), self.progress.replies)
             .map_err(|reason| failed(Cause::Provider, reason))?;
+        chosen.model = Arc::new(Watched {
+            model: chosen.model,
+            parts: self.parts.clone(),
+            provider: models.provider_or_default(request.model.as_deref()),
+            job: self.job.id,
+            asked_wait: self.asked_wait.clone(),
+        });
         let policy = &self.parts.config.policy;
         Ok(Talk::begin(Setup {
             store: self.parts.store.clone(),

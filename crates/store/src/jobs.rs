@@ -11,12 +11,14 @@ mod deliveries;
 mod keys;
 mod line;
 mod list;
+mod parked;
 mod read;
 mod record;
 mod schedule;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::job::{Job, JobId, Status};
@@ -112,6 +114,16 @@ pub struct Message {
     pub number: u32,
     pub text: String,
     pub time: Timestamp,
+}
+
+/// Which queued jobs may be claimed.
+#[derive(Debug, Clone)]
+pub struct Claimable {
+    pub now: Timestamp,
+    /// Models that are not to be asked now; `None` is the server's own choice.
+    pub blocked: Vec<Option<String>>,
+    /// A job that has been parked for so long gets its last try, blocked or not.
+    pub longest_parked: Duration,
 }
 
 /// What a worker says of a job that it has.

@@ -37,7 +37,10 @@ pub(crate) const CHECKPOINTS: Schema = Schema {
 
 pub(crate) const JOBS: Schema = Schema {
     file: "jobs.db",
-    scripts: &[include_str!("../migrations/jobs/0001_jobs.sql")],
+    scripts: &[
+        include_str!("../migrations/jobs/0001_jobs.sql"),
+        include_str!("../migrations/jobs/0002_parked.sql"),
+    ],
 };
 
 pub(crate) async fn open(

@@ -106,6 +106,13 @@ export const api = {
   makeKey: (wanted) => json("POST", "/v1/keys", wanted),
   revokeKey: (id) => json("DELETE", `/v1/keys/${encodeURIComponent(id)}`),
 
+  /** What makes jobs wait beside their number, one line each. */
+  degraded: async (signal) => {
+    const answer = await ask("GET", "/readyz", { headers: { Accept: "text/plain" }, signal, isQuiet: true });
+    const lines = (await answer.text()).split("\n");
+    return lines.filter((line) => line.startsWith("degraded: ")).map((line) => line.slice("degraded: ".length));
+  },
+
   openapi: () => json("GET", "/openapi.json"),
 };
 

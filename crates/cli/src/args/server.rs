@@ -109,6 +109,11 @@ pub(crate) struct LoadFlags {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
     pub(crate) linger: Duration,
 
+    /// How long a job may be parked in all while the model's provider, the disk or open files of the
+    /// server fail it. Then it gets a last try.
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_duration)]
+    pub(crate) max_parked: Duration,
+
     /// How long running jobs may go on when the server is told to end; then they are parked.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     pub(crate) drain: Duration,

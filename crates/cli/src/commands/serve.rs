@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use orchestrator::{Config, Models, Policy, Retention, ServeError, Server};
+use orchestrator::{Config, Models, Outages, Policy, Retention, ServeError, Server};
 use sandbox::{Backend, SandboxSpec, Strength, doctor};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -115,6 +115,10 @@ fn config(serve: &Serve, settings: &Settings) -> Result<Config, Complaint> {
         drain: load.drain,
         stuck_after: load.stuck_after,
         linger: load.linger,
+        outages: Outages {
+            longest_parked: load.max_parked,
+            ..Outages::default()
+        },
         largest_body: LARGEST_BODY,
         largest_zip: serve.keep.largest_zip,
     })

@@ -18,7 +18,9 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use self::backends::provisions;
 pub(crate) use self::keys::{KEYS, Key};
-pub(crate) use self::model::{Chosen, ceilings, choose_model, model_named, prices, reply_tokens};
+pub(crate) use self::model::{
+    Chosen, ceilings, choose_model, model_named, prices, provider, reply_tokens,
+};
 pub(crate) use self::models::ConfiguredModels;
 pub(crate) use self::rules::{approvals, remember, rules_file};
 pub(crate) use self::sandbox::{data_folder, sandbox_spec, walls, workspace};

@@ -68,6 +68,23 @@ pub(crate) fn model_named(
     })
 }
 
+/// Where a model of that name is asked, without a password.
+pub(crate) fn provider(settings: &Settings, name: &str) -> String {
+    let (kind, own) = match name.split_once('/') {
+        Some(("openai", _)) => ("openai", "openai.base_url"),
+        Some(("scripted", _)) => return "scripted".to_owned(),
+        _ => ("anthropic", "anthropic.base_url"),
+    };
+    let address = base_url(settings, own).ok();
+    let address = address.and_then(|address| address.parse::<reqwest::Url>().ok());
+    let host = address.as_ref().and_then(|address| address.host_str());
+    match (host, address.as_ref().and_then(|address| address.port())) {
+        (Some(host), Some(port)) => format!("{kind} at {host}:{port}"),
+        (Some(host), None) => format!("{kind} at {host}"),
+        (None, _) => kind.to_owned(),
+    }
+}
+
 /// Most tokens of one reply.
 pub(crate) fn reply_tokens(settings: &Settings) -> Result<u32, Complaint> {
     Ok(small(settings, "max_tokens")?.unwrap_or(8096))

@@ -8,7 +8,7 @@ use agent::{Chosen, Price};
 use llm::{Model, Prices};
 use orchestrator::Models;
 
-use super::{Settings, model_named, prices};
+use super::{Settings, model_named, prices, provider};
 use crate::complaint::Complaint;
 
 /// Clients that are kept for further jobs. A client has connections and certificates.
@@ -89,6 +89,10 @@ impl ConfiguredModels {
 impl Models for ConfiguredModels {
     fn default_name(&self) -> &str {
         &self.default
+    }
+
+    fn provider(&self, name: &str) -> String {
+        provider(&self.settings, name)
     }
 }
 

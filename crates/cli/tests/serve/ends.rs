@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::{Answer, Gate, ModelServer};
 
 use crate::client::problem;
-use crate::model::{Heard, bash, say, serve};
+use crate::model::{Heard, bash, overloaded, say, serve};
 use crate::play::play;
 use crate::processes::no_orphans;
 use crate::server::{Server, Site};
@@ -89,25 +89,20 @@ fn a_budget_that_is_used_up_ends_the_job() {
 }
 
 #[test]
-fn a_provider_that_is_gone_is_said_to_be() {
+fn a_provider_that_is_gone_for_too_long_is_said_to_be() {
     play(async {
-        // Another one, on whose port nobody listens when it is gone.
-        let (begun, gate) = (Gate::new(), Gate::new());
-        let model = serve({
-            let (begun, gate) = (begun.clone(), gate.clone());
-            move |request| match Heard::of(request).results {
-                0 => Answer::reply(bash("echo begun > begun.txt")),
-                _ => Answer::reply(say("Never")).hold(0, &begun).hold(1, &gate),
-            }
+        let model = serve(|request| match Heard::of(request).results {
+            0 => Answer::reply(bash("echo begun > begun.txt")),
+            _ => overloaded(),
         });
-        let site = Site::new(&model);
+        let site = Site::new(&model).flags(["--max-parked", "1ms"]);
         let server = site.start().await;
         let client = server.client();
         let id = client.schedule_task("Do it").await;
-        begun.reached().await;
-        drop(model);
         let message = client.failed(&id, "provider").await;
         assert!(message.contains("tried 6 times"), "{message}");
+        assert!(message.contains("parked"), "{message}");
+        assert_eq!(client.job(&id).await["attempts"], 2);
         assert_eq!(client.files(&id).await["begun.txt"], "begun\n");
     });
 }

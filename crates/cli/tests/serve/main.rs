@@ -18,6 +18,7 @@ mod fairness;
 mod lifecycle;
 mod load;
 mod model;
+mod outages;
 #[path = "../it/place.rs"]
 #[allow(dead_code, reason = "other tests use the rest of it")]
 mod place;

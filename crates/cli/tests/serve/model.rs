@@ -16,6 +16,12 @@ pub(crate) fn write(path: &str, content: &str) -> ScriptedReply {
     ScriptedReply::call("write_file", json!({ "path": path, "content": content }))
 }
 
+/// A failure that may pass, which is asked again at once.
+pub(crate) fn overloaded() -> Answer {
+    let error = ScriptedReply::error(529, "overloaded_error", "full");
+    Answer::reply(error).with_header("retry-after-ms", "0")
+}
+
 /// A server that keeps no requests, but holds all of them against the providers' rules.
 pub(crate) fn serve<T: Into<Answer>>(
     decide: impl FnMut(&Recorded) -> T + Send + 'static,

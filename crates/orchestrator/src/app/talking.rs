@@ -56,6 +56,9 @@ impl App {
         if let Some(claimed) = self.parts.roster.find(id) {
             claimed.spoken.notify_one();
         }
+        if job.parked.is_some() {
+            self.parts.loads.wake_deferred();
+        }
         Ok(job)
     }
 

@@ -6,6 +6,7 @@ mod admission;
 mod ends;
 mod following;
 mod house;
+mod outages;
 mod queue;
 mod recovery;
 #[path = "../../tests/it/scene/models.rs"]

@@ -51,6 +51,8 @@ struct User {
     served: u64,
     /// How often `queued` grew: tells an old look from a new one.
     version: u64,
+    /// None of the queued may be claimed yet.
+    is_deferred: bool,
 }
 
 /// Why no further job can wait.
@@ -142,8 +144,33 @@ impl Loads {
         let user = state.user(owner);
         user.queued += 1;
         user.version += 1;
+        user.is_deferred = false;
         state.queued += 1;
         drop(state);
+        self.changed.notify_one();
+    }
+
+    /// None of the chosen user's queued jobs may be claimed before something changes.
+    pub(crate) fn defer(&self, next: &Next) {
+        let mut state = self.state();
+        if let Some(user) = state.users.get_mut(&next.owner)
+            && user.version == next.version
+        {
+            user.is_deferred = true;
+        }
+    }
+
+    pub(crate) fn has_deferred(&self) -> bool {
+        self.state().users.values().any(|user| user.is_deferred)
+    }
+
+    /// Jobs that could not be claimed may be claimable now.
+    pub(crate) fn wake_deferred(&self) {
+        for user in self.state().users.values_mut() {
+            user.is_deferred = false;
+            // A look that is under way may have been too early.
+            user.version += 1;
+        }
         self.changed.notify_one();
     }
 
@@ -159,7 +186,9 @@ impl Loads {
     pub(crate) fn choose(&self) -> Option<Next> {
         let state = self.state();
         let ready = state.users.iter().filter(|(_, user)| {
-            user.queued > user.reserved && user.running < self.bounds.running_per_user
+            user.queued > user.reserved
+                && user.running < self.bounds.running_per_user
+                && !user.is_deferred
         });
         let (owner, user) = ready.min_by_key(|(_, user)| (user.running, user.served))?;
         Some(Next {
@@ -270,6 +299,7 @@ impl Reservation {
         let user = state.user(&self.owner);
         user.reserved = user.reserved.saturating_sub(1);
         user.version += 1;
+        user.is_deferred = false;
         drop(state);
         self.loads.changed.notify_one();
     }

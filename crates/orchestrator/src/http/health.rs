@@ -22,6 +22,9 @@ pub(crate) async fn healthz() -> &'static str {
 }
 
 /// Whether the server takes work: its store can be written to, and it is not ending.
+///
+/// `ok`, and then one line that begins with `degraded: ` for each thing that makes jobs wait: they are
+/// taken, and done when it is over.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -32,9 +35,12 @@ pub(crate) async fn healthz() -> &'static str {
         (status = SERVICE_UNAVAILABLE, body = ProblemDocument, content_type = "application/problem+json", description = "It does not."),
     ),
 )]
-pub(crate) async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
+pub(crate) async fn readyz(State(app): State<App>) -> Result<String, Problem> {
     match app.check().await {
-        Ok(()) => Ok("ok"),
+        Ok(lines) => {
+            let lines = lines.iter().map(|line| format!("\ndegraded: {line}"));
+            Ok(std::iter::once("ok".to_owned()).chain(lines).collect())
+        }
         Err(error) => Err(Problem::new(Kind::Unavailable, error.to_string()).retry_after(5)),
     }
 }
@@ -49,7 +55,8 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<&'static str, Probl
 )]
 pub(crate) async fn metrics(State(http): State<Http>, caller: Asking) -> Result<Response, Problem> {
     caller.must_be_admin()?;
-    let text = http.meters.render(&http.app);
+    let parked = http.app.parked().await.unwrap_or_default();
+    let text = http.meters.render(&http.app, parked);
     let kind = "text/plain; version=0.0.4; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

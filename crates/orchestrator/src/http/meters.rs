@@ -33,6 +33,7 @@ pub(crate) struct Meters {
     scheduled: Counter,
     queued: Gauge,
     running: Gauge,
+    parked: Gauge,
     machines: Gauge,
     memory: Gauge,
 }
@@ -61,6 +62,16 @@ impl Meters {
         let jobs = "Jobs that have not ended.";
         let queued = gauge("hotcell_jobs", status("pending"), jobs);
         let running = gauge("hotcell_jobs", status("running"), jobs);
+        let parked = gauge(
+            "hotcell_jobs_parked",
+            Vec::new(),
+            "Pending jobs that wait because something they need failed.",
+        );
+        recorder.describe_gauge(
+            KeyName::from_const_str(PROVIDER_UP),
+            None,
+            "1 if jobs of this model provider are claimed, 0 while it is failing.".into(),
+        );
         let readers = gauge("hotcell_event_readers", Vec::new(), "Open event streams.");
         let machines = gauge(
             "hotcell_machines_waiting",
@@ -90,6 +101,7 @@ impl Meters {
             scheduled,
             queued,
             running,
+            parked,
             machines,
             memory,
             recorder,
@@ -160,10 +172,16 @@ impl Meters {
         histogram
     }
 
-    pub(crate) fn render(&self, app: &App) -> String {
+    pub(crate) fn render(&self, app: &App, parked: u64) -> String {
         let work = app.work();
         self.queued.set(work.queued as f64);
         self.running.set(work.running as f64);
+        self.parked.set(parked as f64);
+        for (provider, is_up) in app.providers() {
+            let key = Key::from_parts(PROVIDER_UP, vec![Label::new("provider", provider)]);
+            let gauge = self.recorder.register_gauge(&key, &META);
+            gauge.set(f64::from(u8::from(is_up)));
+        }
         self.machines.set(app.machines_waiting() as f64);
         if let Some(bytes) = resident() {
             self.memory.set(bytes as f64);
@@ -172,6 +190,7 @@ impl Meters {
     }
 }
 
+const PROVIDER_UP: &str = "hotcell_provider_up";
 const REQUESTS: &str = "hotcell_request_duration_seconds";
 
 fn find(rows: &Durations, method: &Method, status: StatusCode) -> Option<Histogram> {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use protocol::job::{
     Cause, Failure, Job, JobBackend, JobBudget, JobId, JobInput, JobLimits, JobStrength, LeftOut,
-    State, Status,
+    Parked, State, Status,
 };
 use protocol::{EventKind, Spending};
 use serde::Serialize;
@@ -62,6 +62,9 @@ pub(crate) struct JobView {
     attempts: u32,
     /// How often the server died under it.
     crashes: u32,
+    /// Why it waits though it was taken up before, while it is queued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parked: Option<Parked>,
     /// The model's last words.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<String>,
@@ -165,6 +168,7 @@ impl From<Job> for JobView {
             messages: job.messages,
             attempts: job.epoch,
             crashes: job.crashes,
+            parked: job.parked.filter(|_| status == Status::Pending),
             result: job.result,
             is_abridged: false,
             spending: job.spending,

@@ -66,6 +66,7 @@ fn a_change_is_possible_or_refused_by_the_state() {
     let park = |epoch| Change::Park {
         epoch,
         ran_millis: 9,
+        parked: None,
     };
     let check = |before: Vec<Change>, change: Change, expect: Result<State, Refused>| {
         let place = before.len();
@@ -144,7 +145,7 @@ fn any_change() -> impl Strategy<Value = Change> {
         4 => (0..9u32).prop_map(|number| Change::Claim { session: session(number) }),
         1 => Just(Change::Crash),
         1 => (epoch.clone(), 0..99u64)
-            .prop_map(|(epoch, ran_millis)| Change::Park { epoch, ran_millis }),
+            .prop_map(|(epoch, ran_millis)| Change::Park { epoch, ran_millis, parked: None }),
         2 => (epoch.clone(), 0..99u64)
             .prop_map(|(epoch, ran_millis)| Change::Wait { epoch, ran_millis }),
         2 => epoch.clone().prop_map(|epoch| Change::GoOn { epoch }),

@@ -1,9 +1,11 @@
 //! Leaves a job: packs what is there and writes down the end, or gives the job back.
 
+use jiff::Timestamp;
 use protocol::Spending;
-use protocol::job::{Artifact, Cause};
-use tracing::error;
+use protocol::job::{Artifact, Cause, Parked};
+use tracing::{error, info};
 
+use super::parking::{self, Setback};
 use super::{Ending, Left, Worker};
 use crate::artifact::{self, Bounds};
 use crate::job::{Change, End, Finish};
@@ -14,7 +16,8 @@ impl Worker {
         self.claimed.stopwatch.pause();
         match ending {
             Ending::Ended { end, is_last } => self.finish(end, is_last).await,
-            Ending::Parked => self.park().await,
+            Ending::Parked => self.park(None).await,
+            Ending::Deferred(setback) => self.defer(setback).await,
             Ending::Lost => Left::Unknown,
         }
     }
@@ -46,7 +49,7 @@ impl Worker {
         }));
         match self.write_end(change, is_last).await {
             Ok(true) => Left::Ended,
-            Ok(false) => self.park().await,
+            Ok(false) => self.park(None).await,
             Err(error) => self.lost(&error),
         }
     }
@@ -75,11 +78,45 @@ impl Worker {
         }
     }
 
-    async fn park(&mut self) -> Left {
-        self.note("job", "left to a later claim");
+    /// Puts the job back into the queue for a while, unless that was done for too long already.
+    async fn defer(&mut self, setback: Setback) -> Left {
+        let has_progressed = self.progress.replies > self.replies_before;
+        let before = self.job.parked.as_ref().filter(|_| !has_progressed);
+        let settings = &self.parts.config.outages;
+        let parked = parking::park(
+            &setback,
+            before,
+            settings,
+            Timestamp::now(),
+            fastrand::f64(),
+        );
+        match parked {
+            Some(parked) => {
+                let (failures, until) = (parked.failures, parked.not_before);
+                info!(job = %self.job.id, failures, %until, reason = setback.reason, "job parked");
+                self.note(
+                    "job",
+                    format_args!("parked until {until:.0}: {}", parked.reason),
+                );
+                self.park(Some(parked)).await
+            }
+            None => {
+                let longest = settings.longest_parked.as_secs();
+                let reason = setback.reason;
+                let message = format!("{reason}; it was parked for {longest} seconds in vain");
+                self.finish(End::failed(setback.cause, message), true).await
+            }
+        }
+    }
+
+    async fn park(&mut self, parked: Option<Parked>) -> Left {
+        if parked.is_none() {
+            self.note("job", "left to a later claim");
+        }
         let change = Change::Park {
             epoch: self.claimed.epoch,
             ran_millis: self.claimed.stopwatch.millis(),
+            parked,
         };
         let give_up = self.claimed.parked.clone();
         match self.parts.insist(&mut self.job, change, &give_up).await {

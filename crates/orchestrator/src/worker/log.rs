@@ -134,7 +134,7 @@ fn end(outcome: &Outcome) -> String {
         Outcome::Done => "done".to_owned(),
         Outcome::Failed { reason } => format!("failed: {reason}"),
         Outcome::Budget { reason, .. } => format!("out of budget: {reason}"),
-        Outcome::Provider { reason } => format!("the provider failed: {reason}"),
+        Outcome::Provider { reason, .. } => format!("the provider failed: {reason}"),
         Outcome::Interrupted => "interrupted".to_owned(),
     }
 }

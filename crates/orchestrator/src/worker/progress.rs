@@ -65,6 +65,17 @@ impl Progress {
         }
     }
 
+    /// Why the last turn ended, if the model's provider failed in a way that may pass.
+    pub(crate) fn transient_failure(&self) -> Option<&str> {
+        match &self.outcome {
+            Some(Outcome::Provider {
+                reason,
+                transient: true,
+            }) => Some(reason),
+            _ => None,
+        }
+    }
+
     /// Whether a turn was begun and is not over.
     pub(crate) fn is_in_turn(&self) -> bool {
         self.turns > 0 && self.outcome.is_none()

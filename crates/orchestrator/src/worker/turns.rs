@@ -1,6 +1,7 @@
 //! Talks with the agent: one message a turn, until there is nothing more to say.
 
 use std::future::pending;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,6 +10,7 @@ use protocol::{Command, EventKind, Outcome};
 use store::StoreError;
 use tokio::time::{Instant, sleep_until};
 
+use super::parking::Setback;
 use super::talk::Talk;
 use super::verdict::{Next, Stop, end_of_stop, next};
 use super::{Ending, GRACE, Worker};
@@ -33,7 +35,7 @@ enum Turn {
 impl Worker {
     /// What there is to do for the agent: the turn that was cut off, or else the next message.
     pub(super) async fn first_command(&self) -> Result<Option<Command>, StoreError> {
-        match self.progress.is_in_turn() {
+        match self.progress.is_in_turn() || self.progress.transient_failure().is_some() {
             true => Ok(Some(Command::Continue)),
             false => self.next_message().await,
         }
@@ -132,6 +134,14 @@ impl Worker {
 
     /// After a turn: the next message, also if it has to be waited for. An error is the job's end.
     async fn what_next(&mut self, talk: &mut Talk) -> Result<Command, Ending> {
+        if let Some(reason) = self.progress.transient_failure() {
+            let asked = self.asked_wait.lock();
+            return Err(Ending::Deferred(Setback {
+                cause: Cause::Provider,
+                reason: reason.to_owned(),
+                asked_wait: *asked.unwrap_or_else(PoisonError::into_inner),
+            }));
+        }
         if let Some(command) = self.next_message().await.map_err(Ending::store)? {
             return Ok(command);
         }

@@ -37,7 +37,7 @@ pub(crate) fn end_of(outcome: &Outcome) -> End {
     match outcome {
         Outcome::Done => End::Complete,
         Outcome::Failed { reason } => End::failed(Cause::Agent, reason),
-        Outcome::Provider { reason } => End::failed(Cause::Provider, reason),
+        Outcome::Provider { reason, .. } => End::failed(Cause::Provider, reason),
         Outcome::Budget {
             budget: BudgetKind::Time,
             reason,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::Budget;
-use orchestrator::{Config, Policy, Retention, ServeError, Server, create_key};
+use orchestrator::{Config, Outages, Policy, Retention, ServeError, Server, create_key};
 use protocol::job::UserRole;
 use reqwest::{Client, Method, RequestBuilder, StatusCode};
 use sandbox::SandboxSpec;
@@ -96,6 +96,7 @@ fn config(data: PathBuf) -> Config {
         drain: Duration::ZERO,
         stuck_after: Duration::from_secs(60),
         linger: Duration::from_secs(60),
+        outages: Outages::default(),
         largest_body: 1 << 20,
         largest_zip: 4 << 20,
     }

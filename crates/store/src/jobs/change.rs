@@ -1,7 +1,7 @@
 //! Changes of jobs' records: by compare and swap, by beats, and at last by being forgotten.
 
 use jiff::Timestamp;
-use protocol::job::{Job, JobId};
+use protocol::job::{Job, JobId, State};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
@@ -26,7 +26,7 @@ const UPDATE: &str = concat!(
         epoch = ?6, revision = revision + 1, started = ?7, ended = ?8,
         ran_millis = iif(status = 'running', max(ran_millis, ?9), ?9),
         session = ?10, messages = ?11, crashes = ?12, artifact_bytes = ?13, state = ?14,
-        spending = ?15, artifact = ?16, result = ?17
+        spending = ?15, artifact = ?16, result = ?17, parked = ?18, parked_at = ?19, not_before = ?20
     WHERE id = ?1 AND revision = ?2 AND messages = ?3
     RETURNING ",
     job_columns!(),
@@ -34,7 +34,7 @@ const UPDATE: &str = concat!(
 );
 
 /// The column after those of the job.
-const NUMBER: usize = 17;
+const NUMBER: usize = 18;
 
 const HAS_REVISION: &str = "SELECT 1 FROM jobs WHERE id = ?1 AND revision = ?2";
 
@@ -127,6 +127,8 @@ impl Change {
     ) -> Result<Option<SqliteRow>, sqlx::Error> {
         let job = &self.job;
         let said = i64::from(self.along.message.is_some());
+        // One that is being tried again has a record of its failures, but waits for no moment.
+        let parked = job.parked.as_ref().filter(|_| job.state == State::Queued);
         sqlx::query(UPDATE)
             .bind(bytes(&job.id.0))
             .bind(signed(job.revision))
@@ -145,6 +147,9 @@ impl Change {
             .bind(&self.written.spending)
             .bind(&self.written.artifact)
             .bind(&job.result)
+            .bind(&self.written.parked)
+            .bind(parked.map(|parked| nanoseconds(parked.since)))
+            .bind(parked.map(|parked| nanoseconds(parked.not_before)))
             .fetch_optional(connection)
             .await
     }

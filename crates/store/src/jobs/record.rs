@@ -18,7 +18,7 @@ use crate::rows::{nanoseconds, session_id, time_of, unsigned};
 macro_rules! job_columns {
     () => {
         "id, owner, epoch, revision, created, started, ended, ran_millis, session, messages, \
-         crashes, state, spending, artifact, request, task, result"
+         crashes, state, spending, artifact, request, task, result, parked"
     };
 }
 pub(super) use job_columns;
@@ -30,6 +30,7 @@ pub(super) struct Written {
     pub(super) state: String,
     pub(super) spending: String,
     pub(super) artifact: Option<String>,
+    pub(super) parked: Option<String>,
 }
 
 impl Written {
@@ -38,10 +39,8 @@ impl Written {
             status: status(job.state.status()),
             state: encode(job.id, &job.state)?,
             spending: encode(job.id, &job.spending)?,
-            artifact: match &job.artifact {
-                Some(artifact) => Some(encode(job.id, artifact)?),
-                None => None,
-            },
+            artifact: optional(job.id, job.artifact.as_ref())?,
+            parked: optional(job.id, job.parked.as_ref())?,
         })
     }
 }
@@ -57,6 +56,10 @@ pub(super) fn request(id: JobId, request: &JobRequest) -> Result<String, StoreEr
 
 fn encode(job: JobId, value: &impl Serialize) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|source| StoreError::EncodeJob { job, source })
+}
+
+fn optional(job: JobId, value: Option<&impl Serialize>) -> Result<Option<String>, StoreError> {
+    value.map(|value| encode(job, value)).transpose()
 }
 
 pub(super) fn status(status: Status) -> &'static str {
@@ -86,10 +89,6 @@ pub(super) fn job(what: &'static str, row: &SqliteRow) -> Result<Job, StoreError
     let id = JobId(uuid(row, 0).map_err(StoreError::database(what))?);
     let state: State = decode(id, row, 11)?;
     let request: JobRequest = decode(id, row, 14)?;
-    let artifact = match column::<Option<&[u8]>>(id, row, 13)? {
-        Some(_) => Some(decode(id, row, 13)?),
-        None => None,
-    };
     let session = match column(id, row, 8)? {
         Some(name) => Some(session_id(name).map_err(damaged(id))?),
         None => None,
@@ -113,7 +112,8 @@ pub(super) fn job(what: &'static str, row: &SqliteRow) -> Result<Job, StoreError
         messages: column(id, row, 9)?,
         crashes: column(id, row, 10)?,
         result: column(id, row, 16)?,
-        artifact,
+        artifact: decode_optional(id, row, 13)?,
+        parked: decode_optional(id, row, 17)?,
         spending: decode(id, row, 12)?,
     })
 }
@@ -132,6 +132,17 @@ fn decode<T: DeserializeOwned>(job: JobId, row: &SqliteRow, place: usize) -> Res
         true => StoreError::NewerJob { job, source },
         false => damaged(job)(source),
     })
+}
+
+fn decode_optional<T: DeserializeOwned>(
+    job: JobId,
+    row: &SqliteRow,
+    place: usize,
+) -> Result<Option<T>, StoreError> {
+    match column::<Option<&[u8]>>(job, row, place)? {
+        Some(_) => decode(job, row, place).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Whether well-formed JSON has something that this release does not know.

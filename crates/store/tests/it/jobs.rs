@@ -7,6 +7,7 @@ mod failures;
 mod keys;
 mod list;
 mod opening;
+mod parked;
 mod processes;
 mod queue;
 mod record;

@@ -28,6 +28,17 @@ export function problemNotice(problem) {
   );
 }
 
+/** What makes jobs wait, as the server says it; nothing if nothing does. */
+export function degradedNotice(lines) {
+  if (lines.length === 0) return null;
+  return h(
+    "div.notice",
+    { role: "status" },
+    icon("warn"),
+    h("div", null, lines.map((line) => h("p", null, `Jobs wait: ${line}`))),
+  );
+}
+
 export function toastProblem(problem) {
   if (problem.name === "AbortError") return;
   toast(problem.hint ? `${problem.message}. ${problem.hint}` : problem.message, "bad");

@@ -5,7 +5,7 @@ import { address, api, newRequestKey } from "../api.js";
 import { fill, h, setText } from "../dom.js";
 import { bind } from "../keyboard.js";
 import { makeComposer } from "../components/composer.js";
-import { empty, loading, problemNotice, toast } from "../components/feedback.js";
+import { degradedNotice, empty, loading, problemNotice, toast } from "../components/feedback.js";
 import { icon } from "../components/icons.js";
 import { makeJobTable, moveIn } from "../components/job_table.js";
 import { isActive } from "../components/status.js";
@@ -31,6 +31,7 @@ export function dashboard({ query, me, go }) {
   const table = makeJobTable({ showOwner: me.role === "admin" && me.needs_key, label: "Jobs" });
   const content = h("div.list-content", null, loading());
   const notice = h("div");
+  const degraded = h("div");
   const live = h("p.visually-hidden", { role: "status", "aria-live": "polite" });
   const more = h("button.button", { type: "button", hidden: true }, "Load more");
   let jobs = null;
@@ -100,6 +101,7 @@ export function dashboard({ query, me, go }) {
       if (!hadMore) cursor = page.next_cursor ?? null;
       fill(notice);
       draw();
+      fill(degraded, degradedNotice(await api.degraded(mine.signal)));
     } catch (problem) {
       if (problem.name === "AbortError") return;
       if (!notice.firstChild) fill(notice, problemNotice(problem));
@@ -190,6 +192,7 @@ export function dashboard({ query, me, go }) {
       h("section.quick", { "aria-label": "Quick task" }, composer.element),
       h("div.list-tools", null, chips, search),
       notice,
+      degraded,
       content,
       h("div.list-end", null, more),
       live,

@@ -59,6 +59,7 @@ function jobFacts(job) {
     ["Ran for", clock(job.ran_seconds ?? 0)],
     ["Messages", String(job.messages ?? 1)],
     ["Attempts", String(job.attempts ?? 0)],
+    ["Parked", job.parked ? `${visibleName(job.parked.reason)} (failed ${job.parked.failures}×)` : null],
     ["Crashes survived", job.crashes ? String(job.crashes) : null],
   ];
 }

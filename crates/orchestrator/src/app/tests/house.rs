@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::script::Scripts;
 use crate::app::{App, Caller, Told};
-use crate::config::{Config, Policy, Retention};
+use crate::config::{Config, Outages, Policy, Retention};
 use crate::dispatcher::Dispatcher;
 use crate::folder::JobFolder;
 use crate::parts::Parts;
@@ -73,6 +73,7 @@ impl Site {
             drain: Duration::ZERO,
             stuck_after: PATIENCE * 2,
             linger: PATIENCE * 2,
+            outages: Outages::default(),
             largest_body: 1 << 20,
             largest_zip: 1 << 30,
         };
@@ -96,7 +97,13 @@ impl Site {
         House {
             app: App::new(parts.clone()),
             dispatcher: tokio::spawn(Dispatcher::new(parts.clone()).run()),
-            beats: tokio::spawn(watch::beat(parts.clone(), parts.closing.clone())),
+            beats: [
+                tokio::spawn(watch::beat(parts.clone(), parts.closing.clone())),
+                tokio::spawn(watch::count_parked_time(
+                    parts.clone(),
+                    parts.closing.clone(),
+                )),
+            ],
             scripts: self.scripts.clone(),
             parts,
             server,
@@ -111,7 +118,7 @@ pub(crate) struct House {
     pub(crate) parts: Arc<Parts>,
     pub(crate) scripts: Arc<Scripts>,
     dispatcher: JoinHandle<()>,
-    beats: JoinHandle<()>,
+    beats: [JoinHandle<()>; 2],
     server: Server,
     _folder: Arc<TempDir>,
 }
@@ -214,7 +221,9 @@ impl House {
         self.parts.ending.cancel();
         self.dispatcher.await.unwrap();
         self.parts.closing.cancel();
-        self.beats.await.unwrap();
+        for beats in self.beats {
+            beats.await.unwrap();
+        }
         drop(self.server);
     }
 }

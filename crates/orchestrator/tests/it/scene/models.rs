@@ -1,14 +1,14 @@
 //! Models that do as a test says: by name, from a script, and held back at will. The tests inside
 //! the crate use them too.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use agent::{Chosen, Price};
 use futures_util::future::BoxFuture;
 use llm::script::{Script, ScriptedReply};
-use llm::{Model, ModelError, Piece, Reply, Request, Scripted};
+use llm::{ErrorKind, Model, ModelError, Piece, Reply, Request, Scripted};
 use orchestrator::Models;
 use protocol::Usage;
 use serde_json::json;
@@ -19,6 +19,8 @@ use tokio::sync::{Semaphore, watch};
 pub(crate) struct Scripts {
     scripts: Mutex<HashMap<String, Role>>,
     is_broken: AtomicBool,
+    /// Providers, by the part of a name before `/`, that answer nothing but 529.
+    outages: Arc<Mutex<HashSet<String>>>,
 }
 
 type Role = (Script, Option<Arc<Gate>>);
@@ -51,6 +53,15 @@ impl Scripts {
     pub(crate) fn add(&self, name: &str, replies: impl IntoIterator<Item = ScriptedReply>) {
         let script = (script(replies), None);
         self.scripts.lock().unwrap().insert(name.to_owned(), script);
+    }
+
+    #[allow(dead_code, reason = "only tests inside the crate have outages")]
+    pub(crate) fn set_outage(&self, provider: &str, is_down: bool) {
+        let mut outages = self.outages.lock().unwrap();
+        match is_down {
+            true => outages.insert(provider.to_owned()),
+            false => outages.remove(provider),
+        };
     }
 
     /// A script whose replies all wait at a gate.
@@ -112,6 +123,8 @@ impl agent::Models for Scripts {
                 inner: Scripted::starting_at(script, replied),
                 gate,
                 is_explosive: name == "explosive",
+                provider: self.provider(name),
+                outages: self.outages.clone(),
             }),
             price: Price(Arc::new(price)),
             window: None,
@@ -124,6 +137,8 @@ struct Gated {
     inner: Scripted,
     gate: Option<Arc<Gate>>,
     is_explosive: bool,
+    provider: String,
+    outages: Arc<Mutex<HashSet<String>>>,
 }
 
 impl Model for Gated {
@@ -141,6 +156,9 @@ impl Model for Gated {
             if let Some(gate) = &self.gate {
                 gate.asked.send_modify(|asked| *asked += 1);
                 gate.open.acquire().await.unwrap().forget();
+            }
+            if self.outages.lock().unwrap().contains(&self.provider) {
+                return Err(ModelError::new(ErrorKind::Overloaded, "overloaded"));
             }
             self.inner.reply(request, hear).await
         })

@@ -31,14 +31,14 @@ async fn an_empty_file_becomes_a_store_of_jobs() {
         .fetch_one(&mut connection)
         .await
         .unwrap();
-    assert_eq!(version, 1);
+    assert_eq!(version, 2);
 }
 
 #[tokio::test]
 async fn newer_jobs_are_left_alone() {
     let world = World::new().await;
     world.schedule(1).await;
-    world.run("PRAGMA user_version = 2").await;
+    world.run("PRAGMA user_version = 99").await;
     let error = Jobs::open(&world.folder).await.unwrap_err();
     assert!(matches!(error, StoreError::Newer { .. }), "{error:?}");
     assert!(
@@ -46,7 +46,7 @@ async fn newer_jobs_are_left_alone() {
             .to_string()
             .ends_with("jobs.db` was written by a newer hotcell")
     );
-    assert_eq!(world.number("PRAGMA user_version").await, 2);
+    assert_eq!(world.number("PRAGMA user_version").await, 99);
     assert_eq!(world.number("SELECT count(*) FROM jobs").await, 1);
 }
 

@@ -6,7 +6,7 @@ use proptest::option;
 use proptest::prelude::*;
 use protocol::job::{
     Artifact, Cause, Failure, Job, JobBackend, JobBudget, JobInput, JobLimits, JobRequest,
-    JobStrength, LeftOut, State, Webhook,
+    JobStrength, LeftOut, Parked, State, Webhook,
 };
 use protocol::{Spending, Usage};
 use store::jobs::{Along, Changed, JobQuery, Scheduled};
@@ -128,6 +128,20 @@ fn any_artifact() -> impl Strategy<Value = Artifact> {
     )
 }
 
+fn any_parked() -> impl Strategy<Value = Parked> {
+    let times = (any_time(), any_time());
+    (any_text(), times, any::<u32>(), any_number()).prop_map(
+        |(reason, (since, not_before), failures, waited_millis)| Parked {
+            cause: Cause::Provider,
+            reason,
+            since,
+            not_before,
+            failures,
+            waited_millis,
+        },
+    )
+}
+
 fn any_spending() -> impl Strategy<Value = Spending> {
     let numbers = (any::<u64>(), any::<u32>(), any_fraction());
     (numbers, option::of(any_fraction())).prop_map(|((tokens, requests, seconds), cost)| Spending {
@@ -156,6 +170,7 @@ prop_compose! {
         result in option::of(any_text()),
         artifact in option::of(any_artifact()),
         spending in any_spending(),
+        parked in option::of(any_parked()),
     ) -> Job {
         Job {
             id: id(number),
@@ -171,6 +186,7 @@ prop_compose! {
             session: session.map(crate::id),
             messages: 1,
             crashes,
+            parked,
             result,
             artifact,
             spending,
@@ -186,6 +202,8 @@ proptest! {
         runtime.block_on(async {
             let world = World::new().await;
             let jobs = &world.jobs;
+            // A new job was never tried.
+            let first = Job { parked: None, ..first };
             prop_assert_eq!(jobs.schedule(first.clone(), None).await.unwrap(), Scheduled::New);
             prop_assert_eq!(jobs.job(first.id).await.unwrap(), Some(first.clone()));
             prop_assert_eq!(jobs.list(&JobQuery::default()).await.unwrap(), vec![first.clone()]);

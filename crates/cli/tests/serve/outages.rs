@@ -1,0 +1,62 @@
+//! A model that fails for a while: no job is lost, and everybody who looks can see why they wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use testkit::Answer;
+
+use crate::model::{Heard, bash, overloaded, say, serve};
+use crate::play::{eventually, play};
+use crate::server::{Server, Site};
+
+const JOBS: usize = 12;
+
+async fn text(server: &Server, path: &str) -> String {
+    let answer = server.client().get(path).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    answer.text().await.unwrap()
+}
+
+#[test]
+fn an_outage_of_the_model_loses_no_job_not_even_with_the_server_killed_in_it() {
+    play(async {
+        let is_down = Arc::new(AtomicBool::new(true));
+        let seen = is_down.clone();
+        let model = serve(move |request| match Heard::of(request).results {
+            0 => Answer::reply(bash("echo 1 >> one.txt")),
+            _ if seen.load(Ordering::Relaxed) => overloaded(),
+            _ => Answer::reply(say("Done.")),
+        });
+        let site = Site::new(&model).flags(["--concurrency", "4"]);
+        let server = site.start().await;
+        let mut ids = Vec::new();
+        for _ in 0..JOBS {
+            ids.push(server.client().schedule_task("Do it").await);
+        }
+        let degraded = "degraded: the model provider `anthropic` is failing";
+        eventually("the breaker opens", async || {
+            text(&server, "/readyz").await.contains(degraded)
+        })
+        .await;
+        let metrics = text(&server, "/metrics").await;
+        let up = "hotcell_provider_up{provider=\"anthropic at 127.0.0.1:";
+        let line = metrics.lines().find(|line| line.starts_with(up));
+        assert!(line.is_some_and(|line| line.ends_with(" 0")), "{metrics}");
+        eventually("a job says why it waits", async || {
+            let jobs = server.client().jobs("").await;
+            jobs.iter().any(|job| job["parked"]["cause"] == "provider")
+        })
+        .await;
+
+        server.die().await;
+        let server = site.start().await;
+        let client = server.client();
+        is_down.store(false, Ordering::Relaxed);
+        for id in &ids {
+            client.complete(id).await;
+            assert_eq!(client.files(id).await["one.txt"], "1\n");
+        }
+        assert_eq!(text(&server, "/readyz").await, "ok");
+        assert_eq!(client.jobs("").await.len(), JOBS);
+    });
+}

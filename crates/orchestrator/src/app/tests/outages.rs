@@ -1,0 +1,217 @@
+//! A provider that fails for a while: jobs wait for it, and none is lost.
+
+use std::time::Duration;
+
+use protocol::EventKind;
+use protocol::job::{Cause, Job, JobId, State};
+use store::jobs::Along;
+
+use super::house::{House, Site, check_cause, failure, names_in, scripted, within};
+use super::script::{bash, text};
+use crate::app::Caller;
+use crate::config::Outages;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn site(wait: Duration, longest_parked: Duration) -> Site {
+    let mut site = Site::new();
+    site.config.outages = Outages {
+        first_wait: wait,
+        longest_wait: wait,
+        longest_parked,
+        failures_to_open: 3,
+    };
+    site
+}
+
+fn add_builder(site: &Site, name: &str) {
+    let replies = [bash("echo 1 >> one.txt"), text("It is built.")];
+    site.scripts.add(name, replies);
+}
+
+impl House {
+    async fn parked(&self, id: JobId) -> Job {
+        let is_parked = |job: &Job| job.state == State::Queued && job.parked.is_some();
+        self.until(id, is_parked).await
+    }
+
+    /// The job is done, in one turn that was begun once.
+    async fn check_done(&self, id: JobId) {
+        let job = self.end_of(id).await;
+        assert_eq!(job.state, State::Complete, "{job:?}");
+        assert_eq!(job.parked, None);
+        assert_eq!(self.heard(id).await.len(), 1);
+        let path = self.folder(id).workspace().join("one.txt");
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "1\n");
+        assert!(names_in(&self.folder(id)).contains(&"one.txt".to_owned()));
+    }
+}
+
+#[test]
+fn an_outage_stops_claims_of_its_provider_alone_and_fails_no_job() {
+    within(async {
+        let site = site(Duration::from_millis(50), HOUR);
+        add_builder(&site, "a/builder");
+        add_builder(&site, "b/builder");
+        let house = site.open().await;
+        assert_eq!(house.app.check().await.unwrap(), [""; 0]);
+        house.scripts.set_outage("a", true);
+        let mut ids = Vec::new();
+        for _ in 0..12 {
+            ids.push(house.schedule(scripted("a/builder")).await);
+        }
+        while !house.parts.breakers.has_outage() {
+            tokio::task::yield_now().await;
+        }
+        let lines = house.app.check().await.unwrap();
+        assert!(
+            lines[0].starts_with("the model provider `a` is failing"),
+            "{lines:?}"
+        );
+        // Others are not held up.
+        let other = house.schedule(scripted("b/builder")).await;
+        house.check_done(other).await;
+        assert!(house.parts.breakers.has_outage());
+        assert!(
+            house
+                .parts
+                .breakers
+                .providers()
+                .contains(&("a".to_owned(), false))
+        );
+        house.scripts.set_outage("a", false);
+        for id in ids {
+            house.check_done(id).await;
+        }
+        assert!(!house.parts.breakers.has_outage());
+        assert_eq!(house.app.check().await.unwrap(), [""; 0]);
+        assert_eq!(house.app.parked().await.unwrap(), 0);
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_job_goes_on_in_its_session_where_the_provider_failed() {
+    within(async {
+        let site = site(Duration::from_millis(1), HOUR);
+        let replies = [bash("echo 1 >> one.txt"), text("It is built.")];
+        let gate = site.scripts.add_gated("a/builder", replies);
+        let house = site.open().await;
+        let id = house.schedule(scripted("a/builder")).await;
+        gate.open(1);
+        gate.asked(2).await;
+        house.scripts.set_outage("a", true);
+        gate.open(2);
+        gate.asked(4).await;
+        let job = house.job(id).await;
+        assert_eq!(job.parked.unwrap().failures, 2);
+        house.scripts.set_outage("a", false);
+        gate.open(1);
+        house.check_done(id).await;
+        assert_eq!(house.job(id).await.epoch, 3);
+        let events = house.events(id).await;
+        let count = |is_one: fn(&EventKind) -> bool| {
+            events.iter().filter(|event| is_one(&event.kind)).count()
+        };
+        assert_eq!(count(|kind| matches!(kind, EventKind::Replied { .. })), 2);
+        assert_eq!(
+            count(|kind| matches!(kind, EventKind::TurnContinued { .. })),
+            2
+        );
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_parked_job_stays_parked_over_a_restart_until_somebody_speaks() {
+    within(async {
+        let site = site(HOUR, HOUR);
+        let replies = [
+            bash("echo 1 >> one.txt"),
+            text("It is built."),
+            text("Yes."),
+        ];
+        site.scripts.add("a/builder", replies);
+        let house = site.open().await;
+        house.scripts.set_outage("a", true);
+        let id = house.schedule(scripted("a/builder")).await;
+        let before = house.parked(id).await;
+        let parked = before.parked.clone().unwrap();
+        assert_eq!((parked.cause, parked.failures), (Cause::Provider, 1));
+        assert!(parked.not_before > parked.since);
+        house.close().await;
+
+        let house = site.open().await;
+        house.scripts.set_outage("a", false);
+        let job = house.job(id).await;
+        assert_eq!((job.parked, job.epoch), (before.parked, before.epoch));
+        assert_eq!(job.state, State::Queued);
+        assert_eq!(house.app.parked().await.unwrap(), 1);
+        house.say(id, "Is it built?").await;
+        let job = house.end_of(id).await;
+        assert_eq!(job.state, State::Complete);
+        assert_eq!(house.heard(id).await.len(), 2);
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_server_that_dies_before_it_parks_a_job_goes_on_with_it() {
+    within(async {
+        let site = site(HOUR, HOUR);
+        add_builder(&site, "a/builder");
+        let house = site.open().await;
+        house.scripts.set_outage("a", true);
+        let id = house.schedule(scripted("a/builder")).await;
+        let mut job = house.parked(id).await;
+        let jobs = house.parts.jobs.clone();
+        house.close().await;
+        // As if it had died between the end of the turn and the end of the claim.
+        job.state = State::Running;
+        job.parked = None;
+        jobs.change(job, Along::default()).await.unwrap();
+
+        let house = site.open().await;
+        house.scripts.set_outage("a", false);
+        house.check_done(id).await;
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_job_is_parked_for_so_long_and_then_fails_with_its_work() {
+    within(async {
+        let site = site(HOUR, Duration::from_millis(200));
+        let replies = [bash("echo 1 > one.txt"), text("Never.")];
+        let gate = site.scripts.add_gated("a/builder", replies);
+        let house = site.open().await;
+        let id = house.schedule(scripted("a/builder")).await;
+        gate.open(1);
+        gate.asked(2).await;
+        house.scripts.set_outage("a", true);
+        gate.open(10);
+        let job = house.end_of(id).await;
+        check_cause(&job, Cause::Provider);
+        let message = &failure(&job).message;
+        assert!(message.contains("overloaded; it was parked"), "{message}");
+        assert_eq!(job.epoch, 2, "it had a last try");
+        assert!(names_in(&house.folder(id)).contains(&"one.txt".to_owned()));
+        house.close().await;
+    });
+}
+
+#[test]
+fn a_parked_job_is_cancelled_at_once() {
+    within(async {
+        let site = site(HOUR, HOUR);
+        add_builder(&site, "a/builder");
+        let house = site.open().await;
+        house.scripts.set_outage("a", true);
+        let id = house.schedule(scripted("a/builder")).await;
+        house.parked(id).await;
+        let job = house.app.cancel(&Caller::local(), id).await.unwrap();
+        check_cause(&job, Cause::Cancelled);
+        assert_eq!(house.app.work().queued, 0);
+        house.close().await;
+    });
+}

@@ -1,0 +1,258 @@
+//! One circuit breaker for each model provider: while a provider fails, its jobs are not claimed.
+//!
+//! Closed: jobs are claimed. Open: none is, until a moment. Half-open: one job is claimed as a probe,
+//! and the first answer that it gets decides. Any answer of the provider closes the breaker, also one
+//! that says no. Entry type: [`Breakers`].
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use protocol::job::JobId;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::config::Outages;
+
+#[derive(Debug)]
+pub(crate) struct Breakers {
+    settings: Outages,
+    states: Mutex<BTreeMap<String, State>>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Jobs whose requests failed since the last answer. Several failures of one job count once:
+    /// its own request may be what the provider fails at.
+    Closed {
+        failed: HashSet<JobId>,
+    },
+    Open {
+        until: Instant,
+        wait: Duration,
+    },
+    HalfOpen {
+        probe: JobId,
+        wait: Duration,
+    },
+}
+
+/// A provider whose jobs wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Outage {
+    pub(crate) provider: String,
+    /// Until the next probe; zero while there is one.
+    pub(crate) wait: Duration,
+}
+
+impl Breakers {
+    pub(crate) fn new(settings: Outages) -> Self {
+        Self {
+            settings,
+            states: Mutex::default(),
+        }
+    }
+
+    /// Providers whose jobs wait now.
+    pub(crate) fn outages(&self) -> Vec<Outage> {
+        let now = Instant::now();
+        let states = self.states();
+        let outages = states.iter().filter_map(|(provider, state)| {
+            let wait = match state {
+                State::Closed { .. } => return None,
+                State::Open { until, .. } => until.saturating_duration_since(now),
+                State::HalfOpen { .. } => Duration::ZERO,
+            };
+            Some(Outage {
+                provider: provider.clone(),
+                wait,
+            })
+        });
+        outages.collect()
+    }
+
+    /// Every provider that was ever asked, and whether its breaker is closed.
+    pub(crate) fn providers(&self) -> Vec<(String, bool)> {
+        let states = self.states();
+        let is_closed = |state: &State| matches!(state, State::Closed { .. });
+        let all = states
+            .iter()
+            .map(|(name, state)| (name.clone(), is_closed(state)));
+        all.collect()
+    }
+
+    pub(crate) fn has_outage(&self) -> bool {
+        let states = self.states();
+        states
+            .values()
+            .any(|state| !matches!(state, State::Closed { .. }))
+    }
+
+    /// Whether no job of this provider may be claimed now.
+    pub(crate) fn is_blocked(&self, provider: &str) -> bool {
+        match self.states().get(provider) {
+            None | Some(State::Closed { .. }) => false,
+            Some(State::Open { until, .. }) => *until > Instant::now(),
+            Some(State::HalfOpen { .. }) => true,
+        }
+    }
+
+    /// When the next probe may be claimed.
+    pub(crate) fn next_probe(&self) -> Option<Instant> {
+        let states = self.states();
+        let moments = states.values().filter_map(|state| match state {
+            State::Open { until, .. } => Some(*until),
+            _ => None,
+        });
+        moments.min()
+    }
+
+    /// A job is claimed: the probe, if the breaker is open.
+    pub(crate) fn claimed(&self, provider: &str, job: JobId) {
+        let mut states = self.states();
+        if let Some(state) = states.get_mut(provider)
+            && let State::Open { wait, .. } = *state
+        {
+            info!(provider, %job, "asking a failing provider again");
+            *state = State::HalfOpen { probe: job, wait };
+        }
+    }
+
+    /// The provider answered. True if that ended an outage.
+    pub(crate) fn answered(&self, provider: &str) -> bool {
+        let mut states = self.states();
+        let closed = State::Closed {
+            failed: HashSet::new(),
+        };
+        let before = states.insert(provider.to_owned(), closed);
+        let has_ended = matches!(before, Some(State::Open { .. } | State::HalfOpen { .. }));
+        if has_ended {
+            info!(provider, "provider answers again");
+        }
+        has_ended
+    }
+
+    /// A request of a job failed in a way that may pass.
+    pub(crate) fn failed(&self, provider: &str, job: JobId) {
+        let mut states = self.states();
+        let state = states
+            .entry(provider.to_owned())
+            .or_insert_with(|| State::Closed {
+                failed: HashSet::new(),
+            });
+        let wait = match state {
+            State::Closed { failed } => {
+                failed.insert(job);
+                if failed.len() < self.settings.failures_to_open {
+                    return;
+                }
+                self.settings.first_wait
+            }
+            State::HalfOpen { probe, wait } if *probe == job => {
+                (*wait * 2).min(self.settings.longest_wait)
+            }
+            // One that was running when it opened.
+            State::HalfOpen { .. } | State::Open { .. } => return,
+        };
+        warn!(provider, ?wait, "provider fails: its jobs wait");
+        *state = State::Open {
+            until: Instant::now() + wait,
+            wait,
+        };
+    }
+
+    /// A worker left its job. If that was a probe without a verdict, another is due. True if so.
+    pub(crate) fn left(&self, job: JobId) -> bool {
+        let mut is_due = false;
+        for state in self.states().values_mut() {
+            if let State::HalfOpen { probe, wait } = *state
+                && probe == job
+            {
+                let until = Instant::now();
+                *state = State::Open { until, wait };
+                is_due = true;
+            }
+        }
+        is_due
+    }
+
+    fn states(&self) -> MutexGuard<'_, BTreeMap<String, State>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn job(number: u128) -> JobId {
+        JobId(Uuid::from_u128(number))
+    }
+
+    fn breakers() -> Breakers {
+        Breakers::new(Outages {
+            first_wait: Duration::from_secs(5),
+            longest_wait: Duration::from_secs(12),
+            failures_to_open: 2,
+            ..Outages::default()
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_breaker_opens_probes_and_closes() {
+        let breakers = breakers();
+        breakers.failed("a", job(1));
+        breakers.failed("a", job(1));
+        assert!(!breakers.is_blocked("a"), "one job's failures count once");
+        breakers.answered("a");
+        breakers.failed("a", job(2));
+        assert!(!breakers.is_blocked("a"), "not in a row");
+        breakers.failed("a", job(3));
+        assert!(breakers.is_blocked("a"));
+        assert!(!breakers.is_blocked("b"));
+        let wait = Duration::from_secs(5);
+        let outage = |wait| Outage {
+            provider: "a".to_owned(),
+            wait,
+        };
+        assert_eq!(breakers.outages(), [outage(wait)]);
+        // Of one that was running.
+        breakers.failed("a", job(4));
+        assert_eq!(breakers.next_probe(), Some(Instant::now() + wait));
+
+        for seconds in [5, 10, 12, 12] {
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            assert!(!breakers.is_blocked("a"), "a probe is due");
+            breakers.claimed("a", job(5));
+            assert!(breakers.is_blocked("a"), "one at a time");
+            assert_eq!(breakers.outages(), [outage(Duration::ZERO)]);
+            breakers.failed("a", job(4));
+            assert_eq!(breakers.next_probe(), None, "the probe alone decides");
+            breakers.failed("a", job(5));
+            assert!(!breakers.left(job(5)));
+            assert!(breakers.is_blocked("a"));
+        }
+        tokio::time::advance(Duration::from_secs(12)).await;
+        breakers.claimed("a", job(6));
+        assert!(breakers.left(job(6)), "it was cancelled before it asked");
+        assert!(!breakers.is_blocked("a"));
+        breakers.claimed("a", job(7));
+        assert!(breakers.answered("a"));
+        assert!(!breakers.is_blocked("a"));
+        assert!(!breakers.has_outage());
+        assert_eq!(breakers.providers(), [("a".to_owned(), true)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_to_any_job_ends_the_outage() {
+        let breakers = breakers();
+        breakers.failed("a", job(1));
+        breakers.failed("a", job(2));
+        assert!(breakers.is_blocked("a"));
+        assert!(breakers.answered("a"));
+        assert!(!breakers.is_blocked("a"));
+        assert!(!breakers.answered("a"), "there was none");
+    }
+}

@@ -1,0 +1,117 @@
+//! For how long a job is put back into the queue after a failure that may pass. Pure.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use protocol::job::{Cause, Parked};
+
+use crate::config::Outages;
+
+/// The longest wait that a provider may ask for.
+const LONGEST_ASKED: Duration = Duration::from_secs(3600);
+
+/// A failure that may pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setback {
+    pub(crate) cause: Cause,
+    pub(crate) reason: String,
+    /// How long to wait at least, if somebody said so.
+    pub(crate) asked_wait: Option<Duration>,
+}
+
+/// The record of a job that is parked now; nothing if it was parked for too long already.
+///
+/// `before` has the failures in a row before this one. `random` is from 0 to 1: waits are spread over
+/// their upper half, so that jobs that failed together do not come back together.
+pub(crate) fn park(
+    setback: &Setback,
+    before: Option<&Parked>,
+    settings: &Outages,
+    now: Timestamp,
+    random: f64,
+) -> Option<Parked> {
+    let failures = before.map_or(0, |parked| parked.failures).saturating_add(1);
+    let waited_millis = before.map_or(0, |parked| parked.waited_millis);
+    if Duration::from_millis(waited_millis) >= settings.longest_parked {
+        return None;
+    }
+    let doubled = 2_u32.saturating_pow(failures - 1);
+    let full = settings.first_wait.saturating_mul(doubled);
+    let full = full.min(settings.longest_wait);
+    let own = full.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0);
+    let asked = setback.asked_wait.unwrap_or_default().min(LONGEST_ASKED);
+    let wait = SignedDuration::try_from(own.max(asked)).unwrap_or(SignedDuration::MAX);
+    Some(Parked {
+        cause: setback.cause,
+        reason: setback.reason.clone(),
+        since: now,
+        not_before: now.checked_add(wait).unwrap_or(Timestamp::MAX),
+        failures,
+        waited_millis,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const SETTINGS: Outages = Outages {
+        first_wait: Duration::from_secs(5),
+        longest_wait: Duration::from_secs(300),
+        longest_parked: Duration::from_secs(86_400),
+        failures_to_open: 3,
+    };
+
+    fn setback(asked: Option<u64>) -> Setback {
+        Setback {
+            cause: Cause::Provider,
+            reason: "status 529".to_owned(),
+            asked_wait: asked.map(Duration::from_secs),
+        }
+    }
+
+    #[test]
+    fn waits_double_up_to_a_limit() {
+        let now = Timestamp::UNIX_EPOCH;
+        for (random, expect) in [
+            (1.0, [5, 10, 20, 40, 80, 160, 300, 300]),
+            (0.0, [2, 5, 10, 20, 40, 80, 150, 150]),
+        ] {
+            let mut before = None;
+            let waits = [(); 8].map(|()| {
+                let parked = park(&setback(None), before.as_ref(), &SETTINGS, now, random).unwrap();
+                let wait = (parked.not_before - parked.since).get_seconds();
+                before = Some(parked);
+                wait
+            });
+            assert_eq!(waits, expect);
+            assert_eq!(before.unwrap().failures, 8);
+        }
+    }
+
+    #[test]
+    fn a_wait_that_was_asked_for_is_kept_within_reason() {
+        for (asked, expect) in [(1, 5), (77, 77), (1_000_000, 3600)] {
+            let parked = park(
+                &setback(Some(asked)),
+                None,
+                &SETTINGS,
+                Timestamp::UNIX_EPOCH,
+                1.0,
+            );
+            assert_eq!(parked.unwrap().not_before.as_second(), expect);
+        }
+    }
+
+    #[test]
+    fn a_job_is_not_parked_for_ever() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut parked = park(&setback(None), None, &SETTINGS, now, 1.0).unwrap();
+        parked.waited_millis = 86_399_999;
+        assert!(park(&setback(None), Some(&parked), &SETTINGS, now, 1.0).is_some());
+        parked.waited_millis += 1;
+        assert!(park(&setback(None), Some(&parked), &SETTINGS, now, 1.0).is_none());
+    }
+}

@@ -1,0 +1,149 @@
+//! Jobs that wait for a moment, and the next job that need not wait.
+//!
+//! A moment is a time of day, and the clock may be set while a job waits. A job that was parked in
+//! the future by the clock of now may be claimed at once, so that no jump makes a job wait for
+//! longer than it was parked for.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use protocol::job::Job;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+use super::commit::Write;
+use super::record::job_columns;
+use super::{Claimable, Jobs};
+use crate::error::StoreError;
+use crate::rows::{nanoseconds, signed, time_of, unsigned};
+
+const NEXT_QUEUED: &str = concat!(
+    "SELECT ",
+    job_columns!(),
+    " FROM jobs WHERE owner = ?1 AND place IS NOT NULL AND status = 'pending'
+        AND iif(not_before IS NOT NULL AND json_extract(parked, '$.waited_millis') >= ?3, TRUE,
+            (not_before IS NULL OR not_before <= ?2 OR parked_at > ?2)
+            AND coalesce(json_extract(request, '$.model'), '')
+                NOT IN (SELECT value FROM json_each(?4)))
+    ORDER BY place, id LIMIT 1"
+);
+
+const QUEUED_MODELS: &str = "
+    SELECT DISTINCT json_extract(request, '$.model') FROM jobs
+    WHERE owner = ?1 AND place IS NOT NULL AND status = 'pending'";
+
+const NEXT_UNPARKED: &str = "SELECT min(not_before) FROM jobs WHERE not_before > ?1";
+
+const COUNT_PARKED: &str = "SELECT count(*) FROM jobs WHERE not_before IS NOT NULL";
+
+const ADD_TIME: &str = "
+    UPDATE jobs SET parked = json_set(parked, '$.waited_millis',
+        json_extract(parked, '$.waited_millis') + ?1)
+    WHERE not_before IS NOT NULL";
+
+impl Jobs {
+    /// The queued job of this user that has waited longest, of those that may be claimed.
+    pub async fn next_queued(
+        &self,
+        owner: &str,
+        claimable: &Claimable,
+    ) -> Result<Option<Job>, StoreError> {
+        const WHAT: &str = "find the next job";
+        let blocked: Vec<&str> = claimable
+            .blocked
+            .iter()
+            .map(|model| model.as_deref().unwrap_or_default())
+            .collect();
+        let blocked = serde_json::json!(blocked).to_string();
+        let statement = sqlx::query(NEXT_QUEUED)
+            .bind(owner)
+            .bind(nanoseconds(claimable.now))
+            .bind(millis(claimable.longest_parked))
+            .bind(blocked);
+        self.one(WHAT, statement).await
+    }
+
+    /// The models that this user's queued jobs ask for; `None` is the server's own choice.
+    pub async fn queued_models(&self, owner: &str) -> Result<Vec<Option<String>>, StoreError> {
+        const WHAT: &str = "list the models of queued jobs";
+        let rows = self
+            .rows(WHAT, sqlx::query(QUEUED_MODELS).bind(owner))
+            .await?;
+        let models = rows
+            .iter()
+            .map(|row| row.try_get(0))
+            .collect::<Result<_, _>>();
+        models.map_err(StoreError::database(WHAT))
+    }
+
+    /// The next moment after this one at which a parked job may be claimed.
+    pub async fn next_unparked(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+        const WHAT: &str = "find when the next parked job is due";
+        let statement = sqlx::query(NEXT_UNPARKED).bind(nanoseconds(now));
+        let due = |row: &SqliteRow| row.try_get::<Option<i64>, _>(0);
+        let rows = self.rows(WHAT, statement).await?;
+        let due = rows.first().map_or(Ok(None), due);
+        Ok(due.map_err(StoreError::database(WHAT))?.map(time_of))
+    }
+
+    /// How many jobs are parked.
+    pub async fn parked(&self) -> Result<u64, StoreError> {
+        const WHAT: &str = "count parked jobs";
+        let rows = self.rows(WHAT, sqlx::query(COUNT_PARKED)).await?;
+        let count = rows.first().map_or(Ok(0), |row| row.try_get(0));
+        count.map(unsigned).map_err(StoreError::database(WHAT))
+    }
+
+    /// Counts time that has passed for every parked job. Changes no revision.
+    pub async fn add_parked_time(&self, passed: Duration) -> Result<(), StoreError> {
+        self.write(AddTime(millis(passed))).await
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    signed(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
+struct AddTime(i64);
+
+impl Write for AddTime {
+    type Outcome = ();
+
+    const WHAT: &'static str = "count how long jobs were parked";
+
+    async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        sqlx::query(ADD_TIME)
+            .bind(self.0)
+            .execute(connection)
+            .await
+            .map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::plan;
+
+    #[tokio::test]
+    async fn rows_are_found_by_an_index() {
+        for (sql, expect) in [
+            (
+                NEXT_QUEUED,
+                "SEARCH jobs USING INDEX jobs_in_line (owner=? AND place>?)",
+            ),
+            (QUEUED_MODELS, "(owner=?"),
+            (
+                NEXT_UNPARKED,
+                "SEARCH jobs USING COVERING INDEX jobs_parked",
+            ),
+            (COUNT_PARKED, "USING COVERING INDEX jobs_parked"),
+            (ADD_TIME, "USING INDEX jobs_parked"),
+        ] {
+            let plan = plan(sql).await;
+            assert!(plan.contains(expect), "{sql}\n{plan}");
+        }
+        let plan = plan(NEXT_QUEUED).await;
+        assert!(!plan.contains("USE TEMP B-TREE FOR ORDER BY"), "{plan}");
+    }
+}

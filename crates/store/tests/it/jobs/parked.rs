@@ -1,0 +1,115 @@
+//! Jobs that wait for a moment by a clock that may be set.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use protocol::job::{Cause, Job, JobRequest, Parked};
+use store::jobs::{Along, Claimable, Scheduled};
+
+use super::{State, World, new, saved, time};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn at(now: i64) -> Claimable {
+    Claimable {
+        now: time(now),
+        blocked: Vec::new(),
+        longest_parked: DAY,
+    }
+}
+
+fn parked(since: i64, not_before: i64) -> Option<Parked> {
+    Some(Parked {
+        cause: Cause::Provider,
+        reason: "status 529".to_owned(),
+        since: time(since),
+        not_before: time(not_before),
+        failures: 1,
+        waited_millis: 0,
+    })
+}
+
+impl World {
+    async fn park(&self, number: u128, since: i64, not_before: i64) -> Job {
+        let mut job = self.job(number).await;
+        job.state = State::Queued;
+        job.parked = parked(since, not_before);
+        saved(self.jobs.change(job, Along::default()).await.unwrap())
+    }
+
+    async fn next(&self, claimable: &Claimable) -> Option<u128> {
+        let job = self.jobs.next_queued("somebody", claimable).await.unwrap();
+        job.map(|job| job.id.0.as_u128())
+    }
+}
+
+#[tokio::test]
+async fn a_parked_job_is_passed_over_until_it_is_due() {
+    let world = World::new().await;
+    for number in [1, 2] {
+        world.schedule(number).await;
+    }
+    let job = world.park(1, 100, 200).await;
+    assert_eq!(job.parked, parked(100, 200));
+    // Also for whoever opens the store next.
+    let jobs = world.again().await;
+    assert_eq!(jobs.job(job.id).await.unwrap(), Some(job));
+    assert_eq!(world.next(&at(150)).await, Some(2));
+    world.become_(2, State::Running).await;
+    assert_eq!(world.next(&at(150)).await, None);
+    assert_eq!(
+        jobs.next_unparked(time(150)).await.unwrap(),
+        Some(time(200))
+    );
+    assert_eq!(jobs.parked().await.unwrap(), 1);
+    assert_eq!(world.next(&at(200)).await, Some(1));
+    assert_eq!(jobs.next_unparked(time(200)).await.unwrap(), None);
+    // The clock was set to before it was parked: nobody can say for how long it would wait.
+    assert_eq!(world.next(&at(99)).await, Some(1));
+
+    // One that is tried again waits no more, and keeps the record of its failures.
+    let job = world.become_(1, State::Running).await;
+    assert_eq!(job.parked, parked(100, 200));
+    assert_eq!(jobs.parked().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn models_that_are_blocked_are_passed_over() {
+    let world = World::new().await;
+    for (number, model) in [(1, Some("a")), (2, None), (3, Some("b"))] {
+        let request = JobRequest {
+            model: model.map(str::to_owned),
+            ..new(number).request
+        };
+        let job = Job {
+            request,
+            ..new(number)
+        };
+        let scheduled = world.jobs.schedule(job, None).await.unwrap();
+        assert_eq!(scheduled, Scheduled::New);
+    }
+    let mut models = world.jobs.queued_models("somebody").await.unwrap();
+    models.sort();
+    assert_eq!(models, [None, Some("a".to_owned()), Some("b".to_owned())]);
+    let blocked = |models: &[Option<&str>]| Claimable {
+        blocked: models
+            .iter()
+            .map(|model| model.map(str::to_owned))
+            .collect(),
+        ..at(0)
+    };
+    assert_eq!(world.next(&blocked(&[])).await, Some(1));
+    assert_eq!(world.next(&blocked(&[Some("a")])).await, Some(2));
+    assert_eq!(world.next(&blocked(&[Some("a"), None])).await, Some(3));
+    let all = blocked(&[Some("a"), None, Some("b")]);
+    assert_eq!(world.next(&all).await, None);
+
+    // One that was parked for too long gets its last try.
+    let now = Timestamp::UNIX_EPOCH.as_second();
+    world.park(3, now, now + 1_000).await;
+    assert_eq!(world.next(&all).await, None);
+    world.jobs.add_parked_time(DAY).await.unwrap();
+    assert_eq!(world.next(&all).await, Some(3));
+    let waited = world.job(3).await.parked.unwrap().waited_millis;
+    assert_eq!(u128::from(waited), DAY.as_millis());
+}
