@@ -2,6 +2,7 @@
 //! environment and files.
 
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,8 @@ pub struct SandboxSpec {
     pub backend: Backend,
     /// Nothing weaker is ever started, whatever `backend` says: then the start fails.
     pub require: Strength,
-    /// The only host folder inside, at [`WORKSPACE`].
+    /// The only host folder inside, at [`WORKSPACE`]. A real path: starting fails if any part of it
+    /// is a symbolic link, which another sandbox may have put there since it was looked at.
     pub workspace: PathBuf,
     pub root: RootSpec,
     pub limits: Limits,
@@ -202,6 +204,17 @@ impl Network {
 }
 
 impl SandboxSpec {
+    /// The workspace, if its path is a folder's real one. For backends whose engine mounts it by
+    /// path.
+    pub(crate) fn real_workspace(&self) -> io::Result<PathBuf> {
+        let real = self.workspace.canonicalize()?;
+        match () {
+            () if real != self.workspace => Err(io::Error::other("it is a symbolic link")),
+            () if !real.is_dir() => Err(io::ErrorKind::NotADirectory.into()),
+            () => Ok(real),
+        }
+    }
+
     /// The default sandbox on a workspace folder.
     pub fn new(workspace: impl Into<PathBuf>) -> Self {
         Self {

@@ -44,8 +44,8 @@ pub(crate) fn open_supplied(
             Opener::Mapped(idmap) => {
                 let userns = userns_for(idmap)?;
                 let path = source.path.display();
-                let tree =
-                    sys::open_tree(source.path).at(Stage::Mounts, format!("open `{path}`"))?;
+                let tree = open_source(source.path, source.access)
+                    .at(Stage::Mounts, format!("open `{path}`"))?;
                 sys::mount_setattr(&tree, attributes(source.access), Some(&userns))
                     .at(Stage::Mounts, format!("map the owner of `{path}`"))?;
                 tree
@@ -118,8 +118,17 @@ fn source(fitting: &Fitting) -> Option<Source<'_>> {
     }
 }
 
+/// What commands may change is opened at its real path: a link that another sandbox put there after
+/// it was looked at would lead elsewhere.
+pub(crate) fn open_source(path: &Path, access: Access) -> io::Result<OwnedFd> {
+    match access {
+        Access::ReadWrite => sys::open_real_tree(path),
+        Access::ReadOnly | Access::Device => sys::open_tree(path),
+    }
+}
+
 fn open(source: &Path, access: Access) -> Step<OwnedFd> {
-    sys::open_tree(source)
+    open_source(source, access)
         .and_then(|tree| sys::mount_setattr(&tree, attributes(access), None).map(|()| tree))
         .at(Stage::Mounts, format!("open `{}`", source.display()))
 }

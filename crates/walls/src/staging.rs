@@ -20,7 +20,7 @@ use nix::sched::{CloneFlags, unshare};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Access, IdMap, Identity, Stage, receive};
-use crate::root::attributes;
+use crate::root::{attributes, open_source};
 use crate::supervisor::{At, Step, mapped_namespace};
 use crate::sys;
 
@@ -143,7 +143,8 @@ fn open(source: &Path, access: Access, idmap: Option<IdMap>, owner: (u32, u32)) 
             mapped_namespace(identity, idmap)
         })
         .transpose()?;
-    let tree = sys::open_tree(source).at(Stage::Mounts, format!("open `{}`", source.display()))?;
+    let tree =
+        open_source(source, access).at(Stage::Mounts, format!("open `{}`", source.display()))?;
     sys::mount_setattr(&tree, attributes(access), userns.as_ref()).at(
         Stage::Mounts,
         format!("map the owner of `{}`", source.display()),

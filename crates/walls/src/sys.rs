@@ -97,6 +97,30 @@ pub(crate) fn open_tree(source: &Path) -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, source.as_ptr(), flags) })
 }
 
+/// The same for a folder at its real path: no part of the path may be a symbolic link.
+pub(crate) fn open_real_tree(source: &Path) -> io::Result<OwnedFd> {
+    let source = path(source)?;
+    // SAFETY: all-zero is a valid value of this plain structure.
+    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+    how.flags = (libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC) as u64;
+    how.resolve = libc::RESOLVE_NO_SYMLINKS;
+    // SAFETY: the path is NUL-terminated, both live across the call, and the size is the structure's.
+    let folder = owned(unsafe {
+        libc::syscall(
+            libc::SYS_openat2,
+            libc::AT_FDCWD,
+            source.as_ptr(),
+            &raw const how,
+            size_of::<libc::open_how>(),
+        )
+    })?;
+    let flags = libc::OPEN_TREE_CLONE
+        | libc::OPEN_TREE_CLOEXEC
+        | (libc::AT_RECURSIVE | libc::AT_EMPTY_PATH) as u32;
+    // SAFETY: the descriptor is open and the empty path is NUL-terminated.
+    owned(unsafe { libc::syscall(libc::SYS_open_tree, folder.as_raw_fd(), c"".as_ptr(), flags) })
+}
+
 /// Attaches a detached tree at a path.
 pub(crate) fn move_mount(tree: &OwnedFd, target: &Path) -> io::Result<()> {
     let target = path(target)?;

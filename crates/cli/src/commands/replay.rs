@@ -20,13 +20,14 @@ pub(crate) fn run(replay: &Replay) -> Result<u8, Complaint> {
             format!("cannot make a folder to replay in: {error}"),
         )
     })?;
+    let workspace = std::fs::canonicalize(folder.path()).unwrap_or_else(|_| folder.path().into());
     let (mut calls, mut differ) = (0, 0);
     let mut outcome = Ok(0);
     let is_whole = runtime()?.block_on(async {
         let store = open(&replay.name.store).await?;
         let session = store.find(&replay.name.session).await?;
         let events = store.events(&session).await?;
-        let spec = SandboxSpec::new(folder.path());
+        let spec = SandboxSpec::new(workspace);
         let report = |replayed: Replayed| {
             calls += 1;
             differ += u32::from(replayed.difference.is_some());

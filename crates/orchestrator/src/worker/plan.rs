@@ -1,5 +1,6 @@
 //! What a job's request means under the server's policy. Pure but for the audit log it is handed.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,6 +118,17 @@ pub(crate) fn network(request: &JobRequest, policy: &Policy) -> Result<Network, 
     })
 }
 
+/// The workspace by its real path: a sandbox is started on no other, and the data folder may lie
+/// behind a link.
+fn real_workspace(folder: &JobFolder) -> PathBuf {
+    let workspace = folder.workspace();
+    let real = folder.path().canonicalize().ok();
+    match real.zip(workspace.file_name()) {
+        Some((real, name)) => real.join(name),
+        None => workspace,
+    }
+}
+
 /// The sandbox of a job under its claim, which has run for so long already.
 pub(crate) fn spec(
     job: &Job,
@@ -137,7 +149,7 @@ pub(crate) fn spec(
         name: Some(format!("{}-e{}", job.id, job.epoch)),
         backend: backend(request, policy),
         require: require(request, policy),
-        workspace: folder.workspace(),
+        workspace: real_workspace(folder),
         limits,
         network: network(request, policy)?,
         audit: Some(audit),

@@ -23,8 +23,7 @@ pub(crate) fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
         check_strict(&limits)?;
     }
     let workdir = spec
-        .workspace
-        .canonicalize()
+        .real_workspace()
         .map_err(|source| SandboxError::Workspace {
             path: spec.workspace.clone(),
             source,

@@ -173,3 +173,17 @@ fn the_workspace_outlives_the_sandbox_and_the_rest_does_not() {
         }
     });
 }
+
+/// Another sandbox may have put it there after the path was looked at.
+#[test]
+fn a_link_on_the_way_to_the_workspace_is_not_followed() {
+    within(async {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir_all(place.path().join("secret/below")).unwrap();
+        std::os::unix::fs::symlink("secret", place.path().join("link")).unwrap();
+        for path in ["link", "link/below"] {
+            let started = Sandbox::start(under_test::spec(place.path().join(path))).await;
+            assert!(started.is_err(), "{path}");
+        }
+    });
+}

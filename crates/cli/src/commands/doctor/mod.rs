@@ -147,7 +147,10 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn make() -> Result<Self, Complaint> {
-        let folder = std::env::temp_dir().join(format!("hotcell-doctor-{}", std::process::id()));
+        // Of its real path: a sandbox is started on no other.
+        let parent = std::env::temp_dir();
+        let parent = parent.canonicalize().unwrap_or(parent);
+        let folder = parent.join(format!("hotcell-doctor-{}", std::process::id()));
         std::fs::create_dir(&folder).map_err(|error| {
             Complaint::new(
                 FAILED,

@@ -223,7 +223,7 @@ async fn prepare(
     owners: Owners,
     identity: Identity,
 ) -> io::Result<Bundle> {
-    let workspace = spec.workspace.canonicalize()?;
+    let workspace = spec.real_workspace()?;
     let shown = match identity.is_mapped {
         true => {
             let shown = folder.mount_point("workspace")?;

@@ -240,7 +240,8 @@ async fn start(
 
 /// The rooms of machines behind native walls; a jail has its own.
 fn rooms(cache: &Path) -> io::Result<PathBuf> {
-    own_folder(&cache.join("firecracker").join("rooms"))
+    // A folder to write to is mounted by its real path.
+    own_folder(&cache.join("firecracker").join("rooms"))?.canonicalize()
 }
 
 /// Removes what processes that no longer live have left.

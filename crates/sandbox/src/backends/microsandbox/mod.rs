@@ -97,17 +97,11 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
 }
 
 fn workspace(spec: &SandboxSpec) -> Result<PathBuf, SandboxError> {
-    let found = spec
-        .workspace
-        .canonicalize()
-        .and_then(|path| match path.is_dir() {
-            true => Ok(path),
-            false => Err(io::ErrorKind::NotADirectory.into()),
-        });
-    found.map_err(|source| SandboxError::Workspace {
-        path: spec.workspace.clone(),
-        source,
-    })
+    spec.real_workspace()
+        .map_err(|source| SandboxError::Workspace {
+            path: spec.workspace.clone(),
+            source,
+        })
 }
 
 /// Sweeps what crashes left, and makes the folders of a new sandbox.

@@ -18,7 +18,8 @@ impl Folder {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = group_name(number).ok_or(io::ErrorKind::NotFound)?;
-        let path = parent.join(name);
+        // A workspace is mounted by its real path.
+        let path = parent.canonicalize()?.join(name);
         fs::create_dir(&path)?;
         Ok(Self(path))
     }

@@ -46,7 +46,7 @@ pub(super) fn prepare(
         Some(stage(spec, &folder, owners, users, &mut bundle)?)
     } else {
         // By a link: the path of a workspace may have any letter, an argument of Podman may not.
-        symlink(spec.workspace.canonicalize()?, &workspace)?;
+        symlink(spec.real_workspace()?, &workspace)?;
         stage_for_caller(spec, &folder, &mut bundle)?
     };
     bundle.mounts.push(Mount::Bind {
@@ -98,7 +98,7 @@ fn stage(
         disk_gid: owner.1,
     };
     let mut mounts = vec![Staged::Bind {
-        source: spec.workspace.canonicalize()?,
+        source: spec.real_workspace()?,
         target: folder.mount_point("workspace")?,
         access: Access::ReadWrite,
         idmap: Some(idmap(owners.workspace)),
