@@ -134,7 +134,8 @@ impl Database {
     /// Gives the pages of what was removed back to the file system, and empties the log.
     pub(crate) async fn shrink(&self) -> Result<(), StoreError> {
         const WHAT: &str = "free space";
-        let mut writer = self.writer.lock().await;
+        // Outside of any transaction: neither works in one that a lost task has left open.
+        let mut writer = self.writer().await;
         execute(&mut writer.connection, "PRAGMA incremental_vacuum")
             .await
             .map_err(StoreError::database(WHAT))?;
@@ -259,6 +260,31 @@ mod tests {
 
     use super::*;
     use crate::migration::{CHECKPOINTS, JOBS, SESSIONS};
+
+    #[tokio::test]
+    async fn shrinking_ends_a_transaction_that_a_lost_task_has_left() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("locks")).unwrap();
+        let database = Database::open(folder.path(), JOBS).await.unwrap();
+        let mut writer = database.take().await.unwrap();
+        execute(writer.connection(), "CREATE TABLE half_done (x)")
+            .await
+            .unwrap();
+        // Its task is gone, and ended nothing.
+        drop(writer);
+        database.shrink().await.unwrap();
+        let other = || async { options(&database.path).connect().await.unwrap() };
+        let tables: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE name = 'half_done'")
+                .fetch_one(&mut other().await)
+                .await
+                .unwrap();
+        assert_eq!(tables, 0);
+        // Nothing keeps other connections from writing.
+        execute(&mut other().await, "BEGIN IMMEDIATE")
+            .await
+            .unwrap();
+    }
 
     #[tokio::test]
     async fn a_commit_is_on_disk_when_it_returns() {
