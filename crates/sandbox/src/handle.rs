@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use audit::Record;
@@ -25,6 +26,7 @@ const PROXY_PORT: u16 = 3128;
 #[derive(Debug)]
 pub struct Sandbox {
     pub(crate) id: String,
+    instance: u64,
     pub(crate) link: Link,
     pub(crate) recorder: Recorder,
     pub(crate) workdir: String,
@@ -66,8 +68,10 @@ impl Sandbox {
             })
         };
         let proxy = tokio::spawn(serve_proxy(incoming, egress(&spec.network, &recorder)));
+        static INSTANCES: AtomicU64 = AtomicU64::new(0);
         Ok(Self {
             id,
+            instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
             link,
             recorder,
             workdir,
@@ -82,6 +86,11 @@ impl Sandbox {
     /// A name for the record: its owner's, or else unlike that of any other sandbox.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Its number in this process. A sandbox that replaces another of the same id has a higher one.
+    pub fn instance(&self) -> u64 {
+        self.instance
     }
 
     /// What protects it.

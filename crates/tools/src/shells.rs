@@ -1,6 +1,8 @@
 //! What is remembered of the shells of each sandbox from one call to the next: the folder, and
-//! since when jobs run. Losing it costs a word in a result, no more.
+//! since when jobs run. It ends with the sandbox: one that replaces it begins with nothing, also
+//! under the same id. Losing it costs a word in a result, no more.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -16,8 +18,20 @@ pub(crate) struct Shells {
 
 #[derive(Debug)]
 struct Shell {
+    /// Of the sandbox.
+    instance: u64,
     cwd: Raw,
     jobs: BTreeMap<u32, Job>,
+}
+
+impl Shell {
+    fn new(instance: u64) -> Self {
+        Self {
+            instance,
+            cwd: Raw::from(WORKSPACE),
+            jobs: BTreeMap::new(),
+        }
+    }
 }
 
 /// A command that goes on.
@@ -36,12 +50,20 @@ impl Shells {
     }
 
     fn with<T>(&self, sandbox: &Sandbox, change: impl FnOnce(&mut Shell) -> T) -> T {
+        let instance = sandbox.instance();
         let mut sandboxes = self.lock();
-        let shell = sandboxes.entry(sandbox.id().to_owned());
-        change(shell.or_insert_with(|| Shell {
-            cwd: Raw::from(WORKSPACE),
-            jobs: BTreeMap::new(),
-        }))
+        let shell = sandboxes
+            .entry(sandbox.id().to_owned())
+            .or_insert_with(|| Shell::new(instance));
+        match shell.instance.cmp(&instance) {
+            Ordering::Equal => change(shell),
+            Ordering::Less => {
+                *shell = Shell::new(instance);
+                change(shell)
+            }
+            // Replaced already, while a call in it was under way.
+            Ordering::Greater => change(&mut Shell::new(instance)),
+        }
     }
 
     /// Takes note of where a command stands.

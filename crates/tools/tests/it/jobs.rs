@@ -248,3 +248,26 @@ fn the_caller_hears_of_what_goes_on() {
         world.end().await;
     });
 }
+
+#[test]
+fn a_sandbox_that_replaces_another_has_neither_its_folder_nor_its_jobs() {
+    within(async {
+        let name = |spec: &mut sandbox::SandboxSpec| spec.name = Some("session".to_owned());
+        let mut world = World::with(name).await;
+        let says = world.ask("bash", json!({"command": "cd /tmp"})).await;
+        assert!(says.contains("[the folder is now /tmp]"), "{says}");
+        start(&world, "echo up; sleep 1000", "up").await;
+        start(&world, "echo up; sleep 1000", "up").await;
+        let mut spec = sandbox::SandboxSpec::new(world.folder.path());
+        name(&mut spec);
+        let new = sandbox::Sandbox::start(spec).await.unwrap();
+        std::mem::replace(&mut world.sandbox, new).end().await;
+        // Its first command is where every first command is, and that is nothing to tell.
+        let says = world.ask("bash", json!({"command": "pwd"})).await;
+        assert_eq!(says.lines().next(), Some("/workspace"), "{says}");
+        assert!(!says.contains("the folder is now"), "{says}");
+        let poll = json!({"job": 9, "action": "poll", "wait": 0});
+        let refused = world.call("bash_job", poll).await.unwrap_err();
+        assert_eq!(refused.to_string(), "there is no job 9, nor any other");
+    });
+}
