@@ -10,8 +10,10 @@ mod shipped;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use nix::fcntl::OFlag;
 use serde::Serialize;
 
 use self::raw::Raw;
@@ -60,10 +62,9 @@ impl Recipe {
             path: path.to_owned(),
             source,
         };
-        if fs::metadata(path).map_err(unreadable)?.len() > MAX_FILE {
-            return Err(unreadable(io::ErrorKind::FileTooLarge.into()));
-        }
-        let text = fs::read_to_string(path).map_err(unreadable)?;
+        let text = read_regular(path).map_err(unreadable)?;
+        let text =
+            String::from_utf8(text).map_err(|_| unreadable(io::ErrorKind::InvalidData.into()))?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Self::parse(&path.display().to_string(), &text, Some(folder))
     }
@@ -142,12 +143,25 @@ fn beside(folder: Option<&Path>, source: &str) -> Result<Vec<u8>, String> {
     let cannot = |why: &dyn std::fmt::Display| format!("cannot read its file `{source}`: {why}");
     let folder = folder.ok_or_else(|| cannot(&"the recipe has no folder"))?;
     check::relative(source)?;
-    let path = folder.join(source);
-    let about = fs::metadata(&path).map_err(|error| cannot(&error))?;
-    match () {
-        () if !about.is_file() => Err(cannot(&"it is not a file")),
-        () if about.len() > MAX_FILE => Err(cannot(&"it is too large")),
-        () => fs::read(&path).map_err(|error| cannot(&error)),
+    read_regular(&folder.join(source)).map_err(|error| cannot(&error))
+}
+
+/// The content of a regular file, without waiting for the other end of a FIFO and without reading a
+/// device or a growing file for ever.
+fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    use std::io::Read;
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    let mut content = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut content)?;
+    match content.len() as u64 > MAX_FILE {
+        false => Ok(content),
+        true => Err(io::Error::other("it is too large")),
     }
 }
 

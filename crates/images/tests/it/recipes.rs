@@ -1,6 +1,7 @@
 //! Recipes: what they may say, and what a person reads when one is wrong.
 
 use std::fs;
+use std::path::Path;
 
 use images::{Recipe, SHIPPED};
 use insta::assert_snapshot;
@@ -169,4 +170,16 @@ fn the_recipes_that_come_along_are_right_and_build_on_one_another() {
     assert!(Recipe::shipped("nothing").is_none());
     let mine = Recipe::parse("mine", "from = \"base\"", None).unwrap();
     assert_eq!(mine.digest(), digest("base"), "it adds nothing");
+}
+
+#[test]
+fn a_recipe_that_is_no_file_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for path in [fifo.as_path(), Path::new("/dev/zero"), folder.path()] {
+        let error = Recipe::read(path).unwrap_err();
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert_eq!(cause, "it is not a file", "{}", path.display());
+    }
 }
