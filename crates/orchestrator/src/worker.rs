@@ -25,6 +25,7 @@ use protocol::{Event, Spending};
 use store::{Journal, StoreError};
 use tokio::sync::watch;
 use tools::ToolSet;
+use tracing::warn;
 
 use crate::dispatcher::Claimed;
 use crate::folder::JobFolder;
@@ -35,7 +36,7 @@ use crate::parts::{Parts, chain};
 use log::JobLog;
 use parking::Setback;
 use progress::Progress;
-use talk::Talk;
+use talk::{Parting, Talk};
 use verdict::{Stop, end_of};
 use watched::{AskedWait, Watched};
 
@@ -156,11 +157,26 @@ impl Worker {
         let ending = self.converse(&mut talk, command).await;
         match &ending {
             Ending::Ended { .. } | Ending::Deferred(_) if !self.progress.is_in_turn() => {
-                talk.end(|event| self.hear(event)).await;
+                self.part(talk).await;
             }
             _ => talk.abort().await,
         }
         ending
+    }
+
+    /// Lets the agent end in order. One that is cut short is reported: of its last turn it may not
+    /// have recorded what it left.
+    async fn part(&mut self, talk: Talk) {
+        let patience = self.parts.config.stuck_after;
+        let stopping = self.claimed.parked.clone().cancelled_owned();
+        let parting = talk.end(|event| self.hear(event), patience, stopping);
+        if parting.await == Parting::CutShort {
+            warn!(job = %self.job.id, "agent was cut short after its last turn");
+            self.note(
+                "agent",
+                "cut short after its last turn: an undo of that turn may miss some of its changes",
+            );
+        }
     }
 
     /// The session with its events so far. One whose first event was never written is new.

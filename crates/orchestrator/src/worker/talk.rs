@@ -12,9 +12,13 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::job::End;
 use crate::parts::chain;
 
-/// For an agent that was told to end: its sandbox has to be taken down, and the workspace looked
-/// at once more. After each sign of life it starts anew.
-const GRACE: Duration = Duration::from_secs(60);
+/// How an agent that was told to end did so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parting {
+    Done,
+    /// It was ended from outside, before it had recorded what its last turn left.
+    CutShort,
+}
 
 /// Ends with the value: whatever happens to the worker, no agent is left behind.
 #[derive(Debug)]
@@ -48,15 +52,32 @@ impl Talk {
         self.events.recv().await
     }
 
-    /// Ends the agent in order, with its sandbox. `hear` gets what it still tells.
-    pub(crate) async fn end(mut self, mut hear: impl FnMut(&Event)) {
+    /// Ends the agent in order, with its sandbox: it records the workspace once more, which takes
+    /// long and says nothing where there are many files. `hear` gets what it still tells. Gives up
+    /// after `patience` without a word, or when `hurry` comes.
+    pub(crate) async fn end(
+        mut self,
+        mut hear: impl FnMut(&Event),
+        patience: Duration,
+        hurry: impl Future<Output = ()>,
+    ) -> Parting {
         self.commands = None;
-        while let Ok(Some(event)) = timeout(GRACE, self.events.recv()).await {
-            hear(&event);
-        }
-        // Its end is no news: whether the task is done was known before.
-        if let Some(task) = self.task.take() {
-            let _ = timeout(GRACE, task).await;
+        let orderly = async {
+            while let Some(event) = timeout(patience, self.events.recv()).await? {
+                hear(&event);
+            }
+            // Its end is no news: whether the task is done was known before.
+            match self.task.take() {
+                Some(task) => timeout(patience, task).await.map(drop),
+                None => Ok(()),
+            }
+        };
+        tokio::select! {
+            ended = orderly => match ended {
+                Ok(()) => Parting::Done,
+                Err(_) => Parting::CutShort,
+            },
+            () = hurry => Parting::CutShort,
         }
     }
 
@@ -86,5 +107,81 @@ fn cause_of(error: &AgentError) -> Cause {
         AgentError::Sandbox(_) | AgentError::Lost => Cause::Sandbox,
         AgentError::Store(_) => Cause::Server,
         _ => Cause::Agent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use protocol::{EventKind, SessionId, VERSION};
+    use std::future::pending;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(900);
+
+    fn talk(
+        agent: impl Future<Output = ()> + Send + 'static,
+        events: mpsc::Receiver<Event>,
+    ) -> Talk {
+        let task = tokio::spawn(async move {
+            agent.await;
+            Ok(())
+        });
+        Talk {
+            commands: None,
+            events,
+            task: Some(AbortOnDropHandle::new(task)),
+        }
+    }
+
+    fn noted() -> Event {
+        let beginning = jiff::civil::date(2026, 1, 1).at(0, 0, 0, 0);
+        Event {
+            v: VERSION,
+            session: SessionId::new(&beginning, 1),
+            seq: None,
+            time: Timestamp::UNIX_EPOCH,
+            kind: EventKind::Noted {
+                text: "the last word".to_owned(),
+            },
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_is_silent_for_minutes_keeps_its_last_checkpoint() {
+        let (teller, events) = mpsc::channel(1);
+        let agent = async move {
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            let _ = teller.send(noted()).await;
+        };
+        let mut heard = 0;
+        let parting = talk(agent, events).end(|_| heard += 1, PATIENCE, pending());
+        assert_eq!(parting.await, Parting::Done);
+        assert_eq!(heard, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_never_ends_is_reported() {
+        let (teller, events) = mpsc::channel(1);
+        let agent = async move {
+            let _teller = teller;
+            pending::<()>().await;
+        };
+        let parting = talk(agent, events).end(|_| {}, PATIENCE, pending());
+        assert_eq!(parting.await, Parting::CutShort);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_stops_does_not_wait_for_it() {
+        let (teller, events) = mpsc::channel(1);
+        let agent = async move {
+            let _teller = teller;
+            pending::<()>().await;
+        };
+        let began = tokio::time::Instant::now();
+        let parting = talk(agent, events).end(|_| {}, PATIENCE, async {});
+        assert_eq!(parting.await, Parting::CutShort);
+        assert_eq!(began.elapsed(), Duration::ZERO);
     }
 }
