@@ -21,6 +21,7 @@ mod network;
 mod output;
 mod processes;
 mod proxy;
+mod sockets;
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -55,6 +56,7 @@ fn main() {
         network::ATTACKS,
         proxy::ATTACKS,
         output::ATTACKS,
+        sockets::ATTACKS,
     ];
     let attack = all
         .iter()

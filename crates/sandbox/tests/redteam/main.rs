@@ -27,6 +27,7 @@ mod output;
 mod outside;
 mod processes;
 mod scene;
+mod sockets;
 mod suite;
 #[path = "../under_test/mod.rs"]
 mod under_test;
@@ -67,4 +68,9 @@ async fn no_packet_leaves_but_through_the_proxy() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn output_is_bytes_and_nothing_more() {
     play(output::ATTACKS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sockets_in_the_workspace_do_as_the_documentation_says() {
+    play(sockets::ATTACKS).await;
 }

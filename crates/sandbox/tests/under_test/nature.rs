@@ -39,6 +39,13 @@ pub(crate) fn has_own_root() -> bool {
     backend().strength() == Strength::Vm
 }
 
+/// Whether a socket in the workspace connects processes across the walls: a host program's with
+/// commands, and those of two sandboxes on one folder. It does where they share a kernel; `connect`
+/// asks for nothing but the right to write to the socket.
+pub(crate) fn shares_workspace_sockets() -> bool {
+    shares_kernel()
+}
+
 /// How much of what processes are said to have in memory a bound allows. gVisor counts memory that
 /// it has set aside for a process, in large blocks.
 pub(crate) fn resident(usual: u64) -> u64 {

@@ -1,0 +1,77 @@
+//! Sockets in the workspace. Where commands run on the host's kernel they can talk to a host program
+//! that listens there, and sandboxes on one folder to each other: the documentation says so, and the
+//! command line warns. Another kernel keeps them apart.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+
+use sandbox::Sandbox;
+
+use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
+use crate::scene::{Scene, finish, within};
+use crate::under_test::nature;
+
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack::new(100, "workspace-socket")
+        .expect(Expect::Driven)
+        .drive(beside_a_host_program),
+    Attack::new(101, "offer-descriptor")
+        .expect(Expect::Driven)
+        .drive(with_a_sibling),
+];
+
+/// Holds what happened against what the backend is said to do.
+fn compare(what: &str, happened: bool) -> Finding {
+    match happened == nature::shares_workspace_sockets() {
+        true => Ok(()),
+        false if happened => Err(format!("{what} went through")),
+        false => Err(format!("{what} was blocked, and is said not to be")),
+    }
+}
+
+fn beside_a_host_program(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let path = scene.props.workspace.join("host-socket");
+        let cannot = |error: io::Error| format!("the host cannot listen: {error}");
+        let listener = UnixListener::bind(&path).map_err(cannot)?;
+        listener.set_nonblocking(true).map_err(cannot)?;
+        // For all, so that only the walls keep anybody away.
+        fs::set_permissions(&path, Permissions::from_mode(0o777)).map_err(cannot)?;
+        let outcome = scene.run(scene.attack.name, &[]).await;
+        let was_called = listener.accept().is_ok();
+        compare("a call to a host program", was_called)?;
+        let said_so = !outcome.lines("BREACH ").is_empty();
+        match said_so == was_called {
+            true => Ok(Outcome::nothing()),
+            false => Err(format!("it says otherwise: {:?}", outcome.text())),
+        }
+    })
+}
+
+fn with_a_sibling(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let spec = scene.backend.spec(&scene.props.workspace);
+        let sibling = within("start a sibling", Sandbox::start(spec)).await?;
+        let found = pass(scene, &sibling).await;
+        sibling.end().await;
+        found.map(|()| Outcome::nothing())
+    })
+}
+
+async fn pass(scene: &Scene, sibling: &Sandbox) -> Finding {
+    let (offering, offered) = scene.start(scene.attack.name, &[], "\n").await?;
+    let taken = sibling.run(scene.hostile("take-descriptor", &[])).await;
+    let taken = Outcome::from_run(taken);
+    let went_through = !taken.lines("BREACH ").is_empty();
+    compare("a descriptor of a sibling", went_through)?;
+    if went_through {
+        // What the sibling wrote comes out here.
+        let offered = finish(offering, offered).await?;
+        if !offered.text().contains("FROM-THE-SIBLING") {
+            return Err(format!("nothing came through it: {:?}", offered.text()));
+        }
+    }
+    Ok(())
+}
