@@ -32,6 +32,7 @@ impl Session {
             strength: description.strength().name().to_owned(),
             reason: description.reason.clone(),
             walls: description.walls.clone(),
+            workspace: self.cell.spec().workspace.display().to_string(),
             network: self.cell.network(),
             asks: self.cell.spec().network.asks(),
         };

@@ -70,6 +70,7 @@ fn run(arguments: Arguments) -> Result<u8, Complaint> {
         Subcommand::Serve(serve) => commands::serve::run(&serve).map_err(Complaint::of_agent),
         Subcommand::Keys(keys) => commands::keys::run(&keys).map_err(Complaint::of_agent),
         Subcommand::Config(config) => commands::config::run(&config).map_err(Complaint::of_agent),
+        Subcommand::Env(env) => commands::env::run(&env).map_err(Complaint::of_agent),
         Subcommand::Exec(exec) => commands::exec::run(&exec),
         Subcommand::Doctor(doctor) => commands::doctor::run(&doctor),
         Subcommand::Image(image) => commands::image::run(&image),

@@ -51,6 +51,9 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
         walls: Vec<String>,
+        /// The real path of the folder on the host that is `/workspace` inside.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        workspace: String,
         /// Hosts that can be reached; none when the network is off.
         network: Vec<String>,
         /// Other hosts are asked about.

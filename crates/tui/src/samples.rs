@@ -72,6 +72,7 @@ pub(crate) fn ready(backend: &str, network: &[&str], asks: bool) -> EventKind {
         strength: strength(backend),
         reason: REASON.into(),
         walls,
+        workspace: "/home/ada/parser".into(),
         network: network.iter().map(ToString::to_string).collect(),
         asks,
     }

@@ -30,9 +30,11 @@ fn a_session_in_which_nothing_was_said_leaves_nothing() {
                 strength,
                 reason,
                 walls,
+                workspace,
                 network,
                 asks,
             } => {
+                assert_eq!(workspace, world.workspace().display().to_string());
                 assert!(!model.is_empty());
                 assert_eq!(window, Some(200_000));
                 assert_eq!(

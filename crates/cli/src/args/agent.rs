@@ -77,6 +77,10 @@ pub(crate) struct ModelFlags {
     /// Tokens that the model may think before it speaks; at least 1024.
     #[arg(long, value_name = "NUMBER", value_parser = parse_count)]
     pub(crate) thinking: Option<u64>,
+
+    /// Reads API keys and the model from this file instead of `.env`, without asking.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -222,4 +226,20 @@ pub(crate) struct ConfigCommand {
 
     #[command(flatten)]
     pub(crate) model: ModelFlags,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum EnvCommand {
+    /// Allows the API keys and the model in this file, with its present content.
+    Allow {
+        /// The file.
+        #[arg(value_name = "FILE", default_value = ".env")]
+        file: PathBuf,
+    },
+    /// Forgets what was answered about this file.
+    Forget {
+        /// The file.
+        #[arg(value_name = "FILE", default_value = ".env")]
+        file: PathBuf,
+    },
 }

@@ -14,7 +14,7 @@ use clap::{Args, Parser};
 use sandbox::{Backend, Strength};
 
 pub(crate) use self::agent::{
-    Agent, BudgetFlags, ConfigCommand, ModelFlags, Replay, Resume, Run, SessionName,
+    Agent, BudgetFlags, ConfigCommand, EnvCommand, ModelFlags, Replay, Resume, Run, SessionName,
     SessionsCommand, SessionsList, SessionsSubcommand, StoreFlags, Undo,
 };
 pub(crate) use self::chat::Chat;
@@ -68,6 +68,9 @@ pub(crate) enum Subcommand {
     Keys(KeysCommand),
     /// Prints the settings in force and where each came from.
     Config(ConfigCommand),
+    /// Allows or forgets the API keys and the model in a `.env` file.
+    #[command(subcommand)]
+    Env(EnvCommand),
     /// Runs one command in a fresh sandbox.
     ///
     /// Standard input, output and errors pass through byte for byte; the exit code is the

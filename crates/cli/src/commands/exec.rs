@@ -1,5 +1,7 @@
 //! `hotcell exec`: one command in a fresh sandbox, its streams passed through byte for byte.
 
+use std::io::IsTerminal;
+
 use sandbox::request::Status;
 use sandbox::{
     Command, Input, LimitKind, Output, Remote, Running, Sandbox, SandboxError, SandboxSpec,
@@ -31,6 +33,11 @@ pub(crate) fn run(exec: &Exec) -> Result<u8, Complaint> {
     }
     let settings = Settings::read(&Overrides::default().sandbox(&exec.sandbox))?;
     let mut spec = sandbox_spec(&exec.sandbox, &settings)?;
+    // Errors pass through byte for byte, so a program gets none of ours. A person who named no
+    // folder sees which one it is.
+    if exec.sandbox.workspace.is_none() && std::io::stderr().is_terminal() {
+        warn(format!("workspace: {}", spec.workspace.display()));
+    }
     spec.limits.wall = exec.timeout;
     spec.env.extend(
         exec.env

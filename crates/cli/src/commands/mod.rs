@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 mod drive;
+pub(crate) mod env;
 pub(crate) mod exec;
 pub(crate) mod image;
 pub(crate) mod keys;

@@ -16,7 +16,8 @@ use crate::args::{Agent, Resume, Run, SandboxFlags, StoreFlags};
 use crate::complaint::Complaint;
 use crate::render::{TextView, View};
 use crate::settings::{
-    Chosen, Overrides, Settings, approvals, choose_model, data_folder, sandbox_spec, workspace,
+    Chosen, Overrides, Settings, approvals, choose_model, confirm_env_file, data_folder,
+    sandbox_spec, workspace,
 };
 
 /// More is no prompt but a file.
@@ -24,6 +25,7 @@ const LONGEST_PROMPT: u64 = 16 << 20;
 
 pub(crate) fn run(run: &Run) -> Result<u8, Complaint> {
     let prompt = read_prompt(&run.prompt)?;
+    confirm_env_file(&overrides(&run.agent))?;
     let settings = settings(&run.agent)?;
     let chosen = choose_model(&settings, &run.agent.budget)?;
     begin(&run.agent, &settings, chosen, Command::prompt(prompt), None)
@@ -35,6 +37,7 @@ pub(crate) fn resume(resume: &Resume) -> Result<u8, Complaint> {
         None => Command::Continue,
     };
     let agent = &resume.agent;
+    confirm_env_file(&overrides(agent))?;
     runtime()?.block_on(async {
         let found = find(
             &agent.store,
@@ -87,12 +90,15 @@ pub(crate) fn begin(
     })
 }
 
-pub(crate) fn settings(agent: &Agent) -> Result<Settings, Complaint> {
-    let overrides = Overrides::default()
+fn overrides(agent: &Agent) -> Overrides {
+    Overrides::default()
         .sandbox(&agent.sandbox)
         .model(&agent.model)
-        .store(&agent.store);
-    Settings::read(&overrides)
+        .store(&agent.store)
+}
+
+pub(crate) fn settings(agent: &Agent) -> Result<Settings, Complaint> {
+    Settings::read(&overrides(agent))
 }
 
 pub(crate) fn view(json: bool) -> View {
@@ -173,6 +179,9 @@ pub(crate) async fn find_in(
         Some(name) => {
             let session = store.find(name).await?;
             let workspace = PathBuf::from(store.summary(&session).await?.workspace);
+            if flags.workspace.is_none() {
+                refuse_moved(&session, &workspace)?;
+            }
             let flags = in_workspace(workspace.clone());
             let settings = Settings::read(&overrides.sandbox(&flags))?;
             Ok(Found {
@@ -196,6 +205,24 @@ pub(crate) async fn find_in(
                 flags,
             })
         }
+    }
+}
+
+/// The path of a session's workspace was a real one when it began. If it is a link now, a sandbox
+/// around it may have made that.
+fn refuse_moved(session: &SessionId, workspace: &Path) -> Result<(), Complaint> {
+    match std::fs::canonicalize(workspace) {
+        Ok(real) if real != workspace => {
+            let text = format!(
+                "the workspace of session {session}, `{}`, now leads to `{}`",
+                workspace.display(),
+                real.display()
+            );
+            Err(Complaint::usage(text)
+                .hint("if that is right, name the folder with `--workspace`".to_owned()))
+        }
+        // One that is not there is complained about where it is used.
+        _ => Ok(()),
     }
 }
 

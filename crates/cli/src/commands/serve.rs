@@ -11,7 +11,8 @@ use super::keys;
 use crate::args::Serve;
 use crate::complaint::{Complaint, warn};
 use crate::settings::{
-    ConfiguredModels, Overrides, Settings, ceilings, data_folder, reply_tokens, walls,
+    ConfiguredModels, Overrides, Settings, ceilings, confirm_env_file, data_folder, reply_tokens,
+    walls,
 };
 
 const SERVER_FAILED: u8 = 1;
@@ -21,6 +22,7 @@ const LARGEST_BODY: usize = 4 << 20;
 
 pub(crate) fn run(serve: &Serve) -> Result<u8, Complaint> {
     let overrides = Overrides::default().model(&serve.model).store(&serve.store);
+    confirm_env_file(&overrides)?;
     let settings = Settings::read(&overrides)?;
     let config = config(serve, &settings)?;
     let models = ConfiguredModels::of_server(settings)?;
@@ -74,7 +76,7 @@ async fn check_walls(spec: &SandboxSpec) -> Result<(), Complaint> {
     let cannot = |error| Complaint::new(SERVER_FAILED, format!("cannot make a folder: {error}"));
     let scratch = tempfile::tempdir().map_err(cannot)?;
     let spec = SandboxSpec {
-        workspace: scratch.path().to_owned(),
+        workspace: scratch.path().canonicalize().map_err(cannot)?,
         ..spec.clone()
     };
     doctor::settle(&spec).await?;

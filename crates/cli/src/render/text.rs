@@ -26,6 +26,8 @@ pub(crate) struct TextView {
     thinking: bool,
     /// The text of the last reply.
     answer: String,
+    /// The folder on the host that is `/workspace`, once it is known.
+    workspace: String,
     errors: io::Stderr,
     output: io::Stdout,
 }
@@ -40,6 +42,7 @@ impl TextView {
             in_line: false,
             thinking: false,
             answer: String::new(),
+            workspace: String::new(),
             errors: io::stderr(),
             output: io::stdout(),
         }
@@ -53,6 +56,10 @@ impl TextView {
 
     pub(crate) fn show(&mut self, event: &Event) -> io::Result<()> {
         match &event.kind {
+            EventKind::Ready { workspace, .. } => {
+                self.workspace.clone_from(workspace);
+                Ok(())
+            }
             EventKind::SessionStarted { model, .. } => {
                 self.dim(&format!("session {} · {}", event.session, clean(model)))
             }
@@ -65,6 +72,9 @@ impl TextView {
             } => {
                 if let Some(why) = replaces {
                     self.warn(&format!("{}; a new sandbox was started", clean(why)))?;
+                }
+                if !self.workspace.is_empty() {
+                    self.dim(&format!("workspace: {}", clean(&self.workspace)))?;
                 }
                 self.sandbox(backend, reason, network)
             }

@@ -5,14 +5,18 @@
 pub(crate) struct Key {
     /// In the settings file; a dot stands for a table.
     pub(crate) name: &'static str,
-    /// In the environment and in `.env`.
+    /// In the environment.
     pub(crate) variable: Option<&'static str>,
+    /// Whether `.env` may set it: keys, and the model with its numbers. Never a path, an address, a
+    /// backend or a policy, because a sandbox may have written that file.
+    pub(crate) in_env_file: bool,
     pub(crate) default: Option<&'static str>,
     /// Never shown whole.
     pub(crate) is_secret: bool,
 }
 
 pub(crate) const DEFAULT_MODEL: &str = "claude-sonnet-4-5-20250929";
+pub(crate) const DEFAULT_WORKSPACE: &str = "./workspace";
 
 const fn key(
     name: &'static str,
@@ -22,28 +26,44 @@ const fn key(
     Key {
         name,
         variable,
+        in_env_file: false,
         default,
         is_secret: false,
     }
 }
 
+/// A setting of the model, which `.env` may have.
+const fn of_model(
+    name: &'static str,
+    variable: &'static str,
+    default: Option<&'static str>,
+) -> Key {
+    Key {
+        in_env_file: true,
+        ..key(name, Some(variable), default)
+    }
+}
+
+/// A key, which `.env` may have.
 const fn secret(name: &'static str, variable: &'static str) -> Key {
     Key {
-        name,
-        variable: Some(variable),
-        default: None,
+        in_env_file: true,
         is_secret: true,
+        ..key(name, Some(variable), None)
     }
 }
 
 pub(crate) const KEYS: &[Key] = &[
-    key("model", Some("MODEL"), Some(DEFAULT_MODEL)),
-    key("max_tokens", Some("MAX_TOKENS"), Some("8096")),
-    key("thinking", Some("THINKING"), None),
+    of_model("model", "MODEL", Some(DEFAULT_MODEL)),
+    of_model("max_tokens", "MAX_TOKENS", Some("8096")),
+    of_model("thinking", "THINKING", None),
     // Wins over the providers' own addresses.
     key("base_url", None, None),
-    // On the way to the provider; may have a password in it.
-    secret("proxy", "HTTPS_PROXY"),
+    // On the way to the provider; may have a password in it. An address, so never from `.env`.
+    Key {
+        in_env_file: false,
+        ..secret("proxy", "HTTPS_PROXY")
+    },
     secret("anthropic.api_key", "ANTHROPIC_API_KEY"),
     key(
         "anthropic.base_url",
@@ -52,9 +72,8 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     secret("openai.api_key", "OPENAI_API_KEY"),
     key("openai.base_url", Some("OPENAI_BASE_URL"), None),
-    key("workspace", Some("SAFEDIR"), Some("./workspace")),
+    key("workspace", Some("SAFEDIR"), Some(DEFAULT_WORKSPACE)),
     key("sandbox", Some("USE_SANDBOX"), Some("true")),
-    // None of these can come from `.env`: a sandbox may have written it.
     key("backend", None, None),
     key("require", None, None),
     key("image", None, None),

@@ -2,14 +2,21 @@
 //! values that the rest of the program works with.
 //!
 //! Later ones win over earlier ones: default, `.env`, environment, file, flag. Each value knows
-//! where it came from, so that a message about it can say so.
+//! where it came from, so that a message about it can say so. `.env` sets keys and the model only,
+//! and only once the person has confirmed its content: see [`env_choice`].
 
 mod backends;
+mod env_choice;
+mod env_file;
+mod env_trust;
+mod files;
 mod keys;
+mod links;
 mod model;
 mod models;
 mod rules;
 mod sandbox;
+mod sockets;
 mod sources;
 
 use std::collections::BTreeMap;
@@ -17,6 +24,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::backends::provisions;
+pub(crate) use self::env_choice::{confirm as confirm_env_file, warn_refused};
+pub(crate) use self::env_file::EnvFile;
+pub(crate) use self::env_trust::Record as EnvRecord;
+pub(crate) use self::files::read_small_text;
+use self::keys::DEFAULT_WORKSPACE;
 pub(crate) use self::keys::{KEYS, Key};
 pub(crate) use self::model::{
     Chosen, ceilings, choose_model, model_named, prices, provider, reply_tokens,
@@ -31,7 +43,8 @@ use crate::complaint::{Complaint, warn};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     Default,
-    DotEnv,
+    /// `.env`, or the file that `--env-file` names.
+    EnvFile(PathBuf),
     Environment,
     File(PathBuf),
     Flag,
@@ -40,7 +53,7 @@ pub(crate) enum Source {
 impl Source {
     /// Whether the value stood under the name of its variable.
     pub(crate) fn is_variable(&self) -> bool {
-        matches!(self, Self::Environment | Self::DotEnv)
+        matches!(self, Self::Environment | Self::EnvFile(_))
     }
 }
 
@@ -48,9 +61,8 @@ impl fmt::Display for Source {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => formatter.write_str("default"),
-            Self::DotEnv => formatter.write_str("`.env`"),
             Self::Environment => formatter.write_str("environment"),
-            Self::File(path) => write!(formatter, "`{}`", path.display()),
+            Self::EnvFile(path) | Self::File(path) => write!(formatter, "`{}`", path.display()),
             Self::Flag => formatter.write_str("flag"),
         }
     }
@@ -71,6 +83,8 @@ pub(crate) struct Settings {
     prices: String,
     /// Where sessions and images are kept, if a flag says so.
     data: Option<PathBuf>,
+    /// The settings file, if it was read.
+    file: Option<PathBuf>,
 }
 
 /// The flags that are settings too.
@@ -80,6 +94,9 @@ pub(crate) struct Overrides {
     workspace: Option<PathBuf>,
     config: Option<PathBuf>,
     data: Option<PathBuf>,
+    env_file: Option<PathBuf>,
+    /// Whether keys and a model are needed.
+    wants_model: bool,
 }
 
 impl Overrides {
@@ -99,6 +116,8 @@ impl Overrides {
             flags.max_tokens.map(|count| count.to_string()),
         );
         set("thinking", flags.thinking.map(|count| count.to_string()));
+        self.env_file = flags.env_file.clone();
+        self.wants_model = true;
         self
     }
 
@@ -122,17 +141,35 @@ impl Overrides {
         self.data = flags.data.clone();
         self
     }
+
+    /// Workspaces that flags, environment and file name.
+    fn workspaces(&self, file: &sources::FromFile) -> Vec<PathBuf> {
+        let named = [
+            self.workspace.clone(),
+            std::env::var_os("SAFEDIR").map(PathBuf::from),
+            file.values.get("workspace").map(PathBuf::from),
+        ];
+        let mut named: Vec<PathBuf> = named.into_iter().flatten().collect();
+        if named.is_empty() {
+            named.push(DEFAULT_WORKSPACE.into());
+        }
+        named
+    }
 }
 
 impl Settings {
     pub(crate) fn read(overrides: &Overrides) -> Result<Self, Complaint> {
         let file = sources::read_file(overrides.config.as_deref())?;
-        let workspaces = [
-            overrides.workspace.clone(),
-            std::env::var_os("SAFEDIR").map(PathBuf::from),
-            file.values.get("workspace").map(PathBuf::from),
-        ];
-        let dotenv = sources::read_dotenv(workspaces.into_iter().flatten())?;
+        if let Some(warning) = &file.warning {
+            warn(warning);
+        }
+        let env_file = env_choice::chosen(
+            overrides.env_file.as_deref(),
+            &overrides.workspaces(&file),
+            overrides.wants_model,
+        )?;
+        let env_path = env_file.as_ref().map(|file| file.path.clone());
+        let from_env_file = |name: &str| env_file.as_ref()?.values.get(name).cloned();
         let mut settings = Self::default();
         for key in KEYS {
             let flag = overrides.values.iter().find(|(name, _)| *name == key.name);
@@ -145,8 +182,8 @@ impl Settings {
                 ),
                 (key.variable.and_then(from_environment), Source::Environment),
                 (
-                    key.variable.and_then(|name| dotenv.get(name).cloned()),
-                    Source::DotEnv,
+                    key.variable.and_then(from_env_file),
+                    Source::EnvFile(env_path.clone().unwrap_or_default()),
                 ),
                 (key.default.map(str::to_owned), Source::Default),
             ];
@@ -161,8 +198,7 @@ impl Settings {
         }
         settings.prices = file.prices;
         settings.data = overrides.data.clone();
-        settings.keep_the_sandbox_on();
-        settings.distrust_dotenv_url()?;
+        settings.file = file.is_there.then_some(file.path);
         Ok(settings)
     }
 
@@ -195,44 +231,6 @@ impl Settings {
             (Some(_), Some(key)) => key.variable.unwrap_or(name),
             _ => name,
         }
-    }
-
-    /// `.env` may be what an earlier sandbox left in what was its workspace.
-    fn keep_the_sandbox_on(&mut self) {
-        let Some(setting) = self.values.get_mut("sandbox") else {
-            return;
-        };
-        if setting.source == Source::DotEnv && parse_switch(&setting.value) == Ok(false) {
-            warn(
-                "`.env` cannot switch the sandbox off: it stays on\n\
-                 hint: `--backend none`, or USE_SANDBOX=false in the environment",
-            );
-            "true".clone_into(&mut setting.value);
-        }
-    }
-
-    /// For the same reason, an address from `.env` gets no key but one from there: whoever wrote
-    /// the address would get the key.
-    fn distrust_dotenv_url(&self) -> Result<(), Complaint> {
-        for provider in ["anthropic", "openai"] {
-            let get = |part: &str| self.get(&format!("{provider}.{part}"));
-            let (Some(url), Some(key)) = (get("base_url"), get("api_key")) else {
-                continue;
-            };
-            let is_suspect = url.source == Source::DotEnv && key.source != Source::DotEnv;
-            if is_suspect && !sources::is_loopback(&url.value) && self.get("base_url").is_none() {
-                let text = format!(
-                    "`.env` sends the {provider} key from {} to `{}`",
-                    key.source, url.value
-                );
-                return Err(Complaint::usage(text).hint(
-                    "a sandbox may have written that file: name the address with `--base-url`, \
-                     in the environment or in the settings file"
-                        .to_owned(),
-                ));
-            }
-        }
-        Ok(())
     }
 
     pub(crate) fn prices(&self) -> &str {

@@ -1,7 +1,7 @@
 //! Settings become a model, its prices and a budget.
 
 use std::error::Error;
-use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +12,13 @@ use llm::{
 };
 use secrecy::SecretString;
 
-use super::{ConfiguredModels, Setting, Settings};
+use super::{ConfiguredModels, Setting, Settings, read_small_text};
 use crate::args::BudgetFlags;
 use crate::complaint::Complaint;
 use crate::values::{parse_cost, parse_count, parse_duration};
+
+/// Bytes of a file of scripted replies.
+const LONGEST_SCRIPT: u64 = 64 << 20;
 
 /// A model, ready to be asked, and the way to others.
 #[derive(Debug)]
@@ -140,7 +143,8 @@ fn script(file: &str) -> Result<Script, Complaint> {
         Complaint::usage(format!("cannot read the script `{file}`: {why}"))
             .hint("`scripted/FILE` names a file of scripted replies".to_owned())
     };
-    let text = fs::read_to_string(file).map_err(|error| complain(&error))?;
+    let text =
+        read_small_text(Path::new(file), LONGEST_SCRIPT).map_err(|error| complain(&error))?;
     Script::parse(&text).map_err(|error| {
         // The cause shows the line below its place; the place is enough.
         let cause = error.source().map(ToString::to_string).unwrap_or_default();

@@ -14,10 +14,9 @@
 //! A file that lies in the workspace is neither read nor written: a sandbox could make its own
 //! rules there. Entry points: [`approvals`] and [`remember`].
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use agent::Approvals;
@@ -25,6 +24,7 @@ use protocol::{Action, Rule, Subject};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::files::{lock, make_private_folder, read_small_text, replace};
 use super::sandbox::destination;
 use super::sources;
 use crate::args::StoreFlags;
@@ -56,7 +56,7 @@ pub(crate) fn rules_file(flags: &StoreFlags) -> Option<PathBuf> {
 
 fn read(path: &Path, workspace: &Path) -> Result<Vec<Rule>, Complaint> {
     refuse_inside(path, workspace)?;
-    let text = text_of(path).map_err(|error| unreadable(path, &error))?;
+    let text = read_small_text(path, LONGEST).map_err(|error| unreadable(path, &error))?;
     let lines = parse(&text).map_err(|why| {
         unreadable(path, &why).hint(
             "a rule is `[[rule]]` with `host`, or `tool` and perhaps `argument`, and `action`: \
@@ -78,19 +78,15 @@ pub(crate) fn remember(path: &Path, workspace: &Path, rule: &Rule) -> Result<(),
         Complaint::new(1, text)
     };
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(|error| complain(&error))?;
+    make_private_folder(folder).map_err(|error| complain(&error))?;
     let _lock = lock(&path).map_err(|error| complain(&error))?;
-    let text = match text_of(&path) {
+    let text = match read_small_text(&path, LONGEST) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(complain(&error)),
     };
     match with_rule(&text, rule).map_err(|why| complain(&why))? {
-        Some(changed) => replace(&path, folder, &changed).map_err(|error| complain(&error)),
+        Some(changed) => replace(&path, &changed).map_err(|error| complain(&error)),
         None => Ok(()),
     }
 }
@@ -111,45 +107,6 @@ fn refuse_inside(path: &Path, workspace: &Path) -> Result<(), Complaint> {
 
 fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Complaint {
     Complaint::usage(format!("cannot read the rules `{}`: {why}", path.display()))
-}
-
-fn text_of(path: &Path) -> io::Result<String> {
-    use io::Read;
-    let file = OpenOptions::new()
-        .read(true)
-        // A FIFO in its place would be waited for.
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
-    }
-    let mut text = String::new();
-    file.take(LONGEST + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > LONGEST {
-        false => Ok(text),
-        true => Err(io::Error::other("it is longer than 1 MiB")),
-    }
-}
-
-/// Held until it is dropped. Beside the rules, because those are replaced.
-fn lock(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(path.with_extension("toml.lock"))?;
-    file.lock()?;
-    Ok(file)
-}
-
-fn replace(path: &Path, folder: &Path, text: &str) -> io::Result<()> {
-    // Of mode 0600, and gone if it does not get to its place.
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    File::open(folder)?.sync_all()
 }
 
 #[derive(Debug, Deserialize)]

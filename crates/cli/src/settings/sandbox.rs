@@ -9,7 +9,8 @@ use audit::AuditLog;
 use etcetera::BaseStrategy;
 use sandbox::{Backend, Limits, Network, RootSpec, SandboxSpec, Strength};
 
-use super::{Settings, Source, backends, parse_switch};
+use super::keys::DEFAULT_WORKSPACE;
+use super::{Settings, backends, links, parse_switch, sockets};
 use crate::args::{SandboxFlags, StoreFlags, WallFlags};
 use crate::complaint::{Complaint, FAILED, USAGE, warn};
 
@@ -21,9 +22,17 @@ pub(crate) fn sandbox_spec(
 ) -> Result<SandboxSpec, Complaint> {
     let mut spec = walls(&flags.walls, settings)?;
     let workspace = workspace(flags, settings)?;
+    refuse_settings_inside(settings, &workspace)?;
     backends::keep_outside(&mut spec, settings, &workspace)?;
     spec.audit = audit_log(flags, &workspace)?;
-    spec.workspace = make_folder(workspace)?;
+    spec.workspace = make_folder(&workspace)?;
+    // Between the look at it and now, a sandbox around it may have put a link in its place.
+    if flags.workspace.is_none() {
+        links::refuse_below_here(&workspace)?;
+    }
+    if spec.backend.strength() <= Strength::Namespaces && spec.require <= Strength::Namespaces {
+        sockets::warn_about(&spec.workspace);
+    }
     if spec.backend == Backend::None {
         warn("WARNING: no sandbox: the command can read and change everything that you can");
         // A variable that is no text cannot be passed on.
@@ -147,21 +156,41 @@ fn refuse_with_none(flags: &WallFlags) -> Result<(), Complaint> {
 /// Where the workspace is or, if it is the default one, is to be.
 pub(crate) fn workspace(flags: &SandboxFlags, settings: &Settings) -> Result<PathBuf, Complaint> {
     let folder = match (&flags.workspace, settings.get("workspace")) {
+        // Typed by the person, who may name a link.
         (Some(named), _) => existing_folder(named, "--workspace")?,
-        (None, Some(named)) => {
-            let role = match named.source {
-                Source::Environment | Source::DotEnv => "SAFEDIR",
-                _ => "the workspace",
+        (None, named) => {
+            let path = named.map_or(DEFAULT_WORKSPACE, |named| &named.value);
+            let is_variable = named.is_some_and(|named| named.source.is_variable());
+            let role = if is_variable {
+                "SAFEDIR"
+            } else {
+                "the workspace"
             };
-            folder_or_room(Path::new(&named.value), role)?
+            links::refuse_below_here(Path::new(path))?;
+            folder_or_room(Path::new(path), role)?
         }
-        (None, None) => folder_or_room(Path::new("./workspace"), "the workspace")?,
     };
     if folder == Path::new("/") {
         let text = "the workspace is `/`: that would show the whole machine to the sandbox";
         return Err(Complaint::usage(text).hint("name a project folder".to_owned()));
     }
     Ok(folder)
+}
+
+/// The settings decide what the next sandbox is made of: a sandbox must not write them.
+fn refuse_settings_inside(settings: &Settings, workspace: &Path) -> Result<(), Complaint> {
+    let Some(file) = &settings.file else {
+        return Ok(());
+    };
+    if !destination(file).starts_with(destination(workspace)) {
+        return Ok(());
+    }
+    let text = format!("the settings `{}` lie inside the workspace", file.display());
+    Err(Complaint::usage(text).hint(
+        "a sandbox could rewrite them: choose another workspace, or another settings file with \
+         `--config FILE`"
+            .to_owned(),
+    ))
 }
 
 /// A folder that is there, or a path at which one can be made.
@@ -177,10 +206,10 @@ fn folder_or_room(folder: &Path, role: &str) -> Result<PathBuf, Complaint> {
     }
 }
 
-fn make_folder(folder: PathBuf) -> Result<PathBuf, Complaint> {
-    fs::create_dir_all(&folder)
-        .and_then(|()| fs::canonicalize(&folder))
-        .map_err(|error| not_made(&folder, &error))
+fn make_folder(folder: &Path) -> Result<PathBuf, Complaint> {
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::canonicalize(folder))
+        .map_err(|error| not_made(folder, &error))
 }
 
 fn not_made(folder: &Path, why: &dyn std::fmt::Display) -> Complaint {
@@ -277,7 +306,7 @@ pub(crate) fn data_folder(
     Ok(folder)
 }
 
-fn state_folder() -> Result<PathBuf, Complaint> {
+pub(super) fn state_folder() -> Result<PathBuf, Complaint> {
     let strategy = etcetera::base_strategy::choose_base_strategy().map_err(|error| {
         Complaint::new(FAILED, format!("cannot find the user's folders: {error}"))
             .hint("set HOME, or choose a file with `--audit FILE`".to_owned())

@@ -1,69 +1,30 @@
-//! Reads `.env` and the settings file.
-//!
-//! A `.env` that lies inside the workspace is not read: what a sandbox can write must not
-//! decide how the next sandbox is built.
+//! Reads the settings file.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 
+use super::files::read_small_text;
 use super::keys::KEYS;
-use crate::complaint::{Complaint, warn};
+use crate::complaint::Complaint;
+
+/// Longer files are not settings that a person keeps.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// What the settings file says.
 #[derive(Debug, Default)]
 pub(super) struct FromFile {
     pub(super) path: PathBuf,
+    pub(super) is_there: bool,
+    /// What the person should know about it.
+    pub(super) warning: Option<String>,
     /// By the name of the key.
     pub(super) values: BTreeMap<String, String>,
     /// The table `prices`, as TOML.
     pub(super) prices: String,
-}
-
-/// `workspaces` are those that flags, environment and file name.
-pub(super) fn read_dotenv(
-    workspaces: impl IntoIterator<Item = PathBuf>,
-) -> Result<HashMap<String, String>, Complaint> {
-    let path = Path::new(".env");
-    if !path.exists() {
-        return Ok(HashMap::new());
-    }
-    let here = fs::canonicalize(".").unwrap_or_default();
-    let is_inside = |workspace: PathBuf| {
-        fs::canonicalize(workspace).is_ok_and(|workspace| here.starts_with(workspace))
-    };
-    let not_read = || {
-        warn("`.env` is not read: it lies inside the workspace, where a sandbox can write");
-        Ok(HashMap::new())
-    };
-    // Before a look at it: what stands there may be no `.env` at all.
-    if workspaces.into_iter().any(is_inside) {
-        return not_read();
-    }
-    // Without the line itself: there may be a key in it.
-    let unreadable = |error: dotenvy::Error| {
-        let why = match error {
-            dotenvy::Error::LineParse(..) => "a line is not `NAME=VALUE`".to_owned(),
-            error => error.to_string(),
-        };
-        Complaint::usage(format!("cannot read `.env`: {why}"))
-            .hint("put values with spaces or quotes in them between quotes".to_owned())
-    };
-    let pairs: HashMap<String, String> = dotenvy::from_path_iter(path)
-        .map_err(unreadable)?
-        .collect::<Result<_, _>>()
-        .map_err(unreadable)?;
-    match pairs
-        .get("SAFEDIR")
-        .map(PathBuf::from)
-        .is_some_and(is_inside)
-    {
-        true => not_read(),
-        false => Ok(pairs),
-    }
 }
 
 pub(super) fn file_path(named: Option<&Path>) -> Option<PathBuf> {
@@ -84,7 +45,7 @@ pub(super) fn read_file(named: Option<&Path>) -> Result<FromFile, Complaint> {
             path.display()
         ))
     };
-    let text = match fs::read_to_string(&path) {
+    let text = match read_small_text(&path, MAX_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
             return Ok(FromFile::default());
@@ -116,14 +77,16 @@ pub(super) fn read_file(named: Option<&Path>) -> Result<FromFile, Complaint> {
         .iter()
         .any(|key| key.is_secret && values.contains_key(key.name));
     let is_open = |metadata: fs::Metadata| metadata.permissions().mode() & 0o077 != 0;
-    if has_secret && fs::metadata(&path).is_ok_and(is_open) {
-        warn(format!(
+    let warning = (has_secret && fs::metadata(&path).is_ok_and(is_open)).then(|| {
+        format!(
             "others can read the key in `{0}`\nhint: `chmod 600 {0}`",
             path.display()
-        ));
-    }
+        )
+    });
     Ok(FromFile {
         path,
+        is_there: true,
+        warning,
         values,
         prices,
     })

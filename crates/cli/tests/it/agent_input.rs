@@ -178,7 +178,7 @@ fn models() {
         hotcell: cannot read the settings `missing`: No such file or directory (os error 2)
 
         $ ANTHROPIC_API_KEY=k run --config folder Answer
-        hotcell: cannot read the settings `folder`: Is a directory (os error 21)
+        hotcell: cannot read the settings `folder`: it is a folder
 
         $ ANTHROPIC_API_KEY=k USE_SANDBOX=maybe run Answer
         hotcell: `USE_SANDBOX` from environment is `maybe`: it is neither true nor false

@@ -461,20 +461,6 @@ fn servers_and_keys() {
 }
 
 #[test]
-fn a_file_of_settings_that_is_none() {
-    for content in ["NO EQUALS SIGN\n", "A='open\n"] {
-        let place = Place::new();
-        fs::write(place.here(".env"), content).unwrap();
-        let before = place.everything();
-        let output = run(&mut place.hotcell(["exec", "--", "true"]));
-        assert_code(&output, 2);
-        let said = stderr(&output);
-        assert!(said.starts_with("hotcell: cannot read `.env`: "), "{said}");
-        assert_eq!(place.everything(), before);
-    }
-}
-
-#[test]
 fn half_a_command_is_answered_with_help() {
     let output = run(&mut Place::new().hotcell(["audit"]));
     assert_code(&output, 2);

@@ -1,82 +1,19 @@
 //! The chat in lines with a person at a terminal: questions, typed before and after, and Ctrl-C.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::os::fd::AsFd;
-use std::process::{Child, ChildStdin, ChildStdout, Output, Stdio};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use testkit::{Answer, Gate};
 
-use crate::place::{assert_code, finish, hotcell, start};
+use crate::person::Person;
+use crate::place::assert_code;
 use crate::scene::{KEY, Scene, bash, results, say};
 
-/// Milliseconds without a word past which a program hangs. None comes near it.
-const PATIENCE: u16 = 60_000;
-
-/// A person at a terminal.
-struct Person {
-    child: Child,
-    keyboard: ChildStdin,
-    screen: ChildStdout,
-    /// What was read up to now.
-    seen: String,
-}
-
-impl Person {
-    fn sit_down(scene: &Scene, flags: &str) -> Self {
-        let mut command = scene.place.program("/usr/bin/script");
-        command
-            .args(["-qec", &format!("exec \"$H\" --plain {flags}"), "/dev/null"])
-            .env("H", hotcell())
-            .env("TERM", "vt100")
-            .env("SHELL", "/bin/sh")
-            .env("NO_COLOR", "1")
-            .env("ANTHROPIC_API_KEY", KEY)
-            .env("ANTHROPIC_BASE_URL", scene.server.base_url())
-            .stdin(Stdio::piped());
-        let mut child = start(&mut command);
-        let mut person = Self {
-            keyboard: child.stdin.take().unwrap(),
-            screen: child.stdout.take().unwrap(),
-            child,
-            seen: String::new(),
-        };
-        person.wait_for("> ");
-        person
-    }
-
-    fn types(&mut self, keys: &str) {
-        self.keyboard.write_all(keys.as_bytes()).unwrap();
-    }
-
-    /// Reads on until this has come; what came before it is done with.
-    #[track_caller]
-    fn wait_for(&mut self, words: &str) -> String {
-        let mut chunk = [0; 4096];
-        loop {
-            if let Some(place) = self.seen.find(words) {
-                let rest = self.seen.split_off(place + words.len());
-                return std::mem::replace(&mut self.seen, rest);
-            }
-            let mut screen = [PollFd::new(self.screen.as_fd(), PollFlags::POLLIN)];
-            let is_there = poll(&mut screen, PollTimeout::from(PATIENCE)).unwrap() > 0;
-            assert!(is_there, "no `{words}` after {:?}", self.seen);
-            let count = self.screen.read(&mut chunk).unwrap();
-            assert_ne!(count, 0, "no `{words}` in {}", self.seen);
-            self.seen
-                .push_str(&String::from_utf8_lossy(&chunk[..count]));
-        }
-    }
-
-    #[track_caller]
-    fn leaves(self) -> Output {
-        let Self {
-            child, keyboard, ..
-        } = self;
-        drop(keyboard);
-        finish(child)
-    }
+fn sit_down(scene: &Scene, flags: &str) -> Person {
+    let url = scene.server.base_url();
+    let variables = [("ANTHROPIC_API_KEY", KEY), ("ANTHROPIC_BASE_URL", &url)];
+    let mut person = Person::at(&scene.place, &format!("--plain {flags}"), &variables);
+    person.wait_for("> ");
+    person
 }
 
 /// With a rule by which every command is asked about.
@@ -96,7 +33,7 @@ fn what_was_typed_before_the_question_is_no_answer() {
     let gate = Gate::new();
     let held = Answer::reply(bash("touch made")).hold(0, &gate);
     let scene = asking([held, say("so be it").into()]);
-    let mut person = Person::sit_down(&scene, "");
+    let mut person = sit_down(&scene, "");
     person.types("Touch it\n");
     gate.wait_reached();
     person.types("y\ny");
@@ -127,7 +64,7 @@ fn answers_hold_as_long_as_they_say() {
             say("two"),
         ];
         let scene = asking(replies.map(Answer::from));
-        let mut person = Person::sit_down(&scene, "");
+        let mut person = sit_down(&scene, "");
         person.types("Touch it\n");
         person.wait_for(QUESTION);
         person.types(&format!("{answer}\n"));
@@ -152,7 +89,7 @@ fn answers_hold_as_long_as_they_say() {
 #[test]
 fn an_interrupt_takes_the_question_back() {
     let scene = asking([bash("touch made").into(), say("two").into()]);
-    let mut person = Person::sit_down(&scene, "");
+    let mut person = sit_down(&scene, "");
     person.types("Touch it\n");
     person.wait_for(QUESTION);
     person.types("\x03");
@@ -167,7 +104,7 @@ fn an_interrupt_takes_the_question_back() {
 #[test]
 fn leaving_takes_two() {
     let scene = asking([say("one").into()]);
-    let mut person = Person::sit_down(&scene, "");
+    let mut person = sit_down(&scene, "");
     person.types("\x03");
     person.wait_for("once more to leave");
     person.wait_for("> ");
@@ -178,6 +115,5 @@ fn leaving_takes_two() {
     person.wait_for("once more to leave");
     person.wait_for("> ");
     person.types("\x03");
-    assert_code(&finish(person.child), 0);
-    drop(person.keyboard);
+    assert_code(&person.stays_to_the_end(), 0);
 }

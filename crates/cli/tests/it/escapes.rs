@@ -85,9 +85,11 @@ fn nor_from_files_of_settings() {
         format!("MODEL='{EVIL}'\nMAX_TOKENS='{EVIL}'\n"),
     )
     .unwrap();
+    assert_code(&run(&mut place.hotcell(["env", "allow"])), 0);
     let output = run(&mut place.hotcell(["config"]));
     assert_code(&output, 0);
     check(&output);
+    assert!(stdout(&output).contains("MODEL in `.env`"), "{output:?}");
     let mut command = place.hotcell(["run", "Answer"]);
     let output = run(command.env("ANTHROPIC_API_KEY", KEY));
     assert_code(&output, 2);

@@ -182,13 +182,15 @@ fn the_workspace_is_found_by_flag_variable_file_and_default() {
     let folder = |place: &Place| fs::create_dir(place.here("mine")).unwrap();
     let file = |place: &Place| {
         fs::create_dir(place.here("mine")).unwrap();
-        fs::write(place.here(".env"), "SAFEDIR=from-file\n").unwrap();
+        let settings = place.home().join(".config/hotcell");
+        fs::create_dir_all(&settings).unwrap();
+        fs::write(settings.join("config.toml"), "workspace = \"from-file\"\n").unwrap();
     };
     check(&nothing, &[], None, "workspace");
     check(&nothing, &[], Some("deep/safe"), "deep/safe");
     check(&nothing, &[], Some(""), "workspace");
     check(&file, &[], None, "from-file");
-    check(&file, &[], Some("from-variable"), "from-variable");
+    check(&file, &[], Some("from-variable"), "from-file");
     check(&folder, &["--workspace", "mine"], Some("other"), "mine");
     check(&file, &["--workspace", "mine"], None, "mine");
 }

@@ -36,6 +36,7 @@ fn help() {
           serve        Starts a server: jobs over HTTP, with a web UI
           keys         Makes, lists and revokes keys of the server's API
           config       Prints the settings in force and where each came from
+          env          Allows or forgets the API keys and the model in a `.env` file
           exec         Runs one command in a fresh sandbox
           doctor       Says what protects a sandbox on this machine, proved by starting one; with `--probe`,
                        one of every kind
@@ -89,6 +90,8 @@ fn help() {
               --base-url <URL>       Where the provider is, such as `http://127.0.0.1:11434`
               --max-tokens <NUMBER>  Most tokens of one reply
               --thinking <NUMBER>    Tokens that the model may think before it speaks; at least 1024
+              --env-file <FILE>      Reads API keys and the model from this file instead of `.env`, without
+                                     asking
 
         Budget:
               --max-cost <DOLLARS>         US dollars, such as `0.50`
@@ -304,6 +307,9 @@ fn help_for_agents() {
               --thinking <NUMBER>
                   Tokens that the model may think before it speaks; at least 1024
 
+              --env-file <FILE>
+                  Reads API keys and the model from this file instead of `.env`, without asking
+
         Budget:
               --max-cost <DOLLARS>
                   US dollars, such as `0.50`
@@ -365,6 +371,8 @@ fn help_for_agents() {
               --base-url <URL>       Where the provider is, such as `http://127.0.0.1:11434`
               --max-tokens <NUMBER>  Most tokens of one reply
               --thinking <NUMBER>    Tokens that the model may think before it speaks; at least 1024
+              --env-file <FILE>      Reads API keys and the model from this file instead of `.env`, without
+                                     asking
 
         Budget:
               --max-cost <DOLLARS>         US dollars, such as `0.50`
@@ -487,6 +495,8 @@ fn help_for_agents() {
               --base-url <URL>       Where the provider is, such as `http://127.0.0.1:11434`
               --max-tokens <NUMBER>  Most tokens of one reply
               --thinking <NUMBER>    Tokens that the model may think before it speaks; at least 1024
+              --env-file <FILE>      Reads API keys and the model from this file instead of `.env`, without
+                                     asking
     ");
 }
 

@@ -35,6 +35,7 @@ fn each_source_counts_for_more_than_the_one_before() {
         |variables: &[(&str, &str)], flags: &[&str], expect: (&str, u64, &str), from: &str| {
             let mut command = place.hotcell(["run", "Answer"]);
             command.args(flags).envs(variables.iter().copied());
+            command.env("ANTHROPIC_BASE_URL", &url);
             let output = run(&mut command);
             assert_code(&output, 0);
             assert_eq!(stderr(&output).matches("hotcell:").count(), 0, "{output:?}");
@@ -52,11 +53,9 @@ fn each_source_counts_for_more_than_the_one_before() {
             );
             assert_eq!(shown["max_tokens"]["value"], expect.1.to_string());
         };
-    let dotenv = format!(
-        "MODEL=claude-dotenv\nMAX_TOKENS=1001\nANTHROPIC_API_KEY=key-dotenv\n\
-         ANTHROPIC_BASE_URL={url}\n"
-    );
+    let dotenv = "MODEL=claude-dotenv\nMAX_TOKENS=1001\nANTHROPIC_API_KEY=key-dotenv\n";
     fs::write(place.here(".env"), dotenv).unwrap();
+    assert_code(&run(&mut place.hotcell(["env", "allow"])), 0);
     let from = "MODEL in `.env`";
     check(&[], &[], ("claude-dotenv", 1001, "key-dotenv"), from);
     let variables = [
@@ -284,30 +283,6 @@ fn prices() {
     // A model that is built in is still known.
     let shown = scene.done(&["config"]);
     assert!(shown.contains("claude-sonnet-4-5-20250929"), "{shown}");
-}
-
-#[test]
-fn a_file_beside_the_task_cannot_send_a_key_away() {
-    let place = Place::new();
-    fs::write(
-        place.here(".env"),
-        "ANTHROPIC_BASE_URL=https://evil.example\n",
-    )
-    .unwrap();
-    let mut command = place.hotcell(["run", "Answer"]);
-    let said = complaint(&place, command.env("ANTHROPIC_API_KEY", KEY));
-    insta::assert_snapshot!(said, @r"
-        hotcell: `.env` sends the anthropic key from environment to `https://evil.example`
-        hint: a sandbox may have written that file: name the address with `--base-url`, in the environment or in the settings file
-    ");
-    // Its own key it may send where it likes; this address is never asked, only shown.
-    fs::write(
-        place.here(".env"),
-        "ANTHROPIC_BASE_URL=https://evil.example\nANTHROPIC_API_KEY=its-own\n",
-    )
-    .unwrap();
-    let shown = config(&mut place.hotcell(["config"]));
-    assert_eq!(shown["anthropic.base_url"]["value"], "https://evil.example");
 }
 
 #[test]

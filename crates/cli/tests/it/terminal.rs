@@ -17,7 +17,7 @@ fn on_terminal(place: &Place, line: &str, input: &[u8]) -> Output {
 #[test]
 fn the_command_has_a_terminal_of_the_same_size() {
     let place = Place::with_workspace();
-    let line = "stty rows 31 cols 97; \"$H\" exec -t -- sh -c \
+    let line = "stty rows 31 cols 97; \"$H\" exec --workspace workspace -t -- sh -c \
                 'test -t 0 && test -t 1 && test -t 2 && tty; stty size; echo $TERM; exit 7'";
     let output = on_terminal(&place, line, b"");
     assert_code(&output, 7);

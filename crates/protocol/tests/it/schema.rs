@@ -158,6 +158,7 @@ fn examples() -> Vec<EventKind> {
             strength: "namespaces".into(),
             reason: "asked for".into(),
             walls: Vec::new(),
+            workspace: "/w".into(),
             network: Vec::new(),
             asks: true,
         },

@@ -23,6 +23,8 @@ impl Status {
                 walls,
                 network,
                 asks,
+                // Known from the start, or another's.
+                workspace: _,
             } => {
                 self.model = line(model);
                 self.window = *window;

@@ -16,9 +16,10 @@ use std::io::{self, IsTerminal};
 
 use crate::args::Chat;
 use crate::complaint::Complaint;
-use crate::settings::Overrides;
+use crate::settings::{Overrides, confirm_env_file};
 
 pub(crate) fn run(chat: &Chat) -> Result<u8, Complaint> {
+    confirm_env_file(&overrides(chat, None))?;
     match is_plain(chat) {
         true => plain::run(chat),
         false => screen::run(chat),

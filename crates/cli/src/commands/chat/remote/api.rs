@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::job::{JobList, Problem, RemoteJob};
 use crate::complaint::{Complaint, USAGE};
-use crate::settings::{Setting, Settings, Source, is_loopback};
+use crate::settings::{Setting, Settings, is_loopback};
 
 /// Longest time to connect, and to wait for the head of an answer.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -53,14 +53,6 @@ impl Server {
                 .hint("write it as `https://HOST` or `http://HOST:PORT`".to_owned()));
         }
         let is_near = is_loopback(&address);
-        // A sandbox may have written that file.
-        let is_suspect =
-            |key: &Setting| *source == Source::DotEnv && key.source != Source::DotEnv && !is_near;
-        if key.is_some_and(is_suspect) {
-            let text = format!("`.env` sends the server's key to `{value}`");
-            return Err(Complaint::usage(text)
-                .hint("name the address with `--server` or in the settings file".to_owned()));
-        }
         if key.is_some() && address.starts_with("http://") && !is_near {
             let text = format!("the key would go to `{value}` in the clear");
             return Err(Complaint::usage(text)

@@ -1,0 +1,162 @@
+//! Decides whether an env file counts: warns about what it may not set, and asks the person about
+//! the rest. Entry points: [`chosen`] and [`confirm`].
+
+use std::fs;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use nix::sys::termios::{FlushArg, tcflush};
+
+use super::Overrides;
+use super::env_file::{DEFAULT_NAME, EnvFile};
+use super::env_trust::{Record, Verdict};
+use super::sources;
+use crate::complaint::{Complaint, warn};
+use crate::render::clean;
+
+const NOT_SET_HERE: &str = "such a file may set keys and the model only: use a flag, the environment \
+                            or the settings file";
+
+/// The env file that counts, if there is one. `wants_model` is false for commands that need neither
+/// keys nor a model: to them only what it must not set matters.
+pub(super) fn chosen(
+    named: Option<&Path>,
+    workspaces: &[PathBuf],
+    wants_model: bool,
+) -> Result<Option<EnvFile>, Complaint> {
+    match named {
+        Some(path) => explicit(path, workspaces).map(Some),
+        None => Ok(default(workspaces, wants_model)),
+    }
+}
+
+/// The person names it, and so confirms it.
+fn explicit(path: &Path, workspaces: &[PathBuf]) -> Result<EnvFile, Complaint> {
+    let shown = path.display();
+    let complain = |why: &dyn std::fmt::Display| {
+        Complaint::usage(format!("cannot read the env file `{shown}`: {why}"))
+    };
+    let file = EnvFile::read(path).map_err(|why| complain(&why))?;
+    let file = file.ok_or_else(|| complain(&"there is no such file"))?;
+    if lies_inside(&file.location, workspaces) {
+        let text = format!("the env file `{shown}` lies inside the workspace");
+        return Err(
+            Complaint::usage(text).hint("a sandbox could rewrite it: move it elsewhere".to_owned())
+        );
+    }
+    warn_refused(&file);
+    Ok(file)
+}
+
+/// `.env` in the current folder. Whatever is wrong with it, it stops nothing: a sandbox may have
+/// left it.
+fn default(workspaces: &[PathBuf], wants_model: bool) -> Option<EnvFile> {
+    let path = Path::new(DEFAULT_NAME);
+    fs::symlink_metadata(path).ok()?;
+    let here = fs::canonicalize(".").unwrap_or_default();
+    // Before a look at it: what stands there may be no `.env` at all.
+    if lies_inside(&here.join(path), workspaces) {
+        warn("`.env` is not read: it lies inside the workspace, where a sandbox can write");
+        return None;
+    }
+    let file = match EnvFile::read(path) {
+        Ok(file) => file?,
+        Err(why) => {
+            warn(format!("`.env` is not used: {why}"));
+            return None;
+        }
+    };
+    warn_refused(&file);
+    if !wants_model || file.values.is_empty() {
+        return None;
+    }
+    let why = match Record::outside(workspaces) {
+        Err(complaint) => complaint.into_line(),
+        Ok(record) => match record.verdict(&file) {
+            Verdict::Allowed => return Some(file),
+            Verdict::Changed => "it has changed since you allowed it".to_owned(),
+            Verdict::Refused => "you have refused it".to_owned(),
+            Verdict::Unknown => "you have not allowed it".to_owned(),
+        },
+    };
+    warn(format!(
+        "`.env` is not used, which sets {}: {why}\n\
+         hint: `hotcell env allow`, or `--env-file .env`",
+        file.names()
+    ));
+    None
+}
+
+fn lies_inside(location: &Path, workspaces: &[PathBuf]) -> bool {
+    let mut real = workspaces
+        .iter()
+        .filter_map(|path| fs::canonicalize(path).ok());
+    real.any(|workspace| location.starts_with(workspace))
+}
+
+/// One line for all that it must not set.
+pub(crate) fn warn_refused(file: &EnvFile) {
+    if !file.refused.is_empty() {
+        warn(format!(
+            "`{}` cannot set {}: ignored\nhint: {NOT_SET_HERE}",
+            file.path.display(),
+            file.refused.join(", ")
+        ));
+    }
+}
+
+/// Asks about a `.env` that is new or has changed, if there is a person at a terminal. Once: the
+/// answer is kept. To be called before anything else has the terminal.
+pub(crate) fn confirm(overrides: &Overrides) -> Result<(), Complaint> {
+    if overrides.env_file.is_some() || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(());
+    }
+    // What is wrong with the settings is said when they are read.
+    let Ok(settings) = sources::read_file(overrides.config.as_deref()) else {
+        return Ok(());
+    };
+    let workspaces = overrides.workspaces(&settings);
+    let path = Path::new(DEFAULT_NAME);
+    let Ok(Some(file)) = EnvFile::read(path) else {
+        return Ok(());
+    };
+    let Ok(record) = Record::outside(&workspaces) else {
+        return Ok(());
+    };
+    if file.values.is_empty() || lies_inside(&file.location, &workspaces) {
+        return Ok(());
+    }
+    let was_changed = match record.verdict(&file) {
+        Verdict::Allowed | Verdict::Refused => return Ok(()),
+        Verdict::Changed => true,
+        Verdict::Unknown => false,
+    };
+    let answer = ask(&question(&file, was_changed));
+    record.keep(&file, answer)
+}
+
+fn question(file: &EnvFile, was_changed: bool) -> String {
+    let folder = file.location.parent().unwrap_or(Path::new("/"));
+    let link = match fs::read_link(&file.location) {
+        Ok(target) => format!(", a link to `{}`,", target.display()),
+        Err(_) => String::new(),
+    };
+    let changed = if was_changed { "has changed: it " } else { "" };
+    format!(
+        "`.env` in `{}`{link} {changed}sets {}. Use it? [y/N] ",
+        folder.display(),
+        file.names()
+    )
+}
+
+/// Whether the answer is yes. What was typed before the question was shown is no answer.
+fn ask(question: &str) -> bool {
+    let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
+    let mut errors = io::stderr();
+    let shown = write!(errors, "{}", clean(question)).and_then(|()| errors.flush());
+    let mut line = String::new();
+    if shown.is_err() || io::stdin().lock().read_line(&mut line).is_err() {
+        return false;
+    }
+    matches!(line.trim(), "y" | "Y" | "yes" | "Yes" | "YES")
+}

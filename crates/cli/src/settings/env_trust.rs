@@ -1,0 +1,121 @@
+//! Which contents of `.env` files the person has confirmed or refused.
+//!
+//! The record is `env-files.json` in the user's state folder, of mode 0600, with the place and the
+//! SHA-256 of each file: another content, or the same one elsewhere, is asked about again. A record
+//! that lies inside the workspace is not believed. Entry type: [`Record`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::env_file::EnvFile;
+use super::files::{lock, make_private_folder, read_small_text, replace};
+use super::sandbox::{destination, state_folder};
+use crate::complaint::Complaint;
+
+const MAX_BYTES: u64 = 1 << 20;
+/// The oldest are forgotten first.
+const MAX_ENTRIES: usize = 1000;
+
+/// What the person said about a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Allowed,
+    Refused,
+    /// Another content was allowed.
+    Changed,
+    Unknown,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    path: String,
+    sha256: String,
+    allowed: bool,
+}
+
+/// The record of one user.
+#[derive(Debug)]
+pub(crate) struct Record {
+    path: PathBuf,
+}
+
+impl Record {
+    /// Fails if it lies inside one of these workspaces: a sandbox could write its own answers.
+    pub(crate) fn outside(workspaces: &[PathBuf]) -> Result<Self, Complaint> {
+        let path = state_folder()?.join("env-files.json");
+        let is_inside =
+            |workspace: &PathBuf| destination(&path).starts_with(destination(workspace));
+        match workspaces.iter().any(is_inside) {
+            false => Ok(Self { path }),
+            true => Err(Complaint::usage(format!(
+                "the record of allowed files `{}` lies inside the workspace",
+                path.display()
+            ))),
+        }
+    }
+
+    /// What was said about this content of this file. A record that cannot be read says nothing.
+    pub(crate) fn verdict(&self, file: &EnvFile) -> Verdict {
+        let entries = self.entries().unwrap_or_default();
+        let place = name_of(&file.location);
+        let mut known = entries.iter().filter(|entry| entry.path == place);
+        match known.next_back() {
+            None => Verdict::Unknown,
+            Some(entry) if entry.sha256 == file.sha256 && entry.allowed => Verdict::Allowed,
+            Some(entry) if entry.sha256 == file.sha256 => Verdict::Refused,
+            Some(entry) if entry.allowed => Verdict::Changed,
+            Some(_) => Verdict::Unknown,
+        }
+    }
+
+    /// Keeps an answer; the one before it for the same place is forgotten.
+    pub(crate) fn keep(&self, file: &EnvFile, allowed: bool) -> Result<(), Complaint> {
+        let entry = Entry {
+            path: name_of(&file.location),
+            sha256: file.sha256.clone(),
+            allowed,
+        };
+        self.change(&file.location, Some(entry))
+    }
+
+    /// Forgets what was said about a place.
+    pub(crate) fn forget(&self, location: &Path) -> Result<(), Complaint> {
+        self.change(location, None)
+    }
+
+    fn change(&self, location: &Path, entry: Option<Entry>) -> Result<(), Complaint> {
+        let place = name_of(location);
+        let change = || -> io::Result<()> {
+            make_private_folder(self.path.parent().unwrap_or(Path::new(".")))?;
+            let _lock = lock(&self.path)?;
+            let mut entries = self.entries()?;
+            entries.retain(|one| one.path != place);
+            entries.extend(entry);
+            let surplus = entries.len().saturating_sub(MAX_ENTRIES);
+            entries.drain(..surplus);
+            replace(&self.path, &serde_json::to_string_pretty(&entries)?)
+        };
+        change().map_err(|error| {
+            let text = format!("cannot write `{}`: {error}", self.path.display());
+            Complaint::new(1, text).hint("use `--env-file FILE` instead".to_owned())
+        })
+    }
+
+    fn entries(&self) -> io::Result<Vec<Entry>> {
+        match read_small_text(&self.path, MAX_BYTES) {
+            Ok(text) => Ok(serde_json::from_str(&text)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A path as text: bytes that are no text are written out, so that no two paths are the same.
+fn name_of(path: &Path) -> String {
+    match path.to_str() {
+        Some(text) => text.to_owned(),
+        None => format!("{path:?}"),
+    }
+}

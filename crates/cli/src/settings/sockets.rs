@@ -1,0 +1,117 @@
+//! Finds sockets in a workspace before a start: where sandbox and host share a kernel, commands can
+//! talk to whatever listens there, also without a network.
+//!
+//! The look is bounded in entries and time, nearest folders first; it follows no link.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::complaint::warn;
+
+const MAX_ENTRIES: usize = 5000;
+const MAX_TIME: Duration = Duration::from_millis(20);
+/// Sockets that a warning names.
+const SHOWN: usize = 3;
+
+/// Warns about sockets in the workspace.
+pub(super) fn warn_about(workspace: &Path) {
+    let found = find(workspace, Instant::now() + MAX_TIME);
+    let Some(warning) = warning(&found) else {
+        return;
+    };
+    warn(warning);
+}
+
+fn warning(found: &[PathBuf]) -> Option<String> {
+    let names: Vec<String> = found
+        .iter()
+        .take(SHOWN)
+        .map(|path| format!("`{}`", path.display()))
+        .collect();
+    let more = match found.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!names.is_empty()).then(|| {
+        format!(
+            "the workspace has sockets: {}{more}\n\
+             hint: commands can talk to the programs that listen there; move them out of the \
+             workspace, or use `--require kernel`",
+            names.join(", ")
+        )
+    })
+}
+
+/// Sockets below a folder, by their paths from there.
+fn find(workspace: &Path, give_up: Instant) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = VecDeque::from([workspace.to_owned()]);
+    let mut left = MAX_ENTRIES;
+    while let Some(folder) = folders.pop_front() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if left == 0 || Instant::now() > give_up {
+                return found;
+            }
+            left -= 1;
+            // Of the entry itself: a link is not followed.
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            if kind.is_socket() {
+                let path = entry.path();
+                found.push(path.strip_prefix(workspace).unwrap_or(&path).to_owned());
+            } else if kind.is_dir() {
+                folders.push_back(entry.path());
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn sockets_are_found_near_ones_first_and_links_lead_nowhere() {
+        let place = tempfile::tempdir().unwrap();
+        let (inside, outside) = (place.path().join("in"), place.path().join("out"));
+        fs::create_dir_all(inside.join("a/b")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        let _listeners = [
+            inside.join("a/b/deep"),
+            inside.join("near"),
+            outside.join("other"),
+        ]
+        .map(|path| UnixListener::bind(path).unwrap());
+        symlink(&outside, inside.join("link")).unwrap();
+        symlink(outside.join("other"), inside.join("socket-link")).unwrap();
+        let give_up = Instant::now() + Duration::from_secs(60);
+        let found = find(&inside, give_up);
+        assert_eq!(found, [PathBuf::from("near"), PathBuf::from("a/b/deep")]);
+        assert_eq!(warning(&[]), None);
+        let many = ["a", "b", "c", "d", "e"].map(PathBuf::from);
+        let text = warning(&many).unwrap();
+        assert!(
+            text.starts_with("the workspace has sockets: `a`, `b`, `c` and 2 more\n"),
+            "{text}"
+        );
+        // Whatever there is, it ends.
+        for number in 0..=MAX_ENTRIES {
+            fs::write(inside.join(number.to_string()), "").unwrap();
+        }
+        assert!(find(&inside, give_up).len() <= 2);
+        assert_eq!(
+            find(&inside, Instant::now() - Duration::from_secs(1)).len(),
+            0
+        );
+    }
+}

@@ -1,0 +1,86 @@
+//! A person at a terminal, who waits for words on the screen before typing.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStdin, ChildStdout, Output, Stdio};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::place::{Place, finish, hotcell, start};
+
+/// Milliseconds without a word past which a program hangs. None comes near it.
+const PATIENCE: u16 = 60_000;
+
+/// A person at a terminal.
+pub(crate) struct Person {
+    child: Child,
+    keyboard: ChildStdin,
+    screen: ChildStdout,
+    /// What was read up to now.
+    seen: String,
+}
+
+impl Person {
+    /// Starts `hotcell` with these arguments, as a shell reads them.
+    pub(crate) fn at(place: &Place, arguments: &str, variables: &[(&str, &str)]) -> Self {
+        let mut command = place.program("/usr/bin/script");
+        command
+            .args(["-qec", &format!("exec \"$H\" {arguments}"), "/dev/null"])
+            .env("H", hotcell())
+            .env("TERM", "vt100")
+            .env("SHELL", "/bin/sh")
+            .env("NO_COLOR", "1")
+            .envs(variables.iter().copied())
+            .stdin(Stdio::piped());
+        let mut child = start(&mut command);
+        Self {
+            keyboard: child.stdin.take().unwrap(),
+            screen: child.stdout.take().unwrap(),
+            child,
+            seen: String::new(),
+        }
+    }
+
+    pub(crate) fn types(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Reads on until this has come; what came before it is done with.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, words: &str) -> String {
+        let mut chunk = [0; 4096];
+        loop {
+            if let Some(place) = self.seen.find(words) {
+                let rest = self.seen.split_off(place + words.len());
+                return std::mem::replace(&mut self.seen, rest);
+            }
+            let mut screen = [PollFd::new(self.screen.as_fd(), PollFlags::POLLIN)];
+            let is_there = poll(&mut screen, PollTimeout::from(PATIENCE)).unwrap() > 0;
+            assert!(is_there, "no `{words}` after {:?}", self.seen);
+            let count = self.screen.read(&mut chunk).unwrap();
+            assert_ne!(count, 0, "no `{words}` in {}", self.seen);
+            self.seen
+                .push_str(&String::from_utf8_lossy(&chunk[..count]));
+        }
+    }
+
+    /// Waits for the end of the program, with a keyboard that goes on being there.
+    #[track_caller]
+    pub(crate) fn stays_to_the_end(self) -> Output {
+        let Self {
+            child, keyboard, ..
+        } = self;
+        let output = finish(child);
+        drop(keyboard);
+        output
+    }
+
+    #[track_caller]
+    pub(crate) fn leaves(self) -> Output {
+        let Self {
+            child, keyboard, ..
+        } = self;
+        drop(keyboard);
+        finish(child)
+    }
+}
