@@ -72,14 +72,16 @@ fn kinds(byte: u8) -> Kind {
 
 const LIMITS: Limits = Limits {
     window: 640 * 1024,
+    guest_window: 256 * 1024,
     peer_streams: 4,
     message: 200 * 1024,
 };
 
 fuzz_target!(|pieces: Vec<Piece>| {
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
         .build()
-        .expect("a runtime without drivers always starts");
+        .expect("a runtime with nothing but timers always starts");
     runtime.block_on(session(&pieces));
 });
 

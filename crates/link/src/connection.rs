@@ -1,9 +1,10 @@
 //! A live link: greeting, then a [`Driver`] that moves frames between a byte stream and the mux.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -12,13 +13,18 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::VERSION;
 use crate::frame::{Decoder, Frame, FrameError, HEADER, Kind};
-use crate::mux::{Limits, Mux, Role, Violation};
-use crate::stream::{Shared, Stream, lock};
+use crate::limits::{Limits, Role, Violation};
+use crate::mux::Mux;
+use crate::patience::within;
+use crate::stream::{Shared, Stream, StreamError, broken, lock};
 
 const MAGIC: [u8; 4] = *b"HOTC";
 
 /// Frames gathered into one write.
 const BATCH: usize = 16;
+
+/// How long a guest may take to read one batch of frames. An honest one reads at all times.
+pub const GUEST_READ_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Serialize, Deserialize)]
 struct Greeting<T> {
@@ -55,6 +61,27 @@ pub enum Ended {
     Io(#[source] io::Error),
     #[error("the other end broke the protocol")]
     Violation(#[source] Violation),
+    #[error("the other end did not read for {} seconds", .0.as_secs())]
+    NotReading(Duration),
+    #[error("the other end did not {task} within {} seconds", .timeout.as_secs())]
+    NotAnswering {
+        /// As the end of "did not …".
+        task: &'static str,
+        timeout: Duration,
+    },
+    /// More than was asked for, and what that was.
+    #[error("the other end sent more than {0}")]
+    Excess(String),
+}
+
+impl Ended {
+    /// Whether the other end did what no honest one does.
+    fn is_fault(&self) -> bool {
+        matches!(
+            self,
+            Self::Violation(_) | Self::NotReading(_) | Self::NotAnswering { .. } | Self::Excess(_)
+        )
+    }
 }
 
 /// Greets the other end with `mine`, takes its greeting, and returns what a session needs.
@@ -77,6 +104,8 @@ where
         writer,
         decoder: Decoder::default(),
         shared: shared.clone(),
+        // A host may be stopped for hours, by a person who suspends it; a guest may not.
+        read_timeout: (role == Role::Host).then_some(GUEST_READ_TIMEOUT),
     };
     driver.greet(mine).await?;
     let theirs = driver.greeting().await?;
@@ -106,7 +135,31 @@ impl Link {
 
     /// Ends the link: the driver stops, every stream breaks off.
     pub fn close(&self) {
-        lock(&self.shared).close();
+        lock(&self.shared).close(None);
+    }
+
+    /// Ends the link because of what the other end did. Every stream breaks off with this cause,
+    /// which comes back as an error.
+    pub fn fail(&self, cause: Ended) -> StreamError {
+        lock(&self.shared).close(Some(cause));
+        broken(&self.shared)
+    }
+
+    /// Waits for what the other end has to do, but no longer than `timeout`: after that the link
+    /// fails. `task` names it, as the end of "did not …".
+    pub async fn expect_within<T>(
+        &self,
+        timeout: Duration,
+        task: &'static str,
+        future: impl Future<Output = T>,
+    ) -> Result<T, StreamError> {
+        let output = within(timeout, future).await;
+        output.map_err(|timeout| self.fail(Ended::NotAnswering { task, timeout }))
+    }
+
+    /// What the other end did that ended the link, if that is why it ended.
+    pub fn fault(&self) -> Option<Arc<Ended>> {
+        lock(&self.shared).fault()
     }
 }
 
@@ -131,6 +184,17 @@ pub struct Driver<R, W> {
     writer: W,
     decoder: Decoder,
     shared: Shared,
+    /// How long the peer may take to read one batch of frames.
+    read_timeout: Option<Duration>,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
+    /// Ends the link when the peer has not read a batch of frames for so long.
+    #[must_use]
+    pub fn with_read_timeout(mut self, timeout: Duration) -> Self {
+        self.read_timeout = Some(timeout);
+        self
+    }
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
@@ -168,20 +232,28 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Runs until the link ends, then breaks off every stream.
-    pub async fn run(self) -> Ended {
+    /// Runs until the link ends, then breaks off every stream. An end that is the peer's fault is
+    /// the cause that users of its streams get.
+    pub async fn run(self) -> Arc<Ended> {
         let Self {
             reader,
             writer,
             decoder,
             shared,
+            read_timeout,
         } = self;
         let ended = tokio::select! {
             ended = read(reader, decoder, &shared) => ended,
-            ended = write(writer, &shared) => ended,
+            ended = write(writer, &shared, read_timeout) => ended,
+            fault = poll_fn(|context| lock(&shared).poll_fault(context)) => return fault,
         };
-        lock(&shared).close();
-        ended
+        let mut mux = lock(&shared);
+        if ended.is_fault() {
+            mux.close(Some(ended));
+            return mux.fault().unwrap_or_else(|| Arc::new(Ended::Closed));
+        }
+        mux.close(None);
+        Arc::new(ended)
     }
 }
 
@@ -208,7 +280,11 @@ fn take_in(decoder: &mut Decoder, shared: &Shared) -> Result<(), Violation> {
     Ok(())
 }
 
-async fn write<W: AsyncWrite + Unpin>(mut writer: W, shared: &Shared) -> Ended {
+async fn write<W: AsyncWrite + Unpin>(
+    mut writer: W,
+    shared: &Shared,
+    timeout: Option<Duration>,
+) -> Ended {
     let mut batch = Vec::with_capacity(BATCH);
     loop {
         let more = poll_fn(|context| {
@@ -230,10 +306,16 @@ async fn write<W: AsyncWrite + Unpin>(mut writer: W, shared: &Shared) -> Ended {
         if !more {
             return Ended::Closed;
         }
-        if let Err(error) = write_frames(&mut writer, &batch).await {
-            return Ended::Io(error);
+        let written = write_frames(&mut writer, &batch);
+        let written = match timeout {
+            Some(timeout) => within(timeout, written).await,
+            None => Ok(written.await),
+        };
+        match written {
+            Ok(Ok(())) => batch.clear(),
+            Ok(Err(error)) => return Ended::Io(error),
+            Err(elapsed) => return Ended::NotReading(elapsed),
         }
-        batch.clear();
     }
 }
 

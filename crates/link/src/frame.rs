@@ -10,6 +10,10 @@ use thiserror::Error;
 /// the wire longer without moving more bytes per second.
 pub const MAX_PAYLOAD: usize = 256 * 1024;
 
+/// Payloads up to this length are copied out of the read buffer. A slice would keep the whole buffer
+/// alive, so that a peer that sends one byte at a time could pin a buffer for each.
+const MAX_COPIED: usize = MAX_PAYLOAD / 2;
+
 /// Length of a frame's header.
 pub const HEADER: usize = 9;
 
@@ -99,7 +103,7 @@ pub enum FrameError {
     Length { kind: Kind, length: u32 },
 }
 
-/// Collects bytes in any chunking and hands out whole frames without copying payloads.
+/// Collects bytes in any chunking and hands out whole frames. Long payloads are not copied.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
@@ -128,7 +132,14 @@ impl Decoder {
             return Ok(None);
         }
         self.buffer.advance(HEADER);
-        let payload = self.buffer.split_to(length as usize).freeze();
+        let payload = match length as usize {
+            short if short <= MAX_COPIED => {
+                let copy = Bytes::copy_from_slice(&self.buffer[..short]);
+                self.buffer.advance(short);
+                copy
+            }
+            long => self.buffer.split_to(long).freeze(),
+        };
         Ok(Some(Frame {
             stream,
             kind,

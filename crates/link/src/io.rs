@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::frame::{Kind, MAX_PAYLOAD};
+use crate::frame::Kind;
 use crate::stream::{Item, Stream, lock};
 
 /// The data bytes of a [`Stream`]; typed messages on it are an error.
@@ -56,8 +56,10 @@ impl AsyncWrite for StreamIo {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let sender = &self.stream.sender;
-        let part = Bytes::copy_from_slice(&bytes[..bytes.len().min(MAX_PAYLOAD)]);
-        let sent = ready!(lock(&sender.shared).poll_send(sender.id, Kind::Data, &part, context));
+        let mut mux = lock(&sender.shared);
+        let most = mux.longest_payload(sender.id);
+        let part = Bytes::copy_from_slice(&bytes[..bytes.len().min(most)]);
+        let sent = ready!(mux.poll_send(sender.id, Kind::Data, &part, context));
         Poll::Ready(match sent {
             Ok(()) => Ok(part.len()),
             Err(()) => Err(io::ErrorKind::BrokenPipe.into()),

@@ -13,14 +13,18 @@
 mod connection;
 pub mod frame;
 mod io;
+mod limits;
 mod mux;
+mod patience;
 pub mod request;
+mod slot;
 mod stream;
 
-pub use connection::{ConnectError, Driver, Ended, Incoming, Link, connect};
+pub use connection::{ConnectError, Driver, Ended, GUEST_READ_TIMEOUT, Incoming, Link, connect};
 pub use io::StreamIo;
-pub use mux::{Limits, Role, Violation};
+pub use limits::{Limits, Role, Violation};
+pub use patience::within;
 pub use stream::{Item, Receiver, Sender, Stream, StreamError};
 
 /// Changes whenever a frame or a request changes its meaning; both ends must agree.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;

@@ -1,117 +1,25 @@
 //! The pure state of all streams of one link: who may send how much, and what goes next.
 //!
 //! Does no I/O and never waits: drivers feed frames in and take frames out, stream handles
-//! poll. Two rules keep a link healthy whatever its streams do. A sender may only have as many
+//! poll. Three rules keep a link healthy whatever its streams do. A sender may only have as many
 //! bytes under way as the receiver granted, so the reader of the link never has to stop for a
-//! slow consumer. And the writer takes one frame from each stream in turn, so a command that
-//! prints without end delays no other. Entry type: [`Mux`].
+//! slow consumer. The writer takes one frame from each stream in turn, so a command that
+//! prints without end delays no other. And a stream counts until the last frame about it has been
+//! written, so a peer that never reads runs out of streams. Entry type: [`Mux`].
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{BufMut, Bytes, BytesMut};
-use thiserror::Error;
+use bytes::Bytes;
 
-use crate::frame::{Frame, FrameError, Kind, MAX_PAYLOAD};
+use crate::connection::Ended;
+use crate::frame::{Frame, Kind};
+use crate::limits::{
+    FRAME_COST, Limits, MAX_OWN_STREAMS, MAX_QUEUED_FRAMES, Role, Violation, charge,
+};
+use crate::slot::{Slot, frame, wake};
 use crate::stream::Item;
-
-/// Which end of the link this is. The host opens odd streams, the guest even ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    Host,
-    Guest,
-}
-
-/// What one end grants the other.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Charged bytes that a stream's sender may have under way. The same at both ends.
-    pub window: u32,
-    /// Streams that the peer may have open at once.
-    pub peer_streams: usize,
-    /// Largest typed message, after its parts are put together.
-    pub message: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            window: 1024 * 1024,
-            peer_streams: 256,
-            message: 4 * 1024 * 1024,
-        }
-    }
-}
-
-/// Every charged frame costs this much beyond its payload, so that a flood of empty frames
-/// is bounded too.
-const FRAME_COST: u32 = 32;
-
-/// Frames of one stream that may wait for the writer.
-const QUEUE: usize = 2;
-
-fn charge(payload: &Bytes) -> u32 {
-    payload.len() as u32 + FRAME_COST
-}
-
-/// What a peer did that no honest peer does. Ends the session.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Violation {
-    #[error(transparent)]
-    Frame(#[from] FrameError),
-    #[error("a second greeting")]
-    Greeting,
-    #[error("stream {0} is not the peer's to open")]
-    Opened(u32),
-    #[error("more than {0} streams at once")]
-    TooManyStreams(usize),
-    #[error("stream {0} sent more than its window")]
-    Window(u32),
-    #[error("stream {0} was granted more than it used")]
-    Credit(u32),
-    #[error("stream {0} went on after its end")]
-    AfterEnd(u32),
-    #[error("stream {0} sent a message that is too long")]
-    Message(u32),
-}
-
-#[derive(Debug, Default)]
-struct Slot {
-    // Sending.
-    outbox: VecDeque<Frame>,
-    credit: u32,
-    in_turn: bool,
-    /// Ended or aborted by this side.
-    ended_here: bool,
-    /// The peer reads no more.
-    stopped: bool,
-    sender: Option<Waker>,
-    // Receiving.
-    inbox: VecDeque<Frame>,
-    parts: BytesMut,
-    unreturned: u32,
-    consumed: u32,
-    /// How the peer's direction ended: whole or not.
-    ended_there: Option<bool>,
-    receiver: Option<Waker>,
-    /// Handles of this side that are alive.
-    handles: u8,
-}
-
-impl Slot {
-    fn wake(&mut self) {
-        for waker in [self.sender.take(), self.receiver.take()]
-            .into_iter()
-            .flatten()
-        {
-            waker.wake();
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.handles == 0 && self.ended_here && self.outbox.is_empty()
-    }
-}
 
 /// All streams of one link.
 #[derive(Debug)]
@@ -122,22 +30,25 @@ pub(crate) struct Mux {
     peers_highest: u32,
     peers_open: usize,
     streams: HashMap<u32, Slot>,
-    /// Streams with something in their outbox, in the order in which they are served.
+    /// Streams with something in their outbox, each once, in the order in which they are served.
     turns: VecDeque<u32>,
-    /// Opens, credits and stops: small, bounded by the protocol, and ahead of all data.
-    urgent: VecDeque<Frame>,
+    /// Streams with a control frame due, each once. They go ahead of all data.
+    control: VecDeque<u32>,
     arrivals: VecDeque<u32>,
     writer: Option<Waker>,
     acceptor: Option<Waker>,
     closed: bool,
+    /// What the peer did that ended the link.
+    fault: Option<Arc<Ended>>,
+    /// Woken by a fault.
+    watcher: Option<Waker>,
 }
 
 impl Mux {
     pub(crate) fn new(role: Role, limits: Limits) -> Self {
-        // Credit goes back by half windows: what a sender then has must be enough for a frame.
         assert!(
-            limits.window / 2 >= MAX_PAYLOAD as u32 + FRAME_COST,
-            "the window holds two frames"
+            limits.window.min(limits.guest_window) / 2 > FRAME_COST,
+            "a window holds two frames"
         );
         Self {
             role,
@@ -147,17 +58,24 @@ impl Mux {
             peers_open: 0,
             streams: HashMap::new(),
             turns: VecDeque::new(),
-            urgent: VecDeque::new(),
+            control: VecDeque::new(),
             arrivals: VecDeque::new(),
             writer: None,
             acceptor: None,
             closed: false,
+            fault: None,
+            watcher: None,
         }
     }
 
     /// The same at both ends.
-    pub(crate) fn longest_message(&self) -> usize {
-        self.limits.message
+    pub(crate) fn longest_message(&self, id: u32) -> usize {
+        self.limits.message_of(id)
+    }
+
+    /// The same at both ends.
+    pub(crate) fn longest_payload(&self, id: u32) -> usize {
+        self.limits.payload_of(id)
     }
 
     /// Starts a stream; `None` when the link has ended.
@@ -165,12 +83,18 @@ impl Mux {
         if self.closed {
             return None;
         }
+        if self.streams.len() - self.peers_open >= MAX_OWN_STREAMS {
+            let unserved = Violation::Unserved(MAX_OWN_STREAMS);
+            self.close(Some(Ended::Violation(unserved)));
+            return None;
+        }
         let id = self.next;
         self.next = self.next.checked_add(2)?;
-        self.streams.insert(id, self.new_slot());
+        let mut slot = Slot::new(self.limits.window_of(id));
+        slot.open_due = true;
+        self.streams.insert(id, slot);
         // Ahead of all data, so that streams open in the order of their numbers.
-        self.urgent.push_back(frame(id, Kind::Open, Bytes::new()));
-        wake(&mut self.writer);
+        self.queue_control(id);
         Some(id)
     }
 
@@ -201,7 +125,7 @@ impl Mux {
             return Poll::Ready(Err(()));
         }
         let cost = charge(payload);
-        if slot.credit < cost || slot.outbox.len() >= QUEUE {
+        if slot.credit < cost || slot.outbox.len() >= MAX_QUEUED_FRAMES {
             slot.sender = Some(context.waker().clone());
             return Poll::Pending;
         }
@@ -233,17 +157,11 @@ impl Mux {
             return Poll::Ready(Err(()));
         };
         while let Some(frame) = slot.inbox.pop_front() {
-            let cost = charge(&frame.payload);
-            slot.consumed += cost;
+            slot.consumed += charge(&frame.payload);
             let more_may_come = slot.ended_there.is_none() && !self.closed;
-            if slot.consumed >= self.limits.window / 2 && more_may_come {
-                let mut amount = BytesMut::with_capacity(4);
-                amount.put_u32_le(slot.consumed);
-                slot.unreturned -= slot.consumed;
-                slot.consumed = 0;
-                let credit = self::frame(id, Kind::Credit, amount.freeze());
-                self.urgent.push_back(credit);
-                wake(&mut self.writer);
+            if slot.consumed >= self.limits.window_of(id) / 2 && more_may_come {
+                slot.credit_due = true;
+                list_control(id, slot, &mut self.control, &mut self.writer);
             }
             match frame.kind {
                 Kind::Part => slot.parts.extend_from_slice(&frame.payload),
@@ -257,9 +175,6 @@ impl Mux {
                 }
                 Kind::Errors => return Poll::Ready(Ok(Some(Item::Errors(frame.payload)))),
                 _ => return Poll::Ready(Ok(Some(Item::Data(frame.payload)))),
-            }
-            if slot.parts.len() > self.limits.message {
-                return Poll::Ready(Err(()));
             }
         }
         match slot.ended_there {
@@ -290,11 +205,13 @@ impl Mux {
         };
         slot.handles -= 1;
         if receiving {
-            slot.inbox.clear();
+            slot.is_read = false;
+            slot.inbox = VecDeque::new();
+            slot.parts.clear();
             // Nobody will read what still comes: let the peer know instead of letting it wait.
             if slot.ended_there.is_none() {
-                self.urgent.push_back(frame(id, Kind::Stop, Bytes::new()));
-                wake(&mut self.writer);
+                slot.stop_due = true;
+                self.queue_control(id);
             }
         } else {
             self.end(id, false);
@@ -302,26 +219,37 @@ impl Mux {
         self.forget_if_over(id);
     }
 
-    /// The next frame for the wire: urgent ones first, then one from each stream in turn.
+    /// The next frame for the wire: control frames first, then one from each stream in turn.
     pub(crate) fn next_outgoing(&mut self) -> Option<Frame> {
-        if let Some(frame) = self.urgent.pop_front() {
-            return Some(frame);
+        while let Some(id) = self.control.pop_front() {
+            let Some(slot) = self.streams.get_mut(&id) else {
+                continue;
+            };
+            slot.in_control = false;
+            let frame = slot.next_control(id);
+            if slot.is_control_due() {
+                self.queue_control(id);
+            }
+            self.forget_if_over(id);
+            if frame.is_some() {
+                return frame;
+            }
         }
         while let Some(id) = self.turns.pop_front() {
             let Some(slot) = self.streams.get_mut(&id) else {
                 continue;
             };
             slot.in_turn = false;
-            let Some(frame) = slot.outbox.pop_front() else {
-                continue;
-            };
+            let frame = slot.outbox.pop_front();
             if !slot.outbox.is_empty() {
                 slot.in_turn = true;
                 self.turns.push_back(id);
             }
             wake(&mut slot.sender);
             self.forget_if_over(id);
-            return Some(frame);
+            if frame.is_some() {
+                return frame;
+            }
         }
         None
     }
@@ -368,14 +296,6 @@ impl Mux {
         }
     }
 
-    fn new_slot(&self) -> Slot {
-        Slot {
-            credit: self.limits.window,
-            handles: 2,
-            ..Slot::default()
-        }
-    }
-
     fn is_peers(&self, id: u32) -> bool {
         id % 2 == if self.role == Role::Host { 0 } else { 1 }
     }
@@ -389,7 +309,8 @@ impl Mux {
         }
         self.peers_highest = id;
         self.peers_open += 1;
-        self.streams.insert(id, self.new_slot());
+        let slot = Slot::new(self.limits.window_of(id));
+        self.streams.insert(id, slot);
         self.arrivals.push_back(id);
         wake(&mut self.acceptor);
         Ok(())
@@ -398,11 +319,12 @@ impl Mux {
     fn peer_credits(&mut self, id: u32, payload: &Bytes) -> Result<(), Violation> {
         let amount = <[u8; 4]>::try_from(&payload[..]).map(u32::from_le_bytes);
         let amount = amount.map_err(|_| Violation::Credit(id))?;
+        let window = self.limits.window_of(id);
         if let Some(slot) = self.streams.get_mut(&id) {
             slot.credit = slot
                 .credit
                 .checked_add(amount)
-                .filter(|credit| *credit <= self.limits.window)
+                .filter(|credit| *credit <= window)
                 .ok_or(Violation::Credit(id))?;
             wake(&mut slot.sender);
         }
@@ -419,29 +341,65 @@ impl Mux {
             return Err(Violation::AfterEnd(id));
         }
         slot.unreturned = slot.unreturned.saturating_add(charge(&frame.payload));
-        if slot.unreturned > self.limits.window {
+        if slot.unreturned > self.limits.window_of(id) {
             return Err(Violation::Window(id));
         }
-        if slot.parts.len() > self.limits.message {
-            return Err(Violation::Message(id));
+        if matches!(frame.kind, Kind::Part | Kind::Message) {
+            slot.arriving += frame.payload.len();
+            if slot.arriving > self.limits.message_of(id) {
+                return Err(Violation::Message(id));
+            }
         }
-        slot.inbox.push_back(frame);
-        wake(&mut slot.receiver);
+        if frame.kind == Kind::Message {
+            slot.arriving = 0;
+        }
+        // What was under way when this side stopped reading is counted, and not kept.
+        if slot.is_read {
+            slot.inbox.push_back(frame);
+            wake(&mut slot.receiver);
+        }
         Ok(())
     }
 
     /// Ends every stream: senders and receivers see it at once, items that arrived are still read.
-    pub(crate) fn close(&mut self) {
-        self.closed = true;
+    /// The first fault counts, and none after a close without one.
+    pub(crate) fn close(&mut self, fault: Option<Ended>) {
+        if !std::mem::replace(&mut self.closed, true) {
+            self.fault = fault.map(Arc::new);
+        }
         for slot in self.streams.values_mut() {
             slot.wake();
         }
         wake(&mut self.writer);
         wake(&mut self.acceptor);
+        wake(&mut self.watcher);
+    }
+
+    /// Ready once the link has ended by the peer's fault: there is no use in writing the rest.
+    pub(crate) fn poll_fault(&mut self, context: &Context<'_>) -> Poll<Arc<Ended>> {
+        match &self.fault {
+            Some(fault) => Poll::Ready(Arc::clone(fault)),
+            None => {
+                self.watcher = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// What the peer did that ended the link, if that is why it ended.
+    pub(crate) fn fault(&self) -> Option<Arc<Ended>> {
+        self.fault.clone()
+    }
+
+    /// Lists a stream for its control frames.
+    fn queue_control(&mut self, id: u32) {
+        if let Some(slot) = self.streams.get_mut(&id) {
+            list_control(id, slot, &mut self.control, &mut self.writer);
+        }
     }
 
     fn queue(&mut self, id: u32) {
@@ -463,16 +421,9 @@ impl Mux {
     }
 }
 
-fn frame(stream: u32, kind: Kind, payload: Bytes) -> Frame {
-    Frame {
-        stream,
-        kind,
-        payload,
-    }
-}
-
-fn wake(waker: &mut Option<Waker>) {
-    if let Some(waker) = waker.take() {
-        waker.wake();
+fn list_control(id: u32, slot: &mut Slot, control: &mut VecDeque<u32>, writer: &mut Option<Waker>) {
+    if !std::mem::replace(&mut slot.in_control, true) {
+        control.push_back(id);
+        wake(writer);
     }
 }

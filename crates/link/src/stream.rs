@@ -11,8 +11,10 @@ use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
-use crate::frame::{Kind, MAX_PAYLOAD};
+use crate::connection::Ended;
+use crate::frame::Kind;
 use crate::mux::Mux;
+use crate::request::Batch;
 
 /// What travels on a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +35,33 @@ impl Item {
             Self::Data(_) | Self::Errors(_) => Err(StreamError::Unexpected),
         }
     }
+
+    /// Reads a part of a long answer; `None` if it has more than `most` items, of which none is read.
+    pub fn decode_batch<T: DeserializeOwned>(
+        &self,
+        most: u64,
+    ) -> Result<Option<Batch<T>>, StreamError> {
+        // A list is written as its length, then its items.
+        #[derive(serde::Deserialize)]
+        enum Head {
+            Items(u64),
+            Done,
+        }
+        if let Self::Message(bytes) = self
+            && let Ok((Head::Items(count), _)) = postcard::take_from_bytes(bytes)
+            && count > most
+        {
+            return Ok(None);
+        }
+        self.decode().map(Some)
+    }
+
+    /// Bytes of its payload.
+    pub fn length(&self) -> usize {
+        match self {
+            Self::Message(bytes) | Self::Data(bytes) | Self::Errors(bytes) => bytes.len(),
+        }
+    }
 }
 
 /// Why a stream cannot go on.
@@ -40,6 +69,9 @@ impl Item {
 pub enum StreamError {
     #[error("the stream broke off")]
     Broken,
+    /// The other end did what no honest one does, or stopped answering.
+    #[error("the link was ended")]
+    Fault(#[source] Arc<Ended>),
     #[error("the stream ended too early")]
     Ended,
     #[error("bytes came where a message was expected")]
@@ -58,6 +90,14 @@ pub(crate) type Shared = Arc<Mutex<Mux>>;
 pub(crate) fn lock(shared: &Shared) -> MutexGuard<'_, Mux> {
     // The state is consistent between calls even if a waker panicked.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why a stream broke off.
+pub(crate) fn broken(shared: &Shared) -> StreamError {
+    match lock(shared).fault() {
+        Some(fault) => StreamError::Fault(fault),
+        None => StreamError::Broken,
+    }
 }
 
 /// Both directions of a stream.
@@ -114,12 +154,13 @@ impl Sender {
     /// Sends a typed message, in parts if it is longer than a frame.
     pub async fn send(&mut self, message: &impl Serialize) -> Result<(), StreamError> {
         let encoded = postcard::to_stdvec(message).map_err(StreamError::Encode)?;
-        if encoded.len() > lock(&self.shared).longest_message() {
+        let (longest, most) = self.longest();
+        if encoded.len() > longest {
             return Err(StreamError::TooLong(encoded.len()));
         }
         let mut rest = Bytes::from(encoded);
-        while rest.len() > MAX_PAYLOAD {
-            let part = rest.split_to(MAX_PAYLOAD);
+        while rest.len() > most {
+            let part = rest.split_to(most);
             self.send_frame(Kind::Part, &part).await?;
         }
         self.send_frame(Kind::Message, &rest).await
@@ -136,8 +177,9 @@ impl Sender {
     }
 
     async fn send_bytes(&mut self, kind: Kind, mut bytes: Bytes) -> Result<(), StreamError> {
+        let (_, most) = self.longest();
         while !bytes.is_empty() {
-            let part = bytes.split_to(bytes.len().min(MAX_PAYLOAD));
+            let part = bytes.split_to(bytes.len().min(most));
             self.send_frame(kind, &part).await?;
         }
         Ok(())
@@ -146,7 +188,13 @@ impl Sender {
     async fn send_frame(&mut self, kind: Kind, payload: &Bytes) -> Result<(), StreamError> {
         poll_fn(|context| lock(&self.shared).poll_send(self.id, kind, payload, context))
             .await
-            .map_err(|()| StreamError::Broken)
+            .map_err(|()| broken(&self.shared))
+    }
+
+    /// Bytes of the longest message and of the longest frame.
+    fn longest(&self) -> (usize, usize) {
+        let mux = lock(&self.shared);
+        (mux.longest_message(self.id), mux.longest_payload(self.id))
     }
 
     /// Says that all was sent.
@@ -173,7 +221,7 @@ impl Receiver {
     pub async fn receive(&mut self) -> Result<Option<Item>, StreamError> {
         poll_fn(|context| lock(&self.shared).poll_receive(self.id, context))
             .await
-            .map_err(|()| StreamError::Broken)
+            .map_err(|()| broken(&self.shared))
     }
 
     /// Waits until the peer reads no more, whatever it still sends.

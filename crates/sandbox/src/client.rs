@@ -2,19 +2,19 @@
 //!
 //! Paths are strings for the guest; this side never opens what they name.
 
-use std::marker::PhantomData;
 use std::path::Path;
 use std::time::Duration;
 
 use audit::Record;
 use bytes::Bytes;
 use link::request::{
-    Answer, Batch, Change, Entry, LONGEST_TAIL, List, Match, Metadata, Poll, Progress, Raw,
-    Request, Search, ShellCommand, Stats, Surveyed, Tail, Walls, WriteFile, WriteMode,
+    Answer, Change, Entry, LONGEST_TAIL, List, Match, Metadata, Poll, Progress, Raw, Request,
+    Search, ShellCommand, Stats, Surveyed, Tail, Walls, WriteFile, WriteMode,
 };
-use link::{Item, Receiver, Sender, Stream, StreamIo};
+use link::{Item, Receiver, Sender, StreamIo};
 use serde::de::DeserializeOwned;
 
+use crate::batches::{Batches, Bound};
 use crate::error::SandboxError;
 use crate::handle::Sandbox;
 
@@ -22,6 +22,16 @@ type Outcome<T> = Result<T, SandboxError>;
 
 /// A connection to a port inside.
 pub type Port = StreamIo;
+
+/// How long a guest may take for what takes no time.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long it may take for what depends on a disk: a piece of a file or of a listing, a file put in
+/// place, a folder removed with all it holds.
+pub(crate) const DISK_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Bytes of a path that any kernel takes.
+const LONGEST_PATH: usize = 4096;
 
 impl Sandbox {
     /// Runs a command in a shell session and waits for its end, but no longer than `wait`; it
@@ -45,7 +55,7 @@ impl Sandbox {
             script: Raw::from(script),
             wait,
         };
-        self.follow(&Request::Shell(command), print).await
+        self.follow(&Request::Shell(command), wait, print).await
     }
 
     /// Looks after a background command; `print` gets what it printed since the last look.
@@ -55,26 +65,35 @@ impl Sandbox {
         wait: Duration,
         print: impl FnMut(Bytes, bool),
     ) -> Outcome<Progress> {
-        self.follow(&Request::Poll(Poll { job, wait }), print).await
+        let request = Request::Poll(Poll { job, wait });
+        self.follow(&request, wait, print).await
     }
 
     async fn follow(
         &self,
         request: &Request,
+        wait: Duration,
         mut print: impl FnMut(Bytes, bool),
     ) -> Outcome<Progress> {
         let (mut sender, mut receiver) = self.request(request).await?.split();
-        loop {
-            match receiver.receive().await?.ok_or(SandboxError::Ended)? {
-                Item::Data(bytes) => print(bytes, false),
-                Item::Errors(bytes) => print(bytes, true),
-                message => {
-                    // It is known from here on, and so not interrupted any more.
-                    sender.end();
-                    return Ok(message.decode::<Answer<Progress>>()??);
+        let answered = async {
+            loop {
+                match receiver.receive().await?.ok_or(SandboxError::Ended)? {
+                    Item::Data(bytes) => print(bytes, false),
+                    Item::Errors(bytes) => print(bytes, true),
+                    message => return Ok(message.decode::<Answer<Progress>>()??),
                 }
             }
-        }
+        };
+        let timeout = wait.saturating_add(ANSWER_TIMEOUT);
+        let task = "say how a command stands";
+        let answered: Outcome<Progress> = self.link.expect_within(timeout, task, answered).await?;
+        let mut progress = answered?;
+        // It is known from here on, and so not interrupted any more.
+        sender.end();
+        // A guest can say anything.
+        progress.cwd = progress.cwd.filter(|cwd| cwd.0.len() <= LONGEST_PATH);
+        Ok(progress)
     }
 
     /// Waits until a background command has printed more than `seen` bytes in all or has ended, and
@@ -128,9 +147,13 @@ impl Sandbox {
             permissions,
         };
         let (mut sender, receiver) = self.request(&Request::Write(request)).await?.split();
-        // A refusal may come before all is sent; it says more than the broken stream.
-        let _ = sender.send_data(content.into()).await;
-        answered(sender, receiver).await
+        let written = async {
+            // A refusal may come before all is sent; it says more than the broken stream.
+            let _ = sender.send_data(content.into()).await;
+            answered(sender, receiver).await
+        };
+        let task = "write a file";
+        self.link.expect_within(DISK_TIMEOUT, task, written).await?
     }
 
     pub async fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Outcome<()> {
@@ -177,23 +200,30 @@ impl Sandbox {
     }
 
     pub async fn list(&self, list: List) -> Outcome<Batches<Entry>> {
-        self.batches(&Request::List(list)).await
+        let bound = Bound::items(list.limit);
+        self.batches(&Request::List(list), bound).await
     }
 
     /// Describes everything below a folder.
     pub async fn survey(&self, path: impl AsRef<Path>, limit: u64) -> Outcome<Batches<Surveyed>> {
         let path = Raw::from(path.as_ref());
-        self.batches(&Request::Survey { path, limit }).await
+        let bound = Bound::items(limit);
+        self.batches(&Request::Survey { path, limit }, bound).await
     }
 
     pub async fn search(&self, search: Search) -> Outcome<Batches<Match>> {
-        self.batches(&Request::Search(search)).await
+        // Each matching line comes with those around it.
+        let around = u64::from(search.context).saturating_mul(2);
+        let lines = search.limit.saturating_mul(around.saturating_add(1));
+        let bound = Bound::items(lines);
+        self.batches(&Request::Search(search), bound).await
     }
 
     /// Watches for changes below a path. Returns when the watch stands.
     pub async fn watch(&self, path: impl AsRef<Path>) -> Outcome<Batches<Change>> {
         let path = Raw::from(path.as_ref());
-        let mut batches = self.batches(&Request::Watch { path }).await?;
+        let request = Request::Watch { path };
+        let mut batches = self.batches(&request, Bound::None).await?;
         // The first batch is empty and says that every later change will be seen.
         batches.next().await?;
         Ok(batches)
@@ -202,7 +232,11 @@ impl Sandbox {
     /// Connects to a TCP port inside.
     pub async fn connect(&self, port: u16) -> Outcome<Port> {
         let mut stream = self.request(&Request::Connect { port }).await?;
-        stream.expect::<Answer<()>>().await??;
+        let answer = stream.expect::<Answer<()>>();
+        let task = "connect to a port";
+        self.link
+            .expect_within(DISK_TIMEOUT, task, answer)
+            .await???;
         Ok(StreamIo::from(stream))
     }
 
@@ -217,15 +251,20 @@ impl Sandbox {
 
     async fn ask<T: DeserializeOwned>(&self, request: &Request) -> Outcome<T> {
         let mut stream = self.request(request).await?;
-        Ok(stream.expect::<Answer<T>>().await??)
+        let answer = stream.expect::<Answer<T>>();
+        let timeout = match request {
+            // This one waits for a command.
+            Request::Tail { .. } => return Ok(answer.await??),
+            Request::Remove { .. } => DISK_TIMEOUT,
+            _ => ANSWER_TIMEOUT,
+        };
+        let task = "answer a request";
+        Ok(self.link.expect_within(timeout, task, answer).await???)
     }
 
-    async fn batches<T>(&self, request: &Request) -> Outcome<Batches<T>> {
-        Ok(Batches {
-            stream: self.request(request).await?,
-            truncated: false,
-            items: PhantomData,
-        })
+    async fn batches<T>(&self, request: &Request, bound: Bound) -> Outcome<Batches<T>> {
+        let stream = self.request(request).await?;
+        Ok(Batches::new(stream, self.link.clone(), bound))
     }
 
     fn record_change(&self, operation: &str, path: &Path) -> Outcome<()> {
@@ -239,39 +278,4 @@ impl Sandbox {
 async fn answered(mut sender: Sender, mut receiver: Receiver) -> Outcome<()> {
     sender.end();
     Ok(receiver.expect::<Answer<()>>().await??)
-}
-
-/// A long answer, in parts as they come.
-#[derive(Debug)]
-pub struct Batches<T> {
-    stream: Stream,
-    truncated: bool,
-    items: PhantomData<fn() -> T>,
-}
-
-impl<T: DeserializeOwned> Batches<T> {
-    /// The next part; `None` after the last.
-    pub async fn next(&mut self) -> Outcome<Option<Vec<T>>> {
-        match self.stream.expect::<Batch<T>>().await? {
-            Batch::Items(items) => Ok(Some(items)),
-            Batch::Done(done) => {
-                self.truncated = done?.0;
-                Ok(None)
-            }
-        }
-    }
-
-    /// Whether the limit cut the answer short; known after the last part.
-    pub fn is_truncated(&self) -> bool {
-        self.truncated
-    }
-
-    /// All parts together, and whether the limit cut them short.
-    pub async fn collect(mut self) -> Outcome<(Vec<T>, bool)> {
-        let mut all = Vec::new();
-        while let Some(items) = self.next().await? {
-            all.extend(items);
-        }
-        Ok((all, self.truncated))
-    }
 }

@@ -58,7 +58,20 @@ pub enum SandboxError {
     Stream(#[from] link::StreamError),
     /// The guest said no.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(Refusal),
+}
+
+/// Characters of a refusal that are kept. A guest can say anything.
+const LONGEST_REFUSAL: usize = 4096;
+
+impl From<Refusal> for SandboxError {
+    fn from(mut refusal: Refusal) -> Self {
+        if let Some((end, _)) = refusal.message.char_indices().nth(LONGEST_REFUSAL) {
+            refusal.message.truncate(end);
+            refusal.message.shrink_to_fit();
+        }
+        Self::Refused(refusal)
+    }
 }
 
 impl SandboxError {

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use link::request::{
     Answer, Control, Exec, Exit, Limit, Program, Raw, Request, Status, TerminalSize,
 };
-use link::{Item, Link, Receiver, Sender};
+use link::{Ended, Item, Link, Receiver, Sender};
 
+use crate::client::ANSWER_TIMEOUT;
 use crate::error::SandboxError;
 use crate::handle::Sandbox;
 use crate::limits::LimitKind;
@@ -96,6 +97,10 @@ pub struct Running<'a> {
     input: Option<Input>,
     remote: Remote,
     memory_kills: u64,
+    /// How long it may be silent: its own time limit, and the guest's time to tell of it.
+    silence: Option<Duration>,
+    /// Bytes that it may still print. The guest ends it before that.
+    output_left: u64,
 }
 
 /// Standard input of a running command. Dropping it is the end of input.
@@ -138,7 +143,12 @@ impl Remote {
         let mut stream = self.link.open().ok_or(SandboxError::Ended)?;
         let exec = self.exec;
         stream.send(&Request::Control { exec, control }).await?;
-        Ok(stream.expect::<Answer<()>>().await??)
+        let answer = stream.expect::<Answer<()>>();
+        let task = "tell a command something";
+        Ok(self
+            .link
+            .expect_within(ANSWER_TIMEOUT, task, answer)
+            .await???)
     }
 }
 
@@ -152,6 +162,9 @@ pub struct Captured {
 
 /// Captures keep this much of each stream at most; callers that want more read it as it comes.
 const MOST_CAPTURED: usize = 64 << 20;
+
+/// Bytes of output that may be under way when a guest ends a command for its output limit.
+const OUTPUT_UNDER_WAY: u64 = 1 << 20;
 
 impl Sandbox {
     /// Starts a command.
@@ -194,6 +207,14 @@ impl Sandbox {
             input: takes_input.then_some(Input { sender }),
             remote,
             memory_kills,
+            silence: command
+                .timeout
+                .map(|timeout| timeout.saturating_add(ANSWER_TIMEOUT)),
+            output_left: self
+                .spec
+                .limits
+                .output
+                .map_or(u64::MAX, |limit| limit.saturating_add(OUTPUT_UNDER_WAY)),
         })
     }
 
@@ -235,8 +256,24 @@ impl Running<'_> {
 
     /// The next thing the command has to say. After [`Output::Ended`] nothing follows.
     pub async fn next(&mut self) -> Result<Output, SandboxError> {
-        let item = self.receiver.receive().await?;
-        match item.ok_or(SandboxError::Ended)? {
+        let link = &self.sandbox.link;
+        let item = self.receiver.receive();
+        let item = match self.silence {
+            Some(silence) => {
+                let task = "end a command";
+                link.expect_within(silence, task, item).await??
+            }
+            None => item.await?,
+        };
+        let item = item.ok_or(SandboxError::Ended)?;
+        if !matches!(item, Item::Message(_)) {
+            let left = self.output_left.checked_sub(item.length() as u64);
+            self.output_left = left.ok_or_else(|| {
+                let excess = Ended::Excess("the output that a command may print".into());
+                link.fail(excess)
+            })?;
+        }
+        match item {
             Item::Data(bytes) => Ok(Output::Stdout(bytes)),
             Item::Errors(bytes) => Ok(Output::Stderr(bytes)),
             message => {

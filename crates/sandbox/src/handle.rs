@@ -1,6 +1,7 @@
 //! The sandbox as its owner sees it: start, ask, end.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,10 +9,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use audit::Record;
 use egress::{Egress, Gate};
 use link::request::{DiskLimit, Raw, Ready, Request, Settings};
-use link::{Incoming, Limits, Link, Role, Stream, StreamIo};
+use link::{Ended, Incoming, Limits, Link, Role, Stream, StreamError, StreamIo};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use crate::backends::{self, Description, Raised, Standing};
 use crate::error::SandboxError;
@@ -51,6 +52,16 @@ impl Sandbox {
         let recorder = Recorder::new(&id, spec.audit.clone());
         let (raised, spec) = backends::raise(spec).await?;
         recorder.record(&start_record(&spec, &raised.description))?;
+        Self::greet(id, recorder, raised, spec).await
+    }
+
+    /// Takes over walls that stand, and greets the guest behind them.
+    pub(crate) async fn greet(
+        id: String,
+        recorder: Recorder,
+        raised: Raised,
+        spec: SandboxSpec,
+    ) -> Result<Self, SandboxError> {
         let settings = settings(&spec, &raised);
         let workdir = raised.workdir.to_string_lossy().into_owned();
         let (reader, writer) = raised.link.into_split();
@@ -59,12 +70,20 @@ impl Sandbox {
             link::connect(reader, writer, Role::Host, limits, &settings)
                 .await
                 .map_err(SandboxError::Greeting)?;
-        info!(sandbox = %id, backend = raised.description.backend, guest = %ready.release, "sandbox started");
+        info!(sandbox = %id, backend = raised.description.backend, guest = %release(&ready), "sandbox started");
         let driver = {
             let id = id.clone();
             tokio::spawn(async move {
                 let ended = driver.run().await;
-                debug!(sandbox = %id, reason = %ended, "link ended");
+                match &*ended {
+                    Ended::Closed | Ended::Cut | Ended::Io(_) => {
+                        debug!(sandbox = %id, reason = %ended, "link ended");
+                    }
+                    fault => {
+                        let cause = fault.source().map(ToString::to_string);
+                        warn!(sandbox = %id, reason = %fault, cause, "link ended by the guest's fault");
+                    }
+                }
             })
         };
         let proxy = tokio::spawn(serve_proxy(incoming, egress(&spec.network, &recorder)));
@@ -132,7 +151,10 @@ impl Sandbox {
 
     /// Opens a stream and says what is wanted.
     pub(crate) async fn request(&self, request: &Request) -> Result<Stream, SandboxError> {
-        let mut stream = self.link.open().ok_or(SandboxError::Ended)?;
+        let mut stream = self.link.open().ok_or_else(|| match self.link.fault() {
+            Some(fault) => SandboxError::Stream(StreamError::Fault(fault)),
+            None => SandboxError::Ended,
+        })?;
         stream.send(request).await?;
         Ok(stream)
     }
@@ -178,6 +200,12 @@ fn settings(spec: &SandboxSpec, raised: &Raised) -> Settings {
         is_linux: raised.description.backend != Backend::Gvisor.name(),
         proxy_port,
     }
+}
+
+/// The guest's release, as much of it as a release can be. A guest can say anything.
+fn release(ready: &Ready) -> String {
+    let plain = |character: &char| character.is_ascii_graphic();
+    ready.release.chars().take_while(plain).take(32).collect()
 }
 
 /// Whether the guest is what enforces a limit.

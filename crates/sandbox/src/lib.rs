@@ -5,6 +5,7 @@
 //! Entry points: [`Sandbox::start`] with a [`SandboxSpec`], and [`doctor`].
 
 mod backends;
+mod batches;
 mod choosing;
 mod client;
 pub mod doctor;
@@ -12,6 +13,8 @@ mod error;
 mod exec;
 mod guest_program;
 mod handle;
+#[cfg(test)]
+mod hostile_guest;
 pub mod limits;
 mod proofs;
 mod provisions;
@@ -20,8 +23,9 @@ mod recorder;
 mod spec;
 
 pub use backends::{Description, Pool};
+pub use batches::Batches;
 pub use choosing::Choice;
-pub use client::{Batches, Port};
+pub use client::Port;
 pub use error::SandboxError;
 pub use exec::{Captured, Command, Input, Output, Remote, Running, Verdict};
 pub use guest_program::GUEST;

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use bytes::Bytes;
 use link::request::{Answer, Metadata, Raw, ReadFile, Refusal, RefusalKind, Request};
-use link::{Item, Stream, StreamError};
+use link::{Ended, Item, Link, Stream, StreamError};
 
+use crate::client::{ANSWER_TIMEOUT, DISK_TIMEOUT};
 use crate::error::SandboxError;
 use crate::handle::Sandbox;
 use crate::limits::bytes;
@@ -18,6 +19,7 @@ pub const LONGEST_READ: u64 = 64 << 20;
 pub struct Reading {
     pub metadata: Metadata,
     stream: Stream,
+    link: Link,
     /// Bytes that may still come.
     left: u64,
 }
@@ -25,12 +27,20 @@ pub struct Reading {
 impl Reading {
     /// The next piece, of no more than a frame; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, SandboxError> {
-        match self.stream.receive().await? {
+        let piece = self.stream.receive();
+        let task = "go on with a file";
+        match self.link.expect_within(DISK_TIMEOUT, task, piece).await?? {
             // A guest can say anything.
-            Some(Item::Data(piece)) if piece.len() as u64 <= self.left => {
-                self.left -= piece.len() as u64;
-                Ok(Some(piece))
-            }
+            Some(Item::Data(piece)) => match self.left.checked_sub(piece.len() as u64) {
+                Some(left) => {
+                    self.left = left;
+                    Ok(Some(piece))
+                }
+                None => {
+                    let excess = Ended::Excess("the bytes that were asked for".into());
+                    Err(self.link.fail(excess).into())
+                }
+            },
             Some(_) => Err(StreamError::Unexpected.into()),
             None => Ok(None),
         }
@@ -52,11 +62,17 @@ impl Sandbox {
             length,
         };
         let mut stream = self.request(&Request::Read(request)).await?;
-        let metadata = stream.expect::<Answer<Metadata>>().await??;
+        let answer = stream.expect::<Answer<Metadata>>();
+        let task = "open a file";
+        let metadata = self
+            .link
+            .expect_within(ANSWER_TIMEOUT, task, answer)
+            .await???;
         let left = length.unwrap_or(u64::MAX);
         Ok(Reading {
             metadata,
             stream,
+            link: self.link.clone(),
             left,
         })
     }

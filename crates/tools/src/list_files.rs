@@ -83,16 +83,6 @@ pub(crate) async fn collect(
     context: Context<'_>,
     request: List,
 ) -> Result<(Vec<Entry>, bool), ToolError> {
-    let most = request.limit as usize;
-    let mut batches = context.sandbox.list(request).await.map_err(failure)?;
-    let mut entries = Vec::new();
-    while let Some(batch) = batches.next().await.map_err(failure)? {
-        entries.extend(batch);
-        // A guest may send more than it was asked for.
-        if entries.len() > most {
-            entries.truncate(most);
-            return Ok((entries, true));
-        }
-    }
-    Ok((entries, batches.is_truncated()))
+    let batches = context.sandbox.list(request).await.map_err(failure)?;
+    batches.collect().await.map_err(failure)
 }

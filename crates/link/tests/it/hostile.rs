@@ -1,14 +1,21 @@
 //! A guest that breaks the rules loses its session, and nothing else happens.
 
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::Bytes;
-use link::frame::{Frame, Kind};
-use link::{ConnectError, Driver, Ended, Limits, Role, Violation, connect};
+use link::frame::{Decoder, Frame, Kind};
+use link::{
+    ConnectError, Driver, Ended, Incoming, Limits, Link, Role, StreamError, Violation, connect,
+};
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 
 fn limits() -> Limits {
     Limits {
         window: 640 * 1024,
+        guest_window: 256 * 1024,
         peer_streams: 4,
         message: 200 * 1024,
     }
@@ -29,16 +36,23 @@ fn greeting() -> Vec<u8> {
     wire(0, Kind::Hello, &payload)
 }
 
-/// Lets a host read these bytes after the greeting, and returns how its session ended.
-async fn host_reads(bytes: Vec<u8>) -> Ended {
-    let (near, mut far) = tokio::io::duplex(1 << 20);
+type End = Driver<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
+
+/// A host that has been greeted, and the guest's end of its wire, which holds `buffer` bytes.
+async fn host(buffer: usize) -> (Link, Incoming, End, DuplexStream) {
+    let (near, mut far) = tokio::io::duplex(buffer);
     let (reader, writer) = tokio::io::split(near);
     far.write_all(&greeting()).await.unwrap();
-    type End = Driver<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
-    let (_theirs, host, mut incoming, driver): (String, _, _, End) =
+    let (_theirs, host, incoming, driver): (String, _, _, End) =
         connect(reader, writer, Role::Host, limits(), &())
             .await
             .unwrap();
+    (host, incoming, driver, far)
+}
+
+/// Lets a host read these bytes after the greeting, and returns how its session ended.
+async fn host_reads(bytes: Vec<u8>) -> Arc<Ended> {
+    let (host, mut incoming, driver, far) = host(1 << 20).await;
     // One stream of the host's own, so that there is something to attack.
     let _own = host.open().unwrap();
     let accept = tokio::spawn(async move {
@@ -65,11 +79,11 @@ async fn host_reads(bytes: Vec<u8>) -> Ended {
 
 #[tokio::test]
 async fn each_broken_rule_ends_the_session_with_its_name() {
-    let check = async |bytes: Vec<u8>, expect: fn(&Violation) -> bool| match host_reads(bytes).await
-    {
-        Ended::Violation(violation) => assert!(expect(&violation), "{violation}"),
-        other => panic!("{other}"),
-    };
+    let check =
+        async |bytes: Vec<u8>, expect: fn(&Violation) -> bool| match &*host_reads(bytes).await {
+            Ended::Violation(violation) => assert!(expect(violation), "{violation}"),
+            other => panic!("{other}"),
+        };
     let open = |id| wire(id, Kind::Open, &[]);
     check(vec![0xff; 64], |v| matches!(v, Violation::Frame(_))).await;
     check(greeting(), |v| matches!(v, Violation::Greeting)).await;
@@ -104,9 +118,9 @@ async fn each_broken_rule_ends_the_session_with_its_name() {
 #[tokio::test]
 async fn frames_of_unknown_streams_and_cut_frames_do_no_harm() {
     let late = [wire(99, Kind::Data, b"late"), wire(98, Kind::Stop, &[])].concat();
-    assert!(matches!(host_reads(late).await, Ended::Closed));
+    assert!(matches!(*host_reads(late).await, Ended::Closed));
     assert!(matches!(
-        host_reads(wire(1, Kind::Data, b"x")[..5].to_vec()).await,
+        *host_reads(wire(1, Kind::Data, b"x")[..5].to_vec()).await,
         Ended::Cut
     ));
 }
@@ -137,6 +151,151 @@ async fn another_version_or_another_program_is_told_apart() {
         greet(Vec::new()).await,
         Err(ConnectError::Stranger)
     ));
+}
+
+/// A host whose streams are dropped as they come, as with the network off, and a guest that sends
+/// `next(0)`, `next(1)` and so on, and never reads.
+async fn guest_never_reads(next: impl Fn(u32) -> Vec<u8>, own: impl FnOnce(&Link)) -> Arc<Ended> {
+    let (host, mut incoming, driver, mut far) = host(256).await;
+    own(&host);
+    // What it began has its first turn, before the host writes anything.
+    tokio::task::yield_now().await;
+    let refuse = async move { while incoming.accept().await.is_some() {} };
+    let feed = async move {
+        let mut number = 0;
+        while far.write_all(&next(number)).await.is_ok() {
+            number += 1;
+        }
+    };
+    let (ended, (), ()) = tokio::join!(driver.run(), refuse, feed);
+    ended
+}
+
+/// Gives the host more to say than the wire holds, so that nothing after it leaves.
+fn fill(host: &Link) {
+    let mut stuck = host.open().unwrap();
+    tokio::spawn(async move {
+        let _ = stuck.send(&vec![0u8; 100_000]).await;
+        std::future::pending::<()>().await;
+    });
+}
+
+#[tokio::test]
+async fn streams_opened_and_stopped_by_a_guest_that_never_reads_are_counted() {
+    let pair = |number: u32| {
+        let id = (number + 1) * 2;
+        [wire(id, Kind::Open, &[]), wire(id, Kind::Stop, &[])].concat()
+    };
+    let ended = guest_never_reads(pair, |_| {}).await;
+    let expected = Violation::TooManyStreams(limits().peer_streams);
+    assert!(
+        matches!(&*ended, Ended::Violation(found) if *found == expected),
+        "{ended}"
+    );
+}
+
+#[tokio::test]
+async fn credit_that_a_guest_never_reads_is_not_granted_again() {
+    let consume = |host: &Link| {
+        let mut stream = host.open().unwrap();
+        tokio::spawn(async move { while let Ok(Some(_)) = stream.receive().await {} });
+    };
+    let flood = |_| wire(1, Kind::Data, &[0; 8192]);
+    let ended = guest_never_reads(flood, |host| {
+        consume(host);
+        fill(host);
+    })
+    .await;
+    assert!(
+        matches!(&*ended, Ended::Violation(Violation::Window(1))),
+        "{ended}"
+    );
+}
+
+#[tokio::test]
+async fn what_comes_for_a_stream_that_nobody_reads_is_not_kept_without_end() {
+    let flood = |number: u32| match number {
+        0 => wire(2, Kind::Open, &[]),
+        _ => wire(2, Kind::Data, &[0; 4096]),
+    };
+    let ended = guest_never_reads(flood, fill).await;
+    assert!(
+        matches!(&*ended, Ended::Violation(Violation::Window(2))),
+        "{ended}"
+    );
+}
+
+#[tokio::test]
+async fn a_message_without_end_is_refused_while_it_arrives() {
+    let parts = (0..3).flat_map(|_| wire(1, Kind::Part, &[0; 100_000]));
+    let ended = host_reads(parts.collect()).await;
+    assert!(matches!(*ended, Ended::Violation(Violation::Message(1))));
+    // On a stream of the guest's own, where nothing but bytes is expected, one frame is enough.
+    let parts = (0..3).flat_map(|_| wire(2, Kind::Part, &[0; 60_000]));
+    let bytes = [wire(2, Kind::Open, &[]), parts.collect()].concat();
+    let ended = host_reads(bytes).await;
+    assert!(matches!(*ended, Ended::Violation(Violation::Message(2))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_never_reads_ends_the_session_in_time_and_by_name() {
+    let (host, _incoming, driver, far) = host(256).await;
+    let driver = driver.with_read_timeout(Duration::from_secs(60));
+    let mut stream = host.open().unwrap();
+    let asked = async {
+        stream.send(&vec![0u8; 100_000]).await.unwrap();
+        stream.receive().await.unwrap_err()
+    };
+    let (ended, error) = tokio::join!(driver.run(), asked);
+    assert!(matches!(*ended, Ended::NotReading(_)), "{ended}");
+    let StreamError::Fault(fault) = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(
+        fault.to_string(),
+        "the other end did not read for 60 seconds"
+    );
+    assert!(error.source().is_some());
+    assert!(host.open().is_none());
+    assert!(host.fault().is_some());
+    drop(far);
+}
+
+#[tokio::test]
+async fn requests_that_a_guest_does_not_take_in_are_bounded() {
+    let (host, _incoming, driver, far) = host(256).await;
+    let running = tokio::spawn(driver.run());
+    // Callers that give up leave streams whose end the guest has not read.
+    let opened = std::iter::from_fn(|| host.open()).take(10_000).count();
+    assert!(
+        opened < 5_000,
+        "{opened} streams for a guest that never reads"
+    );
+    let ended = running.await.unwrap();
+    assert!(
+        matches!(&*ended, Ended::Violation(Violation::Unserved(_))),
+        "{ended}"
+    );
+    drop(far);
+}
+
+#[test]
+fn a_short_frame_does_not_keep_the_read_buffer_alive() {
+    let mut decoder = Decoder::default();
+    for _ in 0..3 {
+        decoder
+            .buffer()
+            .extend_from_slice(&wire(1, Kind::Data, b"x"));
+        let first = decoder.next_frame().unwrap().unwrap();
+        decoder
+            .buffer()
+            .extend_from_slice(&wire(1, Kind::Data, b"y")[..5]);
+        assert!(first.payload.is_unique());
+        decoder
+            .buffer()
+            .extend_from_slice(&wire(1, Kind::Data, b"y")[5..]);
+        assert_eq!(decoder.next_frame().unwrap().unwrap().payload, "y");
+    }
 }
 
 proptest! {

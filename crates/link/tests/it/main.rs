@@ -14,7 +14,7 @@ type End = Driver<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 struct Side {
     link: Link,
     incoming: Incoming,
-    driver: tokio::task::JoinHandle<Ended>,
+    driver: tokio::task::JoinHandle<std::sync::Arc<Ended>>,
 }
 
 /// Two ends that have greeted each other; `buffer` is how much the wire holds.

@@ -9,6 +9,7 @@ use crate::pair;
 fn small() -> Limits {
     Limits {
         window: 768 * 1024,
+        guest_window: 256 * 1024,
         peer_streams: 64,
         message: 1024 * 1024,
     }

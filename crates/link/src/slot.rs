@@ -1,0 +1,112 @@
+//! The state of one stream: what waits to be sent, what has arrived, and which control frames are
+//! due.
+//!
+//! Control frames are flags here, not a queue of frames, so that a peer that never reads cannot
+//! make this end collect them.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::frame::{Frame, Kind};
+
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    // Sending.
+    pub(crate) outbox: VecDeque<Frame>,
+    pub(crate) credit: u32,
+    /// Listed in `Mux::turns`.
+    pub(crate) in_turn: bool,
+    /// Ended or aborted by this side.
+    pub(crate) ended_here: bool,
+    /// The peer reads no more.
+    pub(crate) stopped: bool,
+    pub(crate) sender: Option<Waker>,
+    // Control frames that are due.
+    /// Listed in `Mux::control`.
+    pub(crate) in_control: bool,
+    pub(crate) open_due: bool,
+    pub(crate) credit_due: bool,
+    pub(crate) stop_due: bool,
+    // Receiving.
+    pub(crate) inbox: VecDeque<Frame>,
+    /// Parts of a message that were taken out of the inbox.
+    pub(crate) parts: BytesMut,
+    /// Bytes of a message that has begun to arrive.
+    pub(crate) arriving: usize,
+    /// Charged bytes for which the peer has got no credit back.
+    pub(crate) unreturned: u32,
+    /// Those of them that this side has consumed.
+    pub(crate) consumed: u32,
+    /// How the peer's direction ended: whole or not.
+    pub(crate) ended_there: Option<bool>,
+    pub(crate) receiver: Option<Waker>,
+    /// Whether this side still reads.
+    pub(crate) is_read: bool,
+    /// Handles of this side that are alive.
+    pub(crate) handles: u8,
+}
+
+impl Slot {
+    pub(crate) fn new(window: u32) -> Self {
+        Self {
+            credit: window,
+            handles: 2,
+            is_read: true,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn wake(&mut self) {
+        wake(&mut self.sender);
+        wake(&mut self.receiver);
+    }
+
+    /// Whether nobody holds it and nothing of it waits to be sent. Until then it counts against the
+    /// number of streams: a peer that does not read cannot open others in its place.
+    pub(crate) fn is_over(&self) -> bool {
+        self.handles == 0
+            && self.ended_here
+            && self.outbox.is_empty()
+            && !self.in_turn
+            && !self.in_control
+    }
+
+    /// Whether a control frame has to go out.
+    pub(crate) fn is_control_due(&self) -> bool {
+        self.open_due || self.credit_due || self.stop_due
+    }
+
+    /// The next control frame that is due.
+    pub(crate) fn next_control(&mut self, id: u32) -> Option<Frame> {
+        if std::mem::take(&mut self.open_due) {
+            return Some(frame(id, Kind::Open, Bytes::new()));
+        }
+        // A peer that has ended its direction needs neither.
+        let may_send = self.ended_there.is_none();
+        if std::mem::take(&mut self.credit_due) && may_send {
+            let mut amount = BytesMut::with_capacity(4);
+            amount.put_u32_le(self.consumed);
+            self.unreturned -= self.consumed;
+            self.consumed = 0;
+            return Some(frame(id, Kind::Credit, amount.freeze()));
+        }
+        let stops = std::mem::take(&mut self.stop_due) && may_send;
+        stops.then(|| frame(id, Kind::Stop, Bytes::new()))
+    }
+}
+
+pub(crate) fn frame(stream: u32, kind: Kind, payload: Bytes) -> Frame {
+    Frame {
+        stream,
+        kind,
+        payload,
+    }
+}
+
+pub(crate) fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}

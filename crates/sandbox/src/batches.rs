@@ -1,0 +1,107 @@
+//! Long answers of a guest, in parts as they come, and no longer than was asked for.
+
+use std::marker::PhantomData;
+
+use link::request::Batch;
+use link::{Ended, Link, Stream};
+use serde::de::DeserializeOwned;
+
+use crate::client::DISK_TIMEOUT;
+use crate::error::SandboxError;
+use crate::limits::bytes;
+
+/// Bytes of one answer, as it comes over the link.
+const LONGEST_ANSWER: u64 = 64 << 20;
+
+/// How long an answer may be, whatever the guest sends. One that is longer ends the link.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bound {
+    /// So many items, in no more than [`LONGEST_ANSWER`].
+    Items { limit: u64, left: u64, bytes: u64 },
+    /// It goes on until the caller has enough. Its parts are bounded by the link.
+    None,
+}
+
+impl Bound {
+    /// As many items as were asked for.
+    pub(crate) fn items(limit: u64) -> Self {
+        Self::Items {
+            limit,
+            left: limit,
+            bytes: LONGEST_ANSWER,
+        }
+    }
+}
+
+/// A long answer, in parts as they come.
+#[derive(Debug)]
+pub struct Batches<T> {
+    stream: Stream,
+    link: Link,
+    bound: Bound,
+    truncated: bool,
+    items: PhantomData<fn() -> T>,
+}
+
+impl<T> Batches<T> {
+    pub(crate) fn new(stream: Stream, link: Link, bound: Bound) -> Self {
+        Self {
+            stream,
+            link,
+            bound,
+            truncated: false,
+            items: PhantomData,
+        }
+    }
+}
+
+impl<T: DeserializeOwned> Batches<T> {
+    /// The next part; `None` after the last. All parts together have no more items than were asked
+    /// for.
+    pub async fn next(&mut self) -> Result<Option<Vec<T>>, SandboxError> {
+        let batch = match &mut self.bound {
+            Bound::None => self.stream.expect().await?,
+            Bound::Items { limit, left, bytes } => {
+                let item = self.stream.receive();
+                let task = "go on with an answer";
+                let item = self.link.expect_within(DISK_TIMEOUT, task, item).await??;
+                let item = item.ok_or(SandboxError::Ended)?;
+                let Some(rest) = bytes.checked_sub(item.length() as u64) else {
+                    let longest = self::bytes(LONGEST_ANSWER);
+                    let excess = Ended::Excess(format!("{longest} in one answer"));
+                    return Err(self.link.fail(excess).into());
+                };
+                *bytes = rest;
+                let Some(batch) = item.decode_batch(*left)? else {
+                    let excess = Ended::Excess(format!("the {limit} items that were asked for"));
+                    return Err(self.link.fail(excess).into());
+                };
+                if let Batch::Items(items) = &batch {
+                    *left -= items.len() as u64;
+                }
+                batch
+            }
+        };
+        match batch {
+            Batch::Items(items) => Ok(Some(items)),
+            Batch::Done(done) => {
+                self.truncated = done?.0;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether the limit cut the answer short; known after the last part.
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// All parts together, and whether the limit cut them short.
+    pub async fn collect(mut self) -> Result<(Vec<T>, bool), SandboxError> {
+        let mut all = Vec::new();
+        while let Some(items) = self.next().await? {
+            all.extend(items);
+        }
+        Ok((all, self.truncated))
+    }
+}
