@@ -32,8 +32,8 @@ use crate::terminal::Terminal;
 /// Read at once and so at most in one frame.
 const CHUNK: usize = link::frame::MAX_PAYLOAD;
 
-/// Asked of the kernel for each output pipe, so that a command can print while the guest sends.
-pub(crate) const PIPE: i32 = 1024 * 1024;
+/// No pipe holds more: the kernel lets ordinary users ask for so much, the filter for less.
+pub(crate) const PIPE: usize = 1024 * 1024;
 
 pub(crate) async fn exec(guest: Rc<Guest>, request: Exec, stream: Stream) {
     let id = stream.id();
@@ -205,8 +205,6 @@ impl Streams {
 /// A pipe for output: ours does not block, theirs does.
 pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
     let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
-    // A wish: the kernel bounds what one user's pipes may hold together.
-    let _ = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(PIPE));
     // That it is a pipe, and how it is open, need not be asked.
     let reader = pipe::Receiver::from_owned_fd_unchecked(nonblocking(reader)?)?;
     Ok((reader, writer))
@@ -322,7 +320,7 @@ impl Output<'_> {
         }
         // Over: take what is in the pipes, no more than they can hold.
         for (pipe, buffer, errors) in &mut pipes {
-            let mut left = PIPE as usize;
+            let mut left = PIPE;
             while let Some(open) = pipe
                 && left > 0
             {
@@ -353,7 +351,7 @@ impl Output<'_> {
             self.send(buffer.split(), false).await?;
         }
         // No more than there is: somebody may still print. Some kernels hold much more than a pipe.
-        let mut left = terminal.pending().max(PIPE as usize);
+        let mut left = terminal.pending().max(PIPE);
         while left > 0
             && let Ok(length @ 1..) = terminal.try_read(&mut buffer)
         {

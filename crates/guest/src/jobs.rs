@@ -213,7 +213,7 @@ async fn passed(moment: Option<Instant>) {
 /// Takes what is in a pipe now, and closes it if that is all there will be.
 fn drain(job: &Job, pipe: &mut Option<pipe::Receiver>, is_error: bool) {
     let mut buffer = BytesMut::new();
-    let mut left = PIPE as usize;
+    let mut left = PIPE;
     while let Some(open) = pipe
         && left > 0
     {

@@ -40,6 +40,7 @@ pub fn confine(confinement: &Confinement) -> Result<Option<Landlocked>, crate::p
         refuse_affinity: processors.is_some(),
         guard_process_1: true,
         is_own_kernel: confinement.is_own_kernel,
+        is_machine: false,
     })?;
     Ok(landlocked)
 }

@@ -12,7 +12,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Gid, Uid, setgroups, sethostname, setresgid, setresuid, setsid};
 
 use crate::confine::{apply_limits, filter_calls, restrict};
-use crate::plan::{Landlocked, Plan, Program, Stage};
+use crate::plan::{Behind, Landlocked, Plan, Program, Stage};
 use crate::root::Unfinished;
 use crate::seccomp::Options;
 use crate::supervisor::{At, Step};
@@ -47,6 +47,7 @@ pub(crate) fn enter(plan: &Plan, mut line: &UnixStream) -> Step<Option<Landlocke
     sys::drop_capabilities().at(Stage::Confinement, "drop capabilities")?;
     filter_calls(&Options {
         refuse_affinity: plan.processors.is_some(),
+        is_machine: plan.behind == Behind::Machine,
         ..Options::default()
     })?;
     Ok(landlocked)

@@ -1,14 +1,14 @@
 //! A small assembler for system call filters.
 //!
 //! The kernel checks, translates and compiles every instruction of a filter at each start of a
-//! sandbox, so the program is kept short: numbers that are allowed without conditions become
-//! ranges, and the right range is found by halving. Entry type: [`Filter`].
+//! sandbox, so the program is kept short: neighbouring numbers with the same rule become one
+//! segment, and the right segment is found by halving. Entry type: [`Filter`].
 
 use std::io;
 
 use libc::{
-    BPF_ABS, BPF_ALU, BPF_AND, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W,
-    SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, c_long, sock_filter,
+    BPF_ABS, BPF_ALU, BPF_AND, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET,
+    BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, c_long, sock_filter,
     sock_fprog,
 };
 use nix::errno::Errno;
@@ -26,7 +26,8 @@ const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const ARGUMENTS: u32 = 16;
 
-/// What must hold of one argument, whose lower half is looked at.
+/// What must hold of one argument. Its lower half is looked at, which is all that the kernel takes
+/// of an `int`; [`Condition::Short`] looks at the upper half.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Condition {
     /// These bits of the argument have this value.
@@ -37,6 +38,11 @@ pub(crate) enum Condition {
     },
     /// The argument is anything but this.
     Not { argument: u32, value: u32 },
+    /// The argument is in one of these ranges, whose ends are included.
+    Among {
+        argument: u32,
+        ranges: &'static [(u32, u32)],
+    },
     /// The upper half of the argument, which the others do not look at, is empty.
     Short { argument: u32 },
 }
@@ -51,12 +57,20 @@ impl Condition {
     }
 }
 
+/// A call that is allowed if one of the alternatives holds in all its conditions.
+#[derive(Debug)]
+pub(crate) struct Conditional {
+    pub(crate) call: u32,
+    pub(crate) alternatives: Vec<Vec<Condition>>,
+    /// What the call answers otherwise.
+    errno: Errno,
+}
+
 /// Which system calls pass.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     allowed: Vec<u32>,
-    /// Allowed if one of the alternatives holds in all its conditions.
-    conditional: Vec<(u32, Vec<Vec<Condition>>)>,
+    conditional: Vec<Conditional>,
     /// Refused with an error of their own.
     refused: Vec<(u32, Errno)>,
 }
@@ -68,14 +82,28 @@ impl Filter {
     }
 
     pub(crate) fn allow_if(&mut self, call: c_long, alternatives: Vec<Vec<Condition>>) {
-        self.conditional.push((call as u32, alternatives));
+        self.allow_if_or(call, alternatives, Errno::EPERM);
+    }
+
+    /// The same with another error than `EPERM`.
+    pub(crate) fn allow_if_or(
+        &mut self,
+        call: c_long,
+        alternatives: Vec<Vec<Condition>>,
+        errno: Errno,
+    ) {
+        self.conditional.push(Conditional {
+            call: call as u32,
+            alternatives,
+            errno,
+        });
     }
 
     pub(crate) fn refuse(&mut self, call: c_long, errno: Errno) {
         self.refused.push((call as u32, errno));
     }
 
-    pub(crate) fn conditional(&self) -> &[(u32, Vec<Vec<Condition>>)] {
+    pub(crate) fn conditional(&self) -> &[Conditional] {
         &self.conditional
     }
 
@@ -85,7 +113,8 @@ impl Filter {
 
     /// Instructions for the kernel. Everything that was not named is refused with `EPERM`, calls
     /// that are newer than this filter with `ENOSYS`, so that libraries fall back to older
-    /// ones; another architecture's calls end the process.
+    /// ones; another architecture's calls end the process. A call that is both allowed and has a
+    /// rule of its own follows the rule.
     pub(crate) fn assemble(&self) -> Vec<sock_filter> {
         let mut program = vec![
             load(ARCHITECTURE),
@@ -93,21 +122,36 @@ impl Filter {
             give(SECCOMP_RET_KILL_PROCESS),
             load(NUMBER),
         ];
-        for (call, errno) in &self.refused {
-            program.push(jump(BPF_JEQ, *call, 0, 1));
-            program.push(give(SECCOMP_RET_ERRNO | *errno as u32));
-        }
-        for (call, alternatives) in &self.conditional {
-            let body = conditions(alternatives);
-            // A jump of any length: the one with a condition reaches only 255 instructions.
-            program.push(jump(BPF_JEQ, *call, 1, 0));
-            program.push(skip(body.len() as u32));
-            program.extend(body);
-        }
-        program.push(jump(BPF_JGE, FIRST_UNKNOWN, 0, 1));
-        program.push(give(SECCOMP_RET_ERRNO | Errno::ENOSYS as u32));
-        program.extend(search(&ranges(&self.allowed)));
+        program.extend(search(&self.segments()));
         program
+    }
+
+    /// What to do from each number on, in order; the first begins at 0.
+    fn segments(&self) -> Vec<(u32, Vec<sock_filter>)> {
+        let mut rules = [Rule::Verdict(refusal(Errno::EPERM)); FIRST_UNKNOWN as usize];
+        for call in &self.allowed {
+            rules[*call as usize] = Rule::Verdict(give(SECCOMP_RET_ALLOW));
+        }
+        for one in &self.conditional {
+            rules[one.call as usize] = Rule::Conditional(one);
+        }
+        for (call, errno) in &self.refused {
+            rules[*call as usize] = Rule::Verdict(refusal(*errno));
+        }
+        let mut segments = Vec::new();
+        let mut last = None;
+        for (call, rule) in (0..).zip(rules) {
+            let verdict = match rule {
+                Rule::Verdict(verdict) => Some(verdict.k),
+                Rule::Conditional(_) => None,
+            };
+            if verdict.is_none() || verdict != last {
+                segments.push((call, rule.code()));
+            }
+            last = verdict;
+        }
+        segments.push((FIRST_UNKNOWN, vec![refusal(Errno::ENOSYS)]));
+        segments
     }
 
     /// Confines this thread and all that it starts.
@@ -133,84 +177,111 @@ impl Filter {
     }
 }
 
+/// What becomes of one system call.
+#[derive(Clone, Copy)]
+enum Rule<'a> {
+    Verdict(sock_filter),
+    Conditional(&'a Conditional),
+}
+
+impl Rule<'_> {
+    fn code(&self) -> Vec<sock_filter> {
+        match self {
+            Self::Verdict(verdict) => vec![*verdict],
+            Self::Conditional(one) => conditions(&one.alternatives, one.errno),
+        }
+    }
+}
+
 /// Ends in a verdict whatever the arguments are.
-fn conditions(alternatives: &[Vec<Condition>]) -> Vec<sock_filter> {
+fn conditions(alternatives: &[Vec<Condition>], errno: Errno) -> Vec<sock_filter> {
     let mut body = Vec::new();
     for alternative in alternatives {
-        let checks: Vec<[sock_filter; 3]> = alternative.iter().map(|check| check.code()).collect();
-        let count = checks.len();
-        for (index, mut code) in checks.into_iter().enumerate() {
-            // Failed: past the remaining checks of this alternative and its verdict.
-            let past = ((count - index - 1) * 3 + 1) as u8;
-            let last = &mut code[2];
-            match alternative[index] {
-                Condition::Masked { .. } | Condition::Short { .. } => last.jf = past,
-                Condition::Not { .. } => last.jt = past,
-            }
-            body.extend(code);
+        // From the end: each check must know how much follows it.
+        let mut code = vec![give(SECCOMP_RET_ALLOW)];
+        for check in alternative.iter().rev() {
+            let mut checked = check.code(code.len());
+            checked.append(&mut code);
+            code = checked;
         }
-        body.push(give(SECCOMP_RET_ALLOW));
+        body.extend(code);
     }
-    body.push(give(SECCOMP_RET_ERRNO | Errno::EPERM as u32));
+    body.push(refusal(errno));
     body
 }
 
 impl Condition {
-    /// Load, mask, compare; the jumps are filled in by the caller.
-    fn code(&self) -> [sock_filter; 3] {
+    /// Goes on behind its end if it holds, and `past` instructions further if not.
+    fn code(&self, past: usize) -> Vec<sock_filter> {
         const UPPER: u32 = 4;
-        let (place, mask, value) = match *self {
+        let past = short(past);
+        match *self {
             Self::Masked {
                 argument,
                 mask,
                 value,
-            } => (argument * 8, mask, value),
-            Self::Not { argument, value } => (argument * 8, u32::MAX, value),
-            Self::Short { argument } => (argument * 8 + UPPER, u32::MAX, 0),
-        };
-        [
-            load(ARGUMENTS + place),
-            statement(BPF_ALU | BPF_AND | BPF_K, mask),
-            jump(BPF_JEQ, value, 0, 0),
-        ]
-    }
-}
-
-/// Sorted, first and last of each run of neighbours.
-fn ranges(calls: &[u32]) -> Vec<(u32, u32)> {
-    let mut calls = calls.to_vec();
-    calls.sort_unstable();
-    calls.dedup();
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for call in calls {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == call => *last = call,
-            _ => ranges.push((call, call)),
+            } => {
+                let mut code = vec![load(ARGUMENTS + argument * 8)];
+                if mask != u32::MAX {
+                    code.push(statement(BPF_ALU | BPF_AND | BPF_K, mask));
+                }
+                code.push(jump(BPF_JEQ, value, 0, past));
+                code
+            }
+            Self::Not { argument, value } => vec![
+                load(ARGUMENTS + argument * 8),
+                jump(BPF_JEQ, value, past, 0),
+            ],
+            Self::Short { argument } => vec![
+                load(ARGUMENTS + argument * 8 + UPPER),
+                jump(BPF_JEQ, 0, 0, past),
+            ],
+            Self::Among { argument, ranges } => {
+                let mut code = vec![skip(u32::from(past))];
+                for (first, last) in ranges.iter().rev() {
+                    // Past what has been written and the instruction that ends the search.
+                    let found = short(code.len());
+                    if first == last {
+                        code.insert(0, jump(BPF_JEQ, *first, found, 0));
+                    } else {
+                        code.insert(0, jump(BPF_JGT, *last, 0, found));
+                        code.insert(0, jump(BPF_JGE, *first, 0, 1));
+                    }
+                }
+                code.insert(0, load(ARGUMENTS + argument * 8));
+                code
+            }
         }
     }
-    ranges
 }
 
-/// Finds the number among the ranges by halving.
-fn search(ranges: &[(u32, u32)]) -> Vec<sock_filter> {
-    let refuse = give(SECCOMP_RET_ERRNO | Errno::EPERM as u32);
-    match ranges {
-        [] => vec![refuse],
-        [(first, last)] => vec![
-            jump(BPF_JGE, *first, 0, 1),
-            jump(BPF_JGE, last + 1, 0, 1),
-            refuse,
-            give(SECCOMP_RET_ALLOW),
-        ],
+/// A distance that a jump with a condition reaches.
+fn short(distance: usize) -> u8 {
+    u8::try_from(distance).expect("the rule of one system call is short")
+}
+
+/// Finds the segment of the number by halving.
+fn search(segments: &[(u32, Vec<sock_filter>)]) -> Vec<sock_filter> {
+    match segments {
+        [] => vec![refusal(Errno::EPERM)],
+        [(_, code)] => code.clone(),
         _ => {
-            let (low, high) = ranges.split_at(ranges.len() / 2);
+            let (low, high) = segments.split_at(segments.len() / 2);
             let (low, first_high) = (search(low), high[0].0);
-            let mut code = vec![jump(BPF_JGE, first_high, 0, 1), skip(low.len() as u32)];
+            let mut code = match u8::try_from(low.len()) {
+                Ok(distance) => vec![jump(BPF_JGE, first_high, distance, 0)],
+                // A jump of any length: the one with a condition reaches only 255 instructions.
+                Err(_) => vec![jump(BPF_JGE, first_high, 0, 1), skip(low.len() as u32)],
+            };
             code.extend(low);
             code.extend(search(high));
             code
         }
     }
+}
+
+fn refusal(errno: Errno) -> sock_filter {
+    give(SECCOMP_RET_ERRNO | errno as u32)
 }
 
 fn statement(code: u32, value: u32) -> sock_filter {
@@ -274,6 +345,7 @@ mod tests {
                 let holds = match code {
                     _ if code == BPF_JMP | BPF_JEQ | BPF_K => accumulator == step.k,
                     _ if code == BPF_JMP | BPF_JGE | BPF_K => accumulator >= step.k,
+                    _ if code == BPF_JMP | BPF_JGT | BPF_K => accumulator > step.k,
                     other => panic!("unknown instruction {other:#x}"),
                 };
                 at += usize::from(if holds { step.jt } else { step.jf });
@@ -319,6 +391,19 @@ mod tests {
             value: 0,
         };
         filter.allow_if(29, vec![vec![small, Condition::Short { argument: 1 }]]);
+        const NAMED: &[(u32, u32)] = &[(3, 3), (5, 7), (0x5401, 0x5401), (0xffff_ff00, u32::MAX)];
+        let named = Condition::Among {
+            argument: 1,
+            ranges: NAMED,
+        };
+        filter.allow_if_or(
+            54,
+            vec![
+                vec![Condition::equals(0, 1), named],
+                vec![Condition::equals(0, 2)],
+            ],
+            Errno::ENOPROTOOPT,
+        );
         filter.refuse(435, Errno::ENOSYS);
         let program = filter.assemble();
         let check = |number: u32, arguments: [u64; 6], expect: u32| {
@@ -330,7 +415,7 @@ mod tests {
         };
         let denied = SECCOMP_RET_ERRNO | Errno::EPERM as u32;
         for number in (0..600).chain([0x4000_0000, 0x4000_0001, u32::MAX]) {
-            if [16, 29, 41, 435].contains(&number) {
+            if [16, 29, 41, 54, 435].contains(&number) {
                 continue;
             }
             let expect = match number {
@@ -354,6 +439,15 @@ mod tests {
         check(29, [0, 4095, 0, 0, 0, 0], SECCOMP_RET_ALLOW);
         check(29, [0, 4096, 0, 0, 0, 0], denied);
         check(29, [0, 1 << 32, 0, 0, 0, 0], denied);
+        let unknown = SECCOMP_RET_ERRNO | Errno::ENOPROTOOPT as u32;
+        for value in [0, 2, 4, 8, 0x5400, 0x5402, 0xffff_feff] {
+            check(54, [1, value, 0, 0, 0, 0], unknown);
+            check(54, [2, value, 0, 0, 0, 0], SECCOMP_RET_ALLOW);
+        }
+        for value in [3, 5, 6, 7, 0x5401, 0xffff_ff00, 0xffff_ffff, 1 << 32 | 5] {
+            check(54, [1, value, 0, 0, 0, 0], SECCOMP_RET_ALLOW);
+            check(54, [3, value, 0, 0, 0, 0], unknown);
+        }
         assert_eq!(
             judge(&program, 0x4000_0003, 0, [0; 6]),
             SECCOMP_RET_KILL_PROCESS
