@@ -7,7 +7,7 @@
 //! - `machine`: process 1 behind such walls, beside the program of a virtual machine.
 //! - `init`: process 1 of the virtual machine.
 //! - `warden SECONDS`: outside; holds the program of a virtual machine that has walls of its own.
-//! - `fence PID`: outside; bounds a container whose first process it is.
+//! - `fence PID FOLDER…`: outside; bounds a container whose first process it is.
 //! - `stage PROGRAM …`: outside; mounts what standard input says, and becomes the program.
 //! - `contained [SOCKET]`, `piped`: process 1 behind the walls of another program; the link is the
 //!   socket, standard input, or standard input and output.
@@ -47,7 +47,7 @@ mod watch;
 mod workers;
 
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use channel::Channel;
@@ -79,7 +79,8 @@ fn main() -> ExitCode {
             let pid = arguments
                 .next()
                 .and_then(|text| text.to_str()?.parse().ok());
-            pid.map_or(ExitCode::from(2), walls::fence::serve)
+            let folders: Vec<_> = arguments.map(PathBuf::from).collect();
+            pid.map_or(ExitCode::from(2), |pid| walls::fence::serve(pid, &folders))
         }
         Some("stage") => {
             keep(output);

@@ -1,10 +1,12 @@
 //! Bounds on what all sandboxes of a machine share, put around a container from outside: how many
-//! terminals it may open, how many watches, and that it makes no user namespaces of its own. Native
-//! walls set them from within; an engine has no words for them. Entry point: [`serve`].
+//! terminals it may open, how many watches, that it makes no user namespaces of its own, and what
+//! it sees of the host's programs and of `/proc`. Native walls set them from within; an engine has
+//! no words for them. Entry point: [`serve`].
 
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use nix::fcntl::{OFlag, openat};
@@ -12,14 +14,16 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns};
 use nix::sys::stat::Mode;
 
+use crate::apart::set_apart;
 use crate::plan::Stage;
+use crate::privileges::namespace_limits;
 use crate::root::TERMINALS;
 use crate::supervisor::{At, Step};
 
-/// Bounds the container whose first process has this number. Must be called in a process with a
+/// Bounds the container whose first process has this number, and sets these folders of it apart. Must be called in a process with a
 /// single thread, outside, by the container's owner.
-pub fn serve(pid: i32) -> ExitCode {
-    match fence(pid) {
+pub fn serve(pid: i32, folders: &[PathBuf]) -> ExitCode {
+    match fence(pid, folders) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             let _ = writeln!(std::io::stderr(), "{failure}");
@@ -28,25 +32,31 @@ pub fn serve(pid: i32) -> ExitCode {
     }
 }
 
-fn fence(pid: i32) -> Step<()> {
+fn fence(pid: i32, folders: &[PathBuf]) -> Step<()> {
     const ENTER: &str = "enter the container's namespaces";
     let open = |path: String| File::open(path).at(Stage::Namespaces, ENTER);
     let user = open(format!("/proc/{pid}/ns/user"))?;
     let mounts = open(format!("/proc/{pid}/ns/mnt"))?;
     let limits = open("/proc/sys/user".into())?;
+    let shares = namespace_limits();
     // The host's root enters either first. An ordinary user has rights in the mount namespace
     // only as the user of the container.
     let is_inside = setns(&mounts, CloneFlags::CLONE_NEWNS).is_ok();
     if is_inside {
-        bound_terminals()?;
+        bound_mounts(folders)?;
     }
     setns(&user, CloneFlags::CLONE_NEWUSER).at(Stage::Namespaces, ENTER)?;
-    bound_users(&limits)?;
+    bound_users(&limits, &shares)?;
     if !is_inside {
         setns(&mounts, CloneFlags::CLONE_NEWNS).at(Stage::Namespaces, ENTER)?;
-        bound_terminals()?;
+        bound_mounts(folders)?;
     }
     Ok(())
+}
+
+fn bound_mounts(folders: &[PathBuf]) -> Step<()> {
+    bound_terminals()?;
+    set_apart(folders.iter().map(PathBuf::as_path))
 }
 
 fn bound_terminals() -> Step<()> {
@@ -62,8 +72,8 @@ fn bound_terminals() -> Step<()> {
 }
 
 /// Through the host's `/proc`, which shows its own namespace to each process.
-fn bound_users(limits: &File) -> Step<()> {
-    for (name, value) in crate::privileges::NAMESPACE_LIMITS {
+fn bound_users(limits: &File, shares: &[(&str, String)]) -> Step<()> {
+    for (name, value) in shares {
         let opened = openat(limits.as_fd(), *name, OFlag::O_WRONLY, Mode::empty());
         opened
             .map_err(std::io::Error::from)

@@ -15,6 +15,7 @@
 //! - [`supervise`]: the supervisor's whole life. - [`raise`]: its first half.
 //! - `enter`: the steps of process 1, in order.
 //! - [`confine()`]: the last of these steps, for a guest behind somebody else's walls.
+//! - `apart`: overlays over the host's programs, and covers over what `/proc` tells.
 //! - `own_kernel`: what comes first on a kernel that is no Linux.
 //! - [`going_first`]: whom the kernel kills when memory runs out.
 //! - [`staging`]: mounts for a program of somebody else's that puts up walls.
@@ -23,6 +24,7 @@
 //! - [`Watched`]: a process of theirs, followed by descriptor.
 //! - [`machine`]: what a virtual machine is told, and the process beside its program.
 
+mod apart;
 pub mod cgroups;
 mod confine;
 mod enter;

@@ -178,6 +178,9 @@ pub enum Fitting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
     ReadOnly,
+    /// As `ReadOnly`, under an overlay of the sandbox's own: watches and locks on its files meet
+    /// nobody else's.
+    ReadOnlyOverlay,
     ReadWrite,
     Device,
 }
@@ -214,6 +217,8 @@ pub enum Resource {
     LockedMemory,
     MessageQueues,
     OpenFiles,
+    /// And timers, each of which may have one waiting.
+    PendingSignals,
     Processes,
 }
 

@@ -5,17 +5,29 @@ use std::io::{self, Write};
 
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
 use nix::sys::resource::{self, getrlimit, setrlimit};
-use nix::unistd::{Pid, getegid, geteuid};
+use nix::unistd::{Pid, Uid, getegid, geteuid, setresuid};
 
 use crate::plan::{Resource, Rlimit, Stage};
 use crate::supervisor::{At, Step};
-use crate::sys;
+use crate::sys::{self, Cloned};
 
-/// Limits of a user namespace; that on further ones first.
-pub(crate) const NAMESPACE_LIMITS: &[(&str, &str)] = &[
-    ("max_user_namespaces", "0"),
-    ("max_inotify_instances", "32"),
-];
+/// A sandbox gets this part of the inotify instances and watches that its starter has. All of the
+/// starter's sandboxes together can use up what the starter has, so it takes as many of them.
+const INOTIFY_SHARE: u64 = 8;
+
+/// Limits of a user namespace, as files of `/proc/sys/user`; that on further namespaces first.
+pub(crate) fn namespace_limits() -> [(&'static str, String); 3] {
+    let share = |of: &str, usual: u64| {
+        let all = fs::read_to_string(format!("/proc/sys/fs/inotify/{of}"));
+        let all = all.ok().and_then(|text| text.trim().parse().ok());
+        (all.unwrap_or(usual) / INOTIFY_SHARE).max(1).to_string()
+    };
+    [
+        ("max_user_namespaces", "0".into()),
+        ("max_inotify_instances", share("max_user_instances", 128)),
+        ("max_inotify_watches", share("max_user_watches", 65536)),
+    ]
+}
 
 /// Limits of the user namespace itself, where the kernel has them: no namespaces below, and a
 /// share of what is counted for each user. Through the host's `/proc`, which shows the own
@@ -23,11 +35,37 @@ pub(crate) const NAMESPACE_LIMITS: &[(&str, &str)] = &[
 ///
 /// A program that puts up more walls needs user namespaces for them.
 pub(crate) fn limit_namespace(more_walls: bool) {
-    let limits = NAMESPACE_LIMITS.iter().skip(usize::from(more_walls));
-    for (name, value) in limits {
+    let limits = namespace_limits();
+    for (name, value) in limits.iter().skip(usize::from(more_walls)) {
         // A second wall behind others: a kernel without it has those.
         let _ = fs::write(format!("/proc/sys/user/{name}"), value);
     }
+}
+
+/// Makes namespaces that belong to `owner`, where that is somebody else than this process, which is
+/// root's: what the kernel counts for the owner of a user namespace (inotify, namespaces, pending
+/// signals) it then takes from nobody but this sandbox. Without the rights for it, from root.
+pub(crate) fn owning_namespaces(
+    owner: Option<u32>,
+    make: impl FnOnce() -> io::Result<Cloned>,
+) -> io::Result<Cloned> {
+    const KEEP_ALL: u64 = libc::SECBIT_NO_SETUID_FIXUP as u64;
+    let same = Uid::from_raw(u32::MAX);
+    let root = geteuid();
+    let (Some(owner), true) = (owner, root.is_root()) else {
+        return make();
+    };
+    if sys::prctl(libc::PR_SET_SECUREBITS, KEEP_ALL).is_err() {
+        return make();
+    }
+    setresuid(same, Uid::from_raw(owner), same)?;
+    let made = make();
+    // In the child, the new namespace has changed all of this.
+    if !matches!(made, Ok(Cloned::Child)) {
+        setresuid(same, root, same)?;
+        sys::prctl(libc::PR_SET_SECUREBITS, 0)?;
+    }
+    made
 }
 
 /// Limits this process, or another that this one may change.
@@ -40,6 +78,7 @@ pub(crate) fn apply_rlimits(limits: &[Rlimit], process: Option<Pid>) -> Step<()>
             Resource::LockedMemory => resource::Resource::RLIMIT_MEMLOCK,
             Resource::MessageQueues => resource::Resource::RLIMIT_MSGQUEUE,
             Resource::OpenFiles => resource::Resource::RLIMIT_NOFILE,
+            Resource::PendingSignals => resource::Resource::RLIMIT_SIGPENDING,
             Resource::Processes => resource::Resource::RLIMIT_NPROC,
         };
         let step = || format!("limit {:?}", limit.resource);

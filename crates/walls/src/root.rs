@@ -17,7 +17,8 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::fstat;
 use nix::unistd::pivot_root;
 
-use crate::plan::{Access, Fitting, IdMap, Plan, Program, Root, Stage};
+use crate::apart;
+use crate::plan::{Access, Behind, Fitting, IdMap, Plan, Program, Root, Stage};
 use crate::supervisor::{At, Step};
 use crate::sys;
 
@@ -145,7 +146,7 @@ fn add_procs(trees: &mut Trees, fittings: &[Fitting]) -> Step<()> {
 
 pub(crate) fn attributes(access: Access) -> u64 {
     match access {
-        Access::ReadOnly => MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        Access::ReadOnly | Access::ReadOnlyOverlay => MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
         Access::ReadWrite => MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
         Access::Device => MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
     }
@@ -204,9 +205,11 @@ impl Unfinished {
             Root::Image { overlay_bytes, .. } => {
                 enter_overlay(&mut self.trees, *overlay_bytes)?;
                 self.furnish(plan, |_| true)?;
+                set_apart(plan)?;
             }
             Root::Empty => {
                 self.furnish(plan, is_supplied)?;
+                set_apart(plan)?;
                 close_root()?;
             }
         }
@@ -293,6 +296,19 @@ fn close_root() -> Step<()> {
         | MsFlags::MS_NODEV;
     mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
         .at(Stage::Mounts, "make the root read-only")
+}
+
+/// For commands: a program that puts up more walls, and a machine's, show nothing of this to any.
+fn set_apart(plan: &Plan) -> Step<()> {
+    if plan.program.is_some() || plan.behind == Behind::Machine {
+        return Ok(());
+    }
+    apart::set_apart(plan.fittings.iter().filter_map(|fitting| match fitting {
+        Fitting::Bind { target, access, .. } if *access == Access::ReadOnlyOverlay => {
+            Some(target.as_path())
+        }
+        _ => None,
+    }))
 }
 
 /// Makes the finished root a folder of another one, a program's.

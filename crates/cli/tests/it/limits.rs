@@ -68,7 +68,7 @@ fn strict_limits_start_where_all_hold_and_nowhere_else() {
     assert!(is_started || !is_root(), "{output:?}");
     if !is_started {
         assert_snapshot!(reached(&output, 2), @r"
-            hotcell: nothing on this machine enforces the limit on memory in full: private memory of each process by itself: no cgroup is delegated to this user
+            hotcell: nothing on this machine enforces the limit on memory in full: private memory of each process by itself, and not what processes share or keep in memory files: no cgroup is delegated to this user
             hint: drop `--strict-limits`, or run where a cgroup is delegated to you
         ");
     }

@@ -21,6 +21,7 @@ mod network;
 mod output;
 mod processes;
 mod proxy;
+mod shared;
 mod sockets;
 
 use std::collections::HashMap;
@@ -56,6 +57,7 @@ fn main() {
         network::ATTACKS,
         proxy::ATTACKS,
         output::ATTACKS,
+        shared::ATTACKS,
         sockets::ATTACKS,
     ];
     let attack = all

@@ -90,7 +90,7 @@ impl Bundle {
                 } => {
                     if access != Access::Device {
                         make_folder(&own(&target), 0o755)?;
-                        mounts.push(bind(source, target, access == Access::ReadOnly));
+                        mounts.push(bind(source, target, access != Access::ReadWrite));
                     }
                 }
                 Fitting::Kept { source, target } => {

@@ -99,7 +99,7 @@ pub(crate) fn usual_env() -> Vec<(String, String)> {
 fn host_programs() -> Vec<Fitting> {
     let mut fittings: Vec<Fitting> = PROGRAMS
         .iter()
-        .filter_map(|path| shown(path.into()))
+        .filter_map(|path| shown_apart(path.into()))
         .collect();
     fittings.extend([folder("/etc"), folder("/var")]);
     for parent in ["/etc/ssl", "/etc/pki/tls"] {
@@ -108,7 +108,7 @@ fn host_programs() -> Vec<Fitting> {
         }
     }
     let etc = ETC_FOLDERS.iter().chain(ETC_FILES);
-    fittings.extend(etc.filter_map(|name| shown(Path::new("/etc").join(name))));
+    fittings.extend(etc.filter_map(|name| shown_apart(Path::new("/etc").join(name))));
     let lookups = "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n";
     fittings.push(file("/etc/nsswitch.conf", lookups));
     fittings.extend([
@@ -117,6 +117,24 @@ fn host_programs() -> Vec<Fitting> {
         link("/var/lock", "/run"),
     ]);
     fittings
+}
+
+/// The same as [`shown`] for sandboxes, which share no watches and locks with the host.
+fn shown_apart(path: PathBuf) -> Option<Fitting> {
+    let mut fitting = shown(path)?;
+    if let Fitting::Bind { access, .. } = &mut fitting {
+        *access = Access::ReadOnlyOverlay;
+    }
+    Some(fitting)
+}
+
+/// The folders of these, for engines: they mount them, and the overlays come later.
+pub(crate) fn overlaid() -> Vec<PathBuf> {
+    let folders = host_programs().into_iter().filter_map(|fitting| match fitting {
+        Fitting::Bind { target, access, .. } if access == Access::ReadOnlyOverlay => Some(target),
+        _ => None,
+    });
+    folders.collect()
 }
 
 /// A host path as it is: a symlink as the same symlink, a folder read-only, a file as a copy.

@@ -51,7 +51,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         .tune(small)
         .drive(memory_of_many)
         .expect(MEMORY_HELD),
-    Attack::new(43, "memory-file")
+    Attack::new(93, "memory-file")
         .tune(small)
         .drive(memory_of_many)
         .expect(MEMORY_HELD),
@@ -124,7 +124,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         .tune(few_files)
         .drive(open_files),
     Attack::new(47, "terminals"),
-    Attack::new(47, "watches"),
+    Attack::new(90, "watches"),
     Attack::new(48, "threads")
         .tune(small)
         .expect(Expect::Driven)

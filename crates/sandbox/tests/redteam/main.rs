@@ -27,6 +27,7 @@ mod output;
 mod outside;
 mod processes;
 mod scene;
+mod shared;
 mod sockets;
 mod suite;
 #[path = "../under_test/mod.rs"]
@@ -68,6 +69,11 @@ async fn no_packet_leaves_but_through_the_proxy() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn output_is_bytes_and_nothing_more() {
     play(output::ATTACKS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_machine_has_once_is_not_taken_or_told() {
+    play(shared::ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -28,6 +28,12 @@ pub(crate) fn watches_the_host() -> bool {
     shares_kernel()
 }
 
+/// Whether nothing inside tells where the workspace is on the host. Linux shows to each process, in
+/// `/proc/self/mountinfo`, from which folder of its file system a mount is; nothing can cover that.
+pub(crate) fn hides_workspace_path() -> bool {
+    !shares_kernel()
+}
+
 /// Whether a file has the same inode number inside and outside. gVisor numbers files itself.
 pub(crate) fn keeps_inodes() -> bool {
     backend() != Backend::Gvisor

@@ -19,6 +19,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::backends::furnishing::overlaid;
 use crate::error::SandboxError;
 use crate::guest_program;
 use crate::limits::{Enforcement, LimitKind};
@@ -90,15 +91,21 @@ fn owner(folder: &Path) -> io::Result<(u32, u32)> {
     }
 }
 
-/// Bounds what all sandboxes share, as far as this user may: terminals, watches. Not more than a
-/// second wall: without it, a sandbox can use up what others need, and no more.
-pub(crate) async fn fence(pid: Option<i32>) {
+/// Bounds what all sandboxes share, as far as this user may: terminals, watches, the host's programs.
+/// Not more than a second wall: without it, a sandbox can use up what others need and see which
+/// programs they run, and no more.
+pub(crate) async fn fence(pid: Option<i32>, root: &RootSpec) {
     let Some(pid) = pid else {
         return;
+    };
+    let folders = match root {
+        RootSpec::Host => overlaid(),
+        RootSpec::Image(_) => Vec::new(),
     };
     let outcome = tokio::task::spawn_blocking(move || {
         guest_program::command("fence")?
             .arg(pid.to_string())
+            .args(folders)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

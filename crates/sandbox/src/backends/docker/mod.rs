@@ -109,7 +109,7 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
             .map_err(|source| failed(BACKEND, "confine the guest", source)),
     };
     // Only now it has a user namespace of its own.
-    fence(visitor.pid).await;
+    fence(visitor.pid, &spec.root).await;
     match confined {
         Ok(landlock) => {
             let names = describe(&daemon, spec, landlock);

@@ -125,6 +125,7 @@ pub(in crate::backends) fn rlimits(
         limit(Resource::LockedMemory, 64 << 20),
         limit(Resource::MessageQueues, 1 << 20),
         limit(Resource::OpenFiles, limits.open_files),
+        limit(Resource::PendingSignals, 4096),
     ];
     if !memory_group {
         all.push(limit(Resource::Data, limits.memory));

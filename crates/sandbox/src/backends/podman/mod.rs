@@ -56,7 +56,7 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     walls.watch(pid, holds.kill_counter());
     let limits = holds.enforcements(&spec.limits, Enforcer::GuestAndEngine);
     // Before it closes itself to others, who may be its own user.
-    fence(pid).await;
+    fence(pid, &spec.root).await;
     let mut link = visitor.link;
     let confined = match spec.strict_limits.then(|| check_strict(&limits)) {
         Some(Err(weak)) => Err(weak),

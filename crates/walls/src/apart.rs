@@ -1,0 +1,139 @@
+//! What a sandbox shows of the host without sharing it: folders of programs under an overlay of the
+//! sandbox's own, and files of `/proc` that tell of the machine covered.
+//!
+//! An overlay has inodes of its own: a watch on them hears nothing of what the host does with its
+//! programs, and a lock on them holds up nobody outside. `/proc` cannot be mounted without these
+//! files as long as programs need others beside them (`subset=pid` leaves out all). Entry point:
+//! [`set_apart`].
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use nix::mount::{MsFlags, mount};
+
+use crate::plan::Stage;
+use crate::supervisor::{At, Step};
+use crate::sys;
+
+/// Where the covers are made, in a file system of the sandbox's own; gone when this is done.
+const COVERS: &str = "/dev/.covers";
+
+/// Files that are empty instead: how the machine was started, what its devices, its disks and its
+/// other users do, and what its kernel consists of. Programs live without them.
+const EMPTY_FILES: &[&str] = &[
+    "bootconfig",
+    "buddyinfo",
+    "cmdline",
+    "diskstats",
+    "interrupts",
+    "iomem",
+    "ioports",
+    "kallsyms",
+    "key-users",
+    "keys",
+    "locks",
+    "modules",
+    "partitions",
+    "sched_debug",
+    "schedstat",
+    "softirqs",
+    "swaps",
+    "timer_list",
+    "zoneinfo",
+];
+
+/// Folders of the same kind.
+const EMPTY_FOLDERS: &[&str] = &[
+    "acpi", "asound", "bus", "driver", "fs", "irq", "pressure", "scsi",
+];
+
+/// Names the boot of the machine; another name is made up for the sandbox.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Lays an overlay over each folder and covers what `/proc` tells. Runs in the sandbox's mount
+/// namespace with its `/proc` and `/dev` in place, before rights are dropped.
+pub(crate) fn set_apart<'a>(folders: impl Iterator<Item = &'a Path>) -> Step<()> {
+    let nothing = Path::new(COVERS).join("nothing");
+    fs::create_dir_all(&nothing).at(Stage::Mounts, "make covers")?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").at(Stage::Mounts, "list mounts")?;
+    let points: Vec<&Path> = mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .map(Path::new)
+        .collect();
+    for folder in folders {
+        isolate(folder, &points, &nothing).at(Stage::Mounts, "lay an overlay over programs")?;
+    }
+    cover_proc(&nothing).at(Stage::Mounts, "cover files of `/proc`")?;
+    fs::remove_dir_all(COVERS).at(Stage::Mounts, "remove the covers")
+}
+
+/// Lays an overlay over a folder, and over each that is mounted below it: an overlay shows nothing of
+/// those.
+fn isolate(folder: &Path, points: &[&Path], nothing: &Path) -> io::Result<()> {
+    let mut below: Vec<(&Path, OwnedFd)> = Vec::new();
+    for point in points {
+        let is_known = below.iter().any(|(known, _)| point.starts_with(known));
+        if *point != folder && point.starts_with(folder) && !is_known {
+            below.push((point, sys::open_tree(point)?));
+        }
+    }
+    if !overlay(folder, nothing) {
+        return Ok(());
+    }
+    for (point, tree) in below {
+        sys::move_mount(&tree, point)?;
+        if point.is_dir() {
+            isolate(point, points, nothing)?;
+        }
+    }
+    Ok(())
+}
+
+/// An older kernel, or a file system that cannot lie under an overlay: then the folder stays as it
+/// is, read-only all the same. `doctor` tells.
+fn overlay(folder: &Path, nothing: &Path) -> bool {
+    let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    // The kernel wants two folders where there is none to write to.
+    let options = format!(
+        "lowerdir={}:{},userxattr",
+        folder.display(),
+        nothing.display()
+    );
+    let laid = mount(
+        Some("overlay"),
+        folder,
+        Some("overlay"),
+        flags,
+        Some(&*options),
+    );
+    laid.is_ok()
+}
+
+fn cover_proc(nothing: &Path) -> io::Result<()> {
+    let file = |name: &str, content: &[u8]| -> io::Result<PathBuf> {
+        let path = Path::new(COVERS).join(name);
+        fs::write(&path, content)?;
+        Ok(path)
+    };
+    let empty = file("empty", b"")?;
+    for name in EMPTY_FILES {
+        cover(&empty, &Path::new("/proc").join(name))?;
+    }
+    for name in EMPTY_FOLDERS {
+        cover(nothing, &Path::new("/proc").join(name))?;
+    }
+    let another = fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    cover(&file("boot_id", &another)?, Path::new(BOOT_ID))
+}
+
+/// Not every kernel has all of them.
+fn cover(with: &Path, target: &Path) -> io::Result<()> {
+    let flags = MsFlags::MS_BIND;
+    match mount(Some(with), target, None::<&str>, flags, None::<&str>) {
+        Err(nix::errno::Errno::ENOENT) => Ok(()),
+        outcome => Ok(outcome?),
+    }
+}
