@@ -171,11 +171,10 @@ pub(crate) fn enforce_by(
         group(Controller::Memory).unwrap_or(Enforcer::Rlimit),
     );
     let memory = match memory.enforcer {
-        Enforcer::Rlimit => memory
-            .but(
-                "private memory of each process by itself, and not what processes share or keep in \
+        Enforcer::Rlimit => memory.but(
+            "private memory of each process by itself, and not what processes share or keep in \
                  memory files: no cgroup is delegated to this user",
-            ),
+        ),
         _ => memory,
     };
     let cpu = |enforcer| Enforcement::new(LimitKind::Cpu, limits.cpus.to_string(), enforcer);

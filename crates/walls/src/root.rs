@@ -146,7 +146,9 @@ fn add_procs(trees: &mut Trees, fittings: &[Fitting]) -> Step<()> {
 
 pub(crate) fn attributes(access: Access) -> u64 {
     match access {
-        Access::ReadOnly | Access::ReadOnlyOverlay => MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        Access::ReadOnly | Access::ReadOnlyOverlay => {
+            MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV
+        }
         Access::ReadWrite => MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
         Access::Device => MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
     }

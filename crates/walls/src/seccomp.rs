@@ -15,9 +15,7 @@ use std::io;
 
 use nix::errno::Errno;
 
-use self::calls::{
-    ALLOWED, ALLOWED_HERE, ASYNCHRONOUS, CONFINING, Call, NAMED, NAMED_HERE, newer,
-};
+use self::calls::{ALLOWED, ALLOWED_HERE, ASYNCHRONOUS, CONFINING, Call, NAMED, NAMED_HERE, newer};
 use self::values::{FCNTL_COMMANDS, IOCTL_REQUESTS, PRCTL_OPTIONS, SOCKET_OPTIONS};
 use crate::filter::{Condition, Filter};
 
@@ -213,11 +211,7 @@ fn nobody_elses_disk(filter: &mut Filter) {
         argument: 3,
         value: libc::POSIX_FADV_DONTNEED as u32,
     };
-    filter.allow_if_or(
-        libc::SYS_fadvise64,
-        vec![vec![keeps_cache]],
-        NOTHING_DONE,
-    );
+    filter.allow_if_or(libc::SYS_fadvise64, vec![vec![keeps_cache]], NOTHING_DONE);
 }
 
 /// No memory that the limit does not count, and none that is shared with others.
@@ -378,11 +372,7 @@ fn usual_sockets(filter: &mut Filter) {
         };
         vec![Condition::equals(1, *level), ranges]
     });
-    filter.allow_if_or(
-        libc::SYS_setsockopt,
-        options.collect(),
-        Errno::ENOPROTOOPT,
-    );
+    filter.allow_if_or(libc::SYS_setsockopt, options.collect(), Errno::ENOPROTOOPT);
 }
 
 /// The calls that do many things, as far as `values` names these.

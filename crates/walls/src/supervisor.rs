@@ -256,7 +256,10 @@ fn start(plan: &Plan, link: OwnedFd, role: &CStr, groups: &mut Groups) -> Step<S
     // A version 2 group must be there for the clone; the others can wait.
     groups.make(&plan.groups, GroupVersion::V2)?;
     let (line, far_line) = UnixStream::pair().at(Stage::Start, "make a socket")?;
-    let owner = plan.identity.drop_groups.then_some(plan.identity.outside_uid);
+    let owner = plan
+        .identity
+        .drop_groups
+        .then_some(plan.identity.outside_uid);
     let cloned = privileges::owning_namespaces(owner, || {
         // SAFETY: the supervisor has one thread; the child leaves this function only as the guest.
         unsafe { sys::clone(sys::NAMESPACES, groups.unified().map(AsFd::as_fd)) }

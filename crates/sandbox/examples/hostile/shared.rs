@@ -81,7 +81,10 @@ fn seccomp_filters(_: &World) {
     refused("seccomp with high bits", &|program| unsafe {
         libc::syscall(libc::SYS_seccomp, HIGH | 1, 0, program)
     });
-    for (name, high) in [("PR_SET_SECCOMP", 0), ("PR_SET_SECCOMP with high bits", HIGH)] {
+    for (name, high) in [
+        ("PR_SET_SECCOMP", 0),
+        ("PR_SET_SECCOMP with high bits", HIGH),
+    ] {
         refused(name, &|program| unsafe {
             libc::syscall(
                 libc::SYS_prctl,
@@ -160,8 +163,9 @@ fn allocate_by_ioctl(_: &World) {
     ] {
         for high in [0, HIGH] {
             let request = high | request;
-            let returned =
-                unsafe { libc::syscall(libc::SYS_ioctl, file.as_raw_fd(), request, &raw const space) };
+            let returned = unsafe {
+                libc::syscall(libc::SYS_ioctl, file.as_raw_fd(), request, &raw const space)
+            };
             unheard(name, returned, &[libc::ENOTTY]);
         }
     }
@@ -186,9 +190,8 @@ fn requests(_: &World) {
         ("KVM_CREATE_VM", 0xae01),
         ("LOOP_CTL_GET_FREE", 0x4c82),
     ] {
-        let returned = unsafe {
-            libc::syscall(libc::SYS_ioctl, file.as_raw_fd(), request, numbers.as_ptr())
-        };
+        let returned =
+            unsafe { libc::syscall(libc::SYS_ioctl, file.as_raw_fd(), request, numbers.as_ptr()) };
         unheard(name, returned, &[libc::ENOTTY]);
     }
     if let Ok(namespace) = folder {
@@ -261,8 +264,7 @@ fn pipe_buffers(_: &World) {
     let mut ends: [RawFd; 2] = [0; 2];
     assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
     for size in [USUAL + 1, 1 << 20, (1 << 32) | 4096] {
-        let returned =
-            unsafe { libc::syscall(libc::SYS_fcntl, ends[0], libc::F_SETPIPE_SZ, size) };
+        let returned = unsafe { libc::syscall(libc::SYS_fcntl, ends[0], libc::F_SETPIPE_SZ, size) };
         match returned > USUAL {
             true => breach(format_args!("a pipe of {returned} bytes")),
             false => held(format_args!("a pipe of {size} bytes: {returned}")),

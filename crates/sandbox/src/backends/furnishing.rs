@@ -130,10 +130,14 @@ fn shown_apart(path: PathBuf) -> Option<Fitting> {
 
 /// The folders of these, for engines: they mount them, and the overlays come later.
 pub(crate) fn overlaid() -> Vec<PathBuf> {
-    let folders = host_programs().into_iter().filter_map(|fitting| match fitting {
-        Fitting::Bind { target, access, .. } if access == Access::ReadOnlyOverlay => Some(target),
-        _ => None,
-    });
+    let folders = host_programs()
+        .into_iter()
+        .filter_map(|fitting| match fitting {
+            Fitting::Bind { target, access, .. } if access == Access::ReadOnlyOverlay => {
+                Some(target)
+            }
+            _ => None,
+        });
     folders.collect()
 }
 
