@@ -124,7 +124,7 @@ fn source(fitting: &Fitting) -> Option<Source<'_>> {
 pub(crate) fn open_source(path: &Path, access: Access) -> io::Result<OwnedFd> {
     match access {
         Access::ReadWrite => sys::open_real_tree(path),
-        Access::ReadOnly | Access::Device => sys::open_tree(path),
+        Access::ReadOnly | Access::ReadOnlyOverlay | Access::Device => sys::open_tree(path),
     }
 }
 
