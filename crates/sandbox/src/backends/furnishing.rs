@@ -133,9 +133,11 @@ pub(crate) fn overlaid() -> Vec<PathBuf> {
     let folders = host_programs()
         .into_iter()
         .filter_map(|fitting| match fitting {
-            Fitting::Bind { target, access, .. } if access == Access::ReadOnlyOverlay => {
-                Some(target)
-            }
+            Fitting::Bind {
+                target,
+                access: Access::ReadOnlyOverlay,
+                ..
+            } => Some(target),
             _ => None,
         });
     folders.collect()
