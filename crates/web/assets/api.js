@@ -7,6 +7,8 @@ export class Problem extends Error {
     super(document.detail || document.title || `the server answered ${status}`);
     this.name = "Problem";
     this.status = status;
+    // A server without keys refuses other users of its machine until they log in.
+    this.needsLogin = status === 401 || document.type === "/docs#problem-other-user";
     this.hint = document.hint ?? null;
     this.retryAfter = document.retryAfter ?? null;
   }
@@ -38,7 +40,7 @@ async function ask(method, path, { body, headers = {}, signal, isQuiet = false }
   }
   if (answer.ok) return answer;
   const problem = await readProblem(answer);
-  if (answer.status === 401 && !isQuiet) onSignedOut();
+  if (problem.needsLogin && !isQuiet) onSignedOut();
   throw problem;
 }
 

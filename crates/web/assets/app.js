@@ -83,7 +83,7 @@ async function known(main) {
     me = await api.me();
     return true;
   } catch (problem) {
-    if (problem.status === 401) signedOut();
+    if (problem.needsLogin) signedOut();
     else {
       const again = h(
         "button.button",

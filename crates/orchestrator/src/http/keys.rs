@@ -1,7 +1,7 @@
 //! Keys of the API: make, list, revoke. A token is in one answer and never again.
 
-use axum::Json;
 use axum::extract::State;
+use axum::{Extension, Json};
 use axum::http::StatusCode;
 use protocol::job::{ApiKey, UserRole};
 use secrecy::ExposeSecret;
@@ -11,7 +11,8 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::http::Http;
 use crate::http::asked::{Asking, JsonBody, KeyPath};
-use crate::http::problem::{Problem, ProblemDocument};
+use crate::http::guard::owner::KeylessUser;
+use crate::http::problem::{Kind, Problem, ProblemDocument};
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct KeyList {
@@ -67,8 +68,17 @@ pub(crate) async fn list(State(app): State<App>, caller: Asking) -> Result<Json<
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Asking,
+    keyless: Option<Extension<KeylessUser>>,
     JsonBody(new): JsonBody<NewKey>,
 ) -> Result<(StatusCode, Json<MadeKey>), Problem> {
+    // A key outlives the keyless server.
+    if let Some(Extension(KeylessUser::Root)) = keyless {
+        return Err(Problem::new(
+            Kind::OtherUser,
+            "without a key, only the user that the server runs as makes keys",
+        )
+        .hint("use `hotcell keys create --user NAME` with the server's data folder"));
+    }
     let made = app.create_key(&caller, new.user, new.role, new.label);
     let (key, token) = made.await?;
     let made = MadeKey {

@@ -46,7 +46,7 @@ pub(crate) async fn log_in(
     State(http): State<Http>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let peer = peer(request.extensions());
+    let peer = peer(request.extensions()).address();
     let JsonBody(LoginRequest { key }): JsonBody<LoginRequest> =
         JsonBody::from_request(request, &()).await?;
     let token = Token::Key(&key);

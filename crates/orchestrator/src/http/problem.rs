@@ -26,6 +26,7 @@ pub(crate) enum Kind {
     NoKey,
     Forbidden,
     CrossSite,
+    OtherUser,
     NotFound,
     NotHere,
     MethodNotAllowed,
@@ -46,11 +47,12 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 22] = [
         Self::BadRequest,
         Self::NoKey,
         Self::Forbidden,
         Self::CrossSite,
+        Self::OtherUser,
         Self::NotFound,
         Self::NotHere,
         Self::MethodNotAllowed,
@@ -88,6 +90,11 @@ impl Kind {
                 StatusCode::FORBIDDEN,
                 "cross-site",
                 "Another site made the request",
+            ),
+            Self::OtherUser => (
+                StatusCode::FORBIDDEN,
+                "other-user",
+                "Another user needs a key",
             ),
             Self::NotFound => (StatusCode::NOT_FOUND, "not-found", "There is no such thing"),
             Self::NotHere => (StatusCode::NOT_FOUND, "no-page", "There is no such page"),

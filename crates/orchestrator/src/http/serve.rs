@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use tower::Service;
 
 use crate::http::events::Ending;
-use crate::http::guard::Peer;
+use crate::http::guard::owner::Peer;
 
 /// Connections at the same time; more wait to be taken.
 const MOST_CONNECTIONS: usize = 8_192;
@@ -97,14 +97,17 @@ async fn connection(
     router: Router,
     ending: CancellationToken,
 ) {
-    if let Err(error) = prepare(&stream) {
-        tracing::debug!(%error, "cannot set up a connection");
-        return;
-    }
+    let peer = match prepare(&stream).and_then(|()| Peer::of(&stream, peer)) {
+        Ok(peer) => peer,
+        Err(error) => {
+            tracing::debug!(%error, "cannot set up a connection");
+            return;
+        }
+    };
     let end = ending.clone();
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let mut request = request.map(Body::new);
-        request.extensions_mut().insert(Peer(peer));
+        request.extensions_mut().insert(peer.clone());
         request.extensions_mut().insert(Ending(end.clone()));
         router.clone().call(request)
     });

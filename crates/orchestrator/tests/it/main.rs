@@ -11,6 +11,7 @@ mod http_guards;
 mod http_idempotency;
 mod http_isolation;
 mod http_jobs;
+mod http_keyless;
 mod http_keys;
 mod http_limits;
 mod http_problems;

@@ -9,9 +9,9 @@ pub(crate) mod headers;
 pub(crate) mod host;
 pub(crate) mod ledger;
 pub(crate) mod origin;
+pub(crate) mod owner;
 pub(crate) mod rate;
 
-use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,6 +30,7 @@ use crate::http::body::{self, BodyError};
 use crate::http::guard::authentication::{Token, no_key, too_many};
 use crate::http::guard::ledger::Line;
 use crate::http::guard::origin::{check_change, is_change};
+use crate::http::guard::owner::Peer;
 use crate::http::problem::{Kind, MEDIA_TYPE, Problem};
 use crate::http::{Http, pages};
 
@@ -44,10 +45,6 @@ pub(crate) const OPEN: [&str; 5] = [
 
 /// The only route that takes files.
 const UPLOADS: &str = "/v1/jobs";
-
-/// The other end of a connection.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
 
 /// Who turned out to ask, where it was not known before.
 #[derive(Debug, Clone)]
@@ -150,7 +147,7 @@ async fn admit(
     let caller = match token {
         None => None,
         Some(token) => {
-            let peer = peer(&parts.extensions).ip();
+            let peer = peer(&parts.extensions).address().ip();
             http.doorkeeper.caller(&http.app, token, peer, now).await?
         }
     };
@@ -158,8 +155,14 @@ async fn admit(
     let is_page = pages::is_page(route) && !is_change;
     let is_open = route.is_empty() || OPEN.contains(&route) || is_page;
     let caller = match caller {
-        None if !http.app.needs_key() => Some(Arc::clone(&http.local)),
-        None if !is_open => return Err(no_key()),
+        None if is_open => None,
+        None if http.app.needs_key() => return Err(no_key()),
+        None => {
+            let peer = peer(&parts.extensions).clone();
+            let user = peer.keyless_user(&parts.headers).await?;
+            parts.extensions.insert(user);
+            Some(Arc::clone(&http.local))
+        }
         caller => caller,
     };
     if let Some(caller) = &caller
@@ -189,11 +192,11 @@ fn broken() -> Response {
     Problem::of_status(StatusCode::INTERNAL_SERVER_ERROR).into_response()
 }
 
-/// Where a request comes from; requests that came over no connection are from here.
-pub(crate) fn peer(extensions: &Extensions) -> SocketAddr {
+/// The other end of a request's connection.
+pub(crate) fn peer(extensions: &Extensions) -> &Peer {
     extensions
-        .get::<Peer>()
-        .map_or(([127, 0, 0, 1], 0).into(), |peer| peer.0)
+        .get()
+        .expect("every request comes over a connection")
 }
 
 /// Bounds what whoever handles the request will read.

@@ -1,0 +1,279 @@
+//! Which user of this machine is at the other end of a connection. A server without keys trusts
+//! its own user only, not everybody who can reach the loopback interface.
+//!
+//! The kernel lists the TCP sockets of this network namespace with their owners in `/proc/net/tcp`
+//! and `/proc/net/tcp6`. A client whose socket is not listed there, such as one behind address
+//! translation or one that has already closed its end, has no owner and is refused.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, LazyLock};
+
+use axum::http::HeaderMap;
+use nix::sys::socket::{SockaddrStorage, getpeername};
+use nix::unistd::geteuid;
+use tokio::net::TcpStream;
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::task::spawn_blocking;
+
+use crate::http::problem::{Kind, Problem};
+
+const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
+
+/// Reading the tables takes time in proportion to all sockets of the machine.
+const MAX_CONCURRENT_LOOKUPS: usize = 4;
+static LOOKUPS: Semaphore = Semaphore::const_new(MAX_CONCURRENT_LOOKUPS);
+
+/// What the kernel shows for users that a user namespace does not map, unless it is set otherwise.
+const USUAL_OVERFLOW_USER: u32 = 65_534;
+
+/// A proxy adds these. Its clients may be anywhere, whoever runs the proxy itself.
+const PROXY_HEADERS: [&str; 4] = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
+
+/// The other end of a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer(Arc<Connection>);
+
+#[derive(Debug)]
+struct Connection {
+    peer: SocketAddr,
+    local: SocketAddr,
+    /// Our end; open for as long as a request of the connection is being handled.
+    socket: RawFd,
+    /// Looked up by the first request that needs it.
+    owner: OnceCell<u32>,
+}
+
+/// A caller without a key whom a keyless server accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeylessUser {
+    /// The user that the server runs as.
+    Own,
+    /// Root. May do everything but make keys: a port forwarder that runs as root looks the same.
+    Root,
+}
+
+impl Peer {
+    pub(crate) fn of(stream: &TcpStream, peer: SocketAddr) -> io::Result<Self> {
+        Ok(Self(Arc::new(Connection {
+            peer,
+            local: stream.local_addr()?,
+            socket: stream.as_raw_fd(),
+            owner: OnceCell::new(),
+        })))
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.peer
+    }
+
+    /// Who asks without a key, if a keyless server may answer them.
+    pub(crate) async fn keyless_user(&self, headers: &HeaderMap) -> Result<KeylessUser, Problem> {
+        if let Some(name) = PROXY_HEADERS.iter().find(|name| headers.contains_key(**name)) {
+            return Err(refused(&format!(
+                "a request without a key must not come through a proxy, and this one has `{name}`"
+            )));
+        }
+        let owner = self.0.owner.get_or_try_init(|| self.0.find_owner()).await?;
+        judge(*owner, *OWN_USER).ok_or_else(|| {
+            refused("without a key, this server answers only the user that it runs as")
+        })
+    }
+}
+
+impl Connection {
+    async fn find_owner(&self) -> Result<u32, Problem> {
+        let _permit = LOOKUPS.acquire().await.expect("it is never closed");
+        let (peer, local) = (self.peer, self.local);
+        let found = spawn_blocking(move || look_up(peer, local)).await;
+        let found = found.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let owner = found.map_err(|error| unknown(&error))?;
+        // While our end is connected, no other socket can have the peer's address and port.
+        let is_connected = getpeername::<SockaddrStorage>(self.socket).is_ok();
+        owner.filter(|_| is_connected).ok_or_else(|| {
+            refused("the user at the other end of the connection cannot be determined")
+        })
+    }
+}
+
+fn judge(owner: u32, own: Option<u32>) -> Option<KeylessUser> {
+    match own {
+        Some(own) if own == owner => Some(KeylessUser::Own),
+        Some(_) if owner == 0 => Some(KeylessUser::Root),
+        _ => None,
+    }
+}
+
+fn unknown(error: &io::Error) -> Problem {
+    tracing::warn!(%error, "cannot look up the owner of a connection");
+    refused("the user at the other end of the connection cannot be determined")
+}
+
+fn refused(reason: &str) -> Problem {
+    Problem::new(Kind::OtherUser, reason).hint(
+        "send a key as `Authorization: Bearer KEY`, or log in; the user that the server runs as \
+         makes one with `hotcell keys create --user NAME`",
+    )
+}
+
+/// The user that this server runs as. `None` where it cannot be told from users that its user
+/// namespace does not map: the kernel shows all of them as the same number.
+static OWN_USER: LazyLock<Option<u32>> = LazyLock::new(|| {
+    let own = geteuid().as_raw();
+    let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid");
+    let overflow = overflow.ok().and_then(|text| text.trim().parse().ok());
+    if own != overflow.unwrap_or(USUAL_OVERFLOW_USER) {
+        return Some(own);
+    }
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let maps_all = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    maps_all.then_some(own)
+});
+
+/// The owner of the socket at `peer` that is connected to `local`.
+fn look_up(peer: SocketAddr, local: SocketAddr) -> io::Result<Option<u32>> {
+    let mut found = None;
+    for table in TABLES {
+        let file = match File::open(table) {
+            Ok(file) => file,
+            // A kernel without IPv6 has no table of it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for line in BufReader::with_capacity(64 << 10, file).lines() {
+            let owner = owner_in_row(&line?, peer, local);
+            if owner.is_some() && found.is_some() && owner != found {
+                return Ok(None);
+            }
+            found = owner.or(found);
+        }
+    }
+    Ok(found)
+}
+
+/// The owner in a row of a table, if it is the row of that socket. One that its process has closed
+/// has inode 0, and user 0 whoever had it.
+fn owner_in_row(row: &str, peer: SocketAddr, local: SocketAddr) -> Option<u32> {
+    let mut fields = row.split_ascii_whitespace().skip(1);
+    let is_peer = |field: &str, address: SocketAddr| {
+        parse_address(field).is_some_and(|(ip, port)| {
+            ip == address.ip().to_canonical() && port == address.port()
+        })
+    };
+    if !is_peer(fields.next()?, peer) || !is_peer(fields.next()?, local) {
+        return None;
+    }
+    let owner = fields.nth(4)?;
+    let inode = fields.nth(1)?;
+    match inode.parse::<u64>() {
+        Ok(0) | Err(_) => None,
+        Ok(_) => owner.parse().ok(),
+    }
+}
+
+/// `0100007F:0BB9`: words of an address in this machine's byte order, and a port.
+fn parse_address(text: &str) -> Option<(IpAddr, u16)> {
+    let (address, port) = text.split_once(':')?;
+    let word = |place: usize| {
+        let digits = address.get(place * 8..place * 8 + 8)?;
+        Some(u32::from_str_radix(digits, 16).ok()?.to_ne_bytes())
+    };
+    let ip: IpAddr = match address.len() {
+        8 => Ipv4Addr::from(word(0)?).into(),
+        32 => {
+            let words = [word(0)?, word(1)?, word(2)?, word(3)?];
+            let mut bytes = [0; 16];
+            for (place, byte) in bytes.iter_mut().zip(words.concat()) {
+                *place = byte;
+            }
+            Ipv6Addr::from(bytes).into()
+        }
+        _ => return None,
+    };
+    Some((ip.to_canonical(), u16::from_str_radix(port, 16).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// A connection to a listener at this address: our end, and the peer's.
+    fn connected(address: &str) -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind(address).unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, client)
+    }
+
+    fn owner_of_peer(ours: &TcpStream) -> Option<u32> {
+        look_up(ours.peer_addr().unwrap(), ours.local_addr().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_owner_of_a_loopback_connection_is_found() {
+        let own = Some(geteuid().as_raw());
+        for address in ["127.0.0.1:0", "127.3.2.1:0", "[::1]:0"] {
+            let (ours, client) = connected(address);
+            assert_eq!(owner_of_peer(&ours), own, "{address}");
+            // Half a connection still has an owner.
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            assert_eq!(owner_of_peer(&ours), own, "{address}");
+        }
+        // A socket of the other family.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let _client = TcpStream::connect(format!("[::ffff:127.0.0.1]:{port}")).unwrap();
+        assert_eq!(owner_of_peer(&listener.accept().unwrap().0), own);
+    }
+
+    #[test]
+    fn a_socket_that_was_closed_has_no_owner() {
+        let (ours, client) = connected("127.0.0.1:0");
+        let (peer, local) = (ours.peer_addr().unwrap(), ours.local_addr().unwrap());
+        drop(client);
+        assert_eq!(look_up(peer, local).unwrap(), None);
+    }
+
+    #[test]
+    fn rows_are_read_as_the_kernel_writes_them() {
+        let row = "   3: 0100007F:C350 0100007F:0BB9 01 00000000:00000000 00:00000000 00000000  1000        0 4711 1 0000000000000000 20 4 30 10 -1";
+        let check = |row: &str, peer: &str, local: &str, expect| {
+            let found = owner_in_row(row, peer.parse().unwrap(), local.parse().unwrap());
+            assert_eq!(found, expect, "{row}");
+        };
+        let (peer, local) = ("127.0.0.1:50000", "127.0.0.1:3001");
+        check(row, peer, local, Some(1000));
+        check(row, "127.0.0.1:50001", local, None);
+        check(row, "127.0.0.2:50000", local, None);
+        check(row, peer, "127.0.0.1:3002", None);
+        // The row of our own end.
+        check(row, local, peer, None);
+        // Closed: what is listed as its owner means nothing.
+        check(&row.replace("4711", "0"), peer, local, None);
+        check(&row[..60], peer, local, None);
+        check("", peer, local, None);
+        let heading = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode";
+        check(heading, peer, local, None);
+    }
+
+    #[test]
+    fn only_the_servers_own_user_and_root_are_accepted() {
+        for (owner, own, expect) in [
+            (1000, Some(1000), Some(KeylessUser::Own)),
+            (0, Some(0), Some(KeylessUser::Own)),
+            (0, Some(1000), Some(KeylessUser::Root)),
+            (1001, Some(1000), None),
+            (1000, Some(0), None),
+            (65534, Some(1000), None),
+            (65534, None, None),
+            (0, None, None),
+        ] {
+            assert_eq!(judge(owner, own), expect, "{owner} at {own:?}");
+        }
+    }
+}
