@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::job::{Job, JobInput};
 use sandbox::SandboxSpec;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::folder::JobFolder;
@@ -59,6 +60,22 @@ pub(crate) async fn prepare(
     let workspace = folder.workspace();
     let publish = InputError::server("make the workspace");
     blocking(move || fs::rename(&partial, &workspace).map_err(publish)).await
+}
+
+/// Zips that are looked at at the same time: unpacking takes a processor.
+const MAX_CONCURRENT_CHECKS: usize = 2;
+static CHECKS: Semaphore = Semaphore::const_new(MAX_CONCURRENT_CHECKS);
+
+/// Whether an uploaded zip could be unpacked to at most so many bytes. Writes nothing. An error is
+/// one line for a person.
+pub(crate) async fn check_zip(zip: PathBuf, most: u64) -> Result<(), InputError> {
+    let permit = CHECKS.acquire().await;
+    blocking(move || {
+        // Held until it is done, also when the client does not wait for it.
+        let _permit = permit;
+        unzip::check(&zip, most)
+    })
+    .await
 }
 
 /// What can be said of a repository before a job is accepted. An error is one line for a person.

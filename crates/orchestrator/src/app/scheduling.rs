@@ -14,7 +14,9 @@ use uuid::Uuid;
 use super::{Accepted, App, AppError, Caller};
 use crate::dispatcher::Reservation;
 use crate::folder::JobFolder;
+use crate::input;
 use crate::retention::{RetentionError, forget, remove_job_files};
+use crate::worker::plan;
 
 /// Where a job's zip comes from.
 enum Upload {
@@ -84,6 +86,7 @@ impl App {
         }
         check_upload(&mut request, upload.as_ref())?;
         self.admission.check(&request)?;
+        self.check_zip(&request, upload.as_ref()).await?;
         let place = self.reserve(&owner)?;
         let app = self.clone();
         let kept = tokio::spawn(async move {
@@ -92,6 +95,21 @@ impl App {
             app.keep(job, upload, key, place).await
         });
         kept.await.unwrap_or_else(|_| Err(AppError::Lost))
+    }
+
+    /// A zip that no job could start from is refused with its request.
+    async fn check_zip(
+        &self,
+        request: &JobRequest,
+        upload: Option<&Upload>,
+    ) -> Result<(), AppError> {
+        // That of another job was checked when it came.
+        let Some(Upload::Move(path)) = upload else {
+            return Ok(());
+        };
+        let limits = plan::limits(request, &self.parts.config.policy.sandbox.limits);
+        let checked = input::check_zip(path.clone(), limits.disk).await;
+        checked.map_err(|error| AppError::Invalid(format!("input: {error}")))
     }
 
     pub(super) fn reserve(&self, owner: &str) -> Result<Reservation, AppError> {

@@ -1,6 +1,6 @@
-//! The body of a request on its way in: never more than it may be, never slower.
+//! The body of a request on its way in: bounded in size and in time.
 //!
-//! A body is bounded before anybody reads it, whoever that is. Keeps nothing.
+//! A body is bounded before a handler reads it. Keeps nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,20 +8,25 @@ use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
 use futures_util::{StreamExt, stream};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-/// How long a body may send nothing.
+/// How long the server waits for each [`STRETCH`] of a body, or for its end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Bytes of a body that is too large which are still taken, so that its sender gets the answer.
-const POURED_AWAY: usize = 16 << 20;
+/// Bytes. With [`PATIENCE`] it makes the slowest rate: 3.2 KiB a second.
+const STRETCH: u64 = 64 << 10;
+
+/// Bytes of a body that is too large which are still read, so that its sender gets the answer.
+const MAX_DISCARDED: usize = 16 << 20;
 
 /// Why a body was not read to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("the body is larger than {limit} bytes")]
     TooLarge { limit: u64 },
-    #[error("the body stopped coming")]
+    #[error("the head of a form's field is too large")]
+    FieldHead,
+    #[error("the body came too slowly")]
     TooSlow,
 }
 
@@ -31,7 +36,48 @@ struct Incoming {
     body: BodyDataStream,
     limit: u64,
     left: u64,
+    pace: Pace,
     end: End,
+}
+
+/// How slowly a body comes. Counts the time that the server waits for it, not the time that the
+/// server takes to handle what has come.
+struct Pace {
+    /// Of this stretch.
+    waited: Duration,
+    missing: u64,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self {
+            waited: Duration::ZERO,
+            missing: STRETCH,
+        }
+    }
+
+    /// Waits for the next piece of a body, if it comes in time.
+    async fn next(
+        &mut self,
+        body: &mut BodyDataStream,
+    ) -> Result<Option<Result<Bytes, axum::Error>>, BodyError> {
+        let begun = Instant::now();
+        let left = PATIENCE.saturating_sub(self.waited);
+        let piece = timeout(left, body.next()).await;
+        let piece = piece.map_err(|_| BodyError::TooSlow)?;
+        let bytes = match &piece {
+            Some(Ok(bytes)) => bytes.len() as u64,
+            _ => 0,
+        };
+        match self.missing.checked_sub(bytes) {
+            Some(missing) if missing > 0 => {
+                self.missing = missing;
+                self.waited += begun.elapsed();
+            }
+            _ => *self = Self::new(),
+        }
+        Ok(piece)
+    }
 }
 
 /// Whether a body was read to its end. A connection with an unread rest cannot be used again.
@@ -54,6 +100,7 @@ pub(crate) fn bound(body: Body, limit: u64, end: End) -> Body {
         body: body.into_data_stream(),
         limit,
         left: limit,
+        pace: Pace::new(),
         end,
     };
     let pieces = stream::try_unfold(incoming, |mut incoming| async move {
@@ -65,9 +112,7 @@ pub(crate) fn bound(body: Body, limit: u64, end: End) -> Body {
 
 impl Incoming {
     async fn next(&mut self) -> Result<Option<Bytes>, BoxError> {
-        let Ok(piece) = timeout(PATIENCE, self.body.next()).await else {
-            return Err(Box::new(BodyError::TooSlow));
-        };
+        let piece = self.pace.next(&mut self.body).await?;
         let Some(piece) = piece.transpose()? else {
             self.end.0.store(true, Ordering::Relaxed);
             return Ok(None);
@@ -75,23 +120,27 @@ impl Incoming {
         match self.left.checked_sub(piece.len() as u64) {
             Some(left) => self.left = left,
             None => {
-                self.pour_away().await;
+                self.discard().await;
                 return Err(Box::new(BodyError::TooLarge { limit: self.limit }));
             }
         }
         Ok(Some(piece))
     }
 
-    /// Takes some more of a body that is refused. Whoever still sends when the connection closes
-    /// learns only that it broke, not why.
-    async fn pour_away(&mut self) {
-        let mut room = POURED_AWAY;
-        while let Ok(Some(Ok(piece))) = timeout(PATIENCE, self.body.next()).await {
-            match room.checked_sub(piece.len()) {
-                Some(left) => room = left,
-                None => return,
+    /// Reads some more of a body that is refused. A client that is still sending when the
+    /// connection closes learns only that it broke, not why.
+    async fn discard(&mut self) {
+        let mut room = MAX_DISCARDED;
+        let read = async {
+            while let Some(Ok(piece)) = self.body.next().await {
+                match room.checked_sub(piece.len()) {
+                    Some(left) => room = left,
+                    None => return,
+                }
             }
-        }
+        };
+        // A sender that takes longer gets no answer.
+        let _ = timeout(PATIENCE, read).await;
     }
 }
 
@@ -122,5 +171,50 @@ mod tests {
         let silent = stream::once(async { Ok::<_, BoxError>(Bytes::from_static(b"1")) })
             .chain(stream::pending());
         assert_eq!(read(Body::from_stream(silent), 5).await, Err(Kind::Timeout));
+    }
+
+    /// A body of this many pieces, of so many bytes each, one after each pause.
+    fn dripping(pieces: u32, bytes: usize, pause: Duration) -> Body {
+        Body::from_stream(stream::iter(0..pieces).then(move |_| async move {
+            tokio::time::sleep(pause).await;
+            Ok::<_, BoxError>(Bytes::from(vec![0; bytes]))
+        }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_drips_is_cut_and_one_that_flows_is_not() {
+        let (second, limit) = (Duration::from_secs(1), 1 << 30);
+        let begun = Instant::now();
+        let slow = read(dripping(1_000, 1, second), limit).await;
+        assert_eq!(slow, Err(Kind::Timeout));
+        assert_eq!(begun.elapsed(), PATIENCE);
+        // Four KiB a second, for much longer than the server waits for any piece.
+        let steady = read(dripping(1_000, 4 << 10, second), limit).await;
+        assert_eq!(steady, Ok(4_096_000));
+        // What has come fast earns no time for the rest.
+        let fast = Body::from(vec![0; 8 << 20]).into_data_stream();
+        let rest = dripping(1_000, 1, second).into_data_stream();
+        let begun = Instant::now();
+        let body = Body::from_stream(fast.chain(rest));
+        assert_eq!(read(body, limit).await, Err(Kind::Timeout));
+        assert_eq!(begun.elapsed(), PATIENCE);
+        // Nor does a body that is refused for its size keep its connection.
+        let begun = Instant::now();
+        let large = read(dripping(1_000, 10, second), 5).await;
+        assert_eq!(large, Err(Kind::TooLarge));
+        assert!(begun.elapsed() <= PATIENCE + second);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_that_a_handler_takes_is_not_counted() {
+        let body = dripping(100, 1 << 10, Duration::from_millis(100));
+        let end = End::of(&body);
+        let mut pieces = bound(body, 1 << 20, end).into_data_stream();
+        let mut count = 0;
+        while let Some(piece) = pieces.next().await {
+            count += piece.unwrap().len();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        assert_eq!(count, 100 << 10);
     }
 }

@@ -12,6 +12,7 @@ mod diff;
 mod disposition;
 mod events;
 mod files;
+mod form;
 mod guard;
 mod health;
 mod jobs;

@@ -1,6 +1,6 @@
 //! A new job as a request asks for it: in JSON, as plain text, or as a form with a zip.
 
-use axum::extract::{FromRequest, Multipart, Request};
+use axum::extract::Request;
 use axum::http::HeaderMap;
 use protocol::job::{JobInput, JobRequest};
 use serde_json::{Map, Value};
@@ -11,6 +11,7 @@ use utoipa::IntoParams;
 use crate::app::{Accepted, App, Caller};
 use crate::http::Http;
 use crate::http::asked::{Media, media_type, read, read_json, read_text};
+use crate::http::form::{Form, TextBudget};
 use crate::http::problem::{Kind, Problem};
 use crate::http::upload::Upload;
 
@@ -189,27 +190,23 @@ fn wrong_media(more: &str) -> Problem {
 
 /// The fields `request` (JSON), or those of a request one by one, and the file `input`.
 async fn read_form(app: &App, request: Request) -> Result<(JobRequest, Option<Upload>), Problem> {
-    let mut form = Multipart::from_request(request, &())
-        .await
-        .map_err(|rejection| Problem::bad(rejection.body_text()))?;
+    let mut form = Form::open(request).await?;
+    let config = app.config();
+    let mut budget = TextBudget::new(config.largest_body);
     let mut whole: Option<JobRequest> = None;
     let mut fields = Map::new();
     let mut upload = None;
-    while let Some(field) = form.next_field().await.map_err(|error| of_form(&error))? {
-        let name = field.name().unwrap_or_default().to_owned();
+    while let Some((name, field)) = form.next().await? {
         match name.as_str() {
             "input" if upload.is_some() => return Err(twice(&name)),
             "input" => {
-                let limit = app.config().largest_zip;
+                let limit = config.largest_zip;
                 upload = Some(Upload::receive(app.new_upload(), field, limit).await?);
             }
             "request" if whole.is_some() => return Err(twice(&name)),
-            "request" => {
-                let text = field.bytes().await.map_err(|error| of_form(&error))?;
-                whole = Some(read_json(&text)?);
-            }
+            "request" => whole = Some(read_json(&budget.read(field).await?)?),
             _ => {
-                let text = field.text().await.map_err(|error| of_form(&error))?;
+                let text = read_text(&budget.read(field).await?)?;
                 add_field(&mut fields, name, text)?;
             }
         }
@@ -229,7 +226,7 @@ async fn read_form(app: &App, request: Request) -> Result<(JobRequest, Option<Up
 
 /// One field of a request, in the form that its JSON has.
 fn add_field(fields: &mut Map<String, Value>, name: String, text: String) -> Result<(), Problem> {
-    let bad = |what: &str| Problem::new(Kind::Invalid, format!("{name}: `{text}` is not {what}"));
+    let bad = |what: &str| Problem::new(Kind::Invalid, format!("{name}: it is not {what}"));
     let value = match name.as_str() {
         "task" | "model" | "backend" | "require" => Value::from(text),
         "timeout" => Value::from(text.parse::<u64>().map_err(|_| bad("a number"))?),
@@ -259,10 +256,6 @@ fn add_field(fields: &mut Map<String, Value>, name: String, text: String) -> Res
 
 fn twice(name: &str) -> Problem {
     Problem::new(Kind::Invalid, format!("the form has `{name}` twice"))
-}
-
-fn of_form(error: &axum::extract::multipart::MultipartError) -> Problem {
-    Problem::of_body(error)
 }
 
 #[cfg(test)]

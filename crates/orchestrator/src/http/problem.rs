@@ -268,14 +268,11 @@ impl Problem {
         let mut cause = Some(error);
         while let Some(error) = cause {
             match error.downcast_ref::<BodyError>() {
-                Some(BodyError::TooLarge { limit }) => {
-                    return Self::new(
-                        Kind::TooLarge,
-                        format!("the body is larger than {limit} bytes"),
-                    );
+                Some(known @ (BodyError::TooLarge { .. } | BodyError::FieldHead)) => {
+                    return Self::new(Kind::TooLarge, known.to_string());
                 }
                 Some(BodyError::TooSlow) => {
-                    return Self::new(Kind::Timeout, "the body stopped coming");
+                    return Self::new(Kind::Timeout, BodyError::TooSlow.to_string());
                 }
                 None => cause = error.source(),
             }

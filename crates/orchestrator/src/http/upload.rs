@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use tokio::fs::{self, OpenOptions};
 use tokio::io::AsyncWriteExt;
 
+use crate::http::form::{discard, next_piece};
 use crate::http::problem::{Kind, Problem};
 
 /// A file in the uploads folder. Dropped, it is removed if it is still there.
@@ -46,13 +47,10 @@ impl Upload {
             hash: [0; 32],
         };
         let mut hash = Sha256::new();
-        while let Some(piece) = field
-            .chunk()
-            .await
-            .map_err(|error| Problem::of_body(&error))?
-        {
+        while let Some(piece) = next_piece(&mut field).await? {
             upload.bytes += piece.len() as u64;
             if upload.bytes > limit {
+                discard(field).await;
                 return Err(Problem::new(
                     Kind::TooLarge,
                     format!("the zip is larger than {limit} bytes"),

@@ -125,6 +125,9 @@ with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as z:
     info = zipfile.ZipInfo('run.sh'); info.external_attr = 0o104755 << 16
     z.writestr(info, '#!/bin/sh')",
     );
+    check_zip(scene.folder.upload(), scene.spec.limits.disk)
+        .await
+        .unwrap();
     scene.prepare().await.unwrap();
     assert_eq!(scene.read("src/main.rs").len(), 13_000);
     assert_eq!(scene.read("docs/größe.txt"), "x");
@@ -174,7 +177,20 @@ async fn a_hostile_zip_is_refused_whole() {
         ),
         ("z.writestr('.', '')", "`.` is no name"),
         ("z.writestr('a' * 5000, '')", "has too long a name"),
-        ("z.writestr('x' * 300, '')", "File name too long"),
+        ("z.writestr('x' * 256, '')", "has too long a name"),
+        (
+            "z.writestr('x/' * 101, '')",
+            "is too deep",
+        ),
+        (
+            // 64 MiB of disk are 16,384 folders, and these are 16,400.
+            "for n in range(164): z.mkdir(f'{n}/' + 'x/' * 99)",
+            "its contents are larger than the job's disk limit",
+        ),
+        (
+            "for n in range(16385): z.writestr(str(n), '')",
+            "its contents are larger than the job's disk limit",
+        ),
         (
             "z.writestr('a', ''); z.writestr('a', '')",
             "it has two entries of the same name",
@@ -222,6 +238,11 @@ async fn a_hostile_zip_is_refused_whole() {
 }
 
 async fn check_refused(scene: &Scene, expect: &str) {
+    // The same is found before a job is made of it.
+    let checked = check_zip(scene.folder.upload(), scene.spec.limits.disk).await;
+    let checked = checked.unwrap_err().to_string();
+    assert!(checked.contains(expect), "{checked}");
+    assert!(!scene.folder.workspace().exists());
     let error = scene.prepare().await.unwrap_err();
     assert!(
         error.starts_with("cannot unpack the uploaded zip: "),

@@ -1,10 +1,11 @@
 //! Unpacks an uploaded zip into a folder that nobody else uses yet. Refuses all of it at the first
-//! thing that no honest zip has.
+//! thing that no honest zip has. [`check`] goes the same way without writing anything.
 //!
 //! Folders are entered by descriptor, never through a link; files are made, never opened or
 //! overwritten. What the zip says of its sizes is only a first look: what counts is what comes out.
 
 mod list;
+mod names;
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -21,9 +22,20 @@ use zip::ZipArchive;
 use zip::read::ZipFile;
 use zip::result::ZipError;
 
+use self::names::{Clash, Names};
 use super::InputError;
 
+/// Also the most files and folders together that come out of it.
 const MOST_ENTRIES: usize = 100_000;
+
+/// What a file or a folder takes up on a disk beside its contents, in bytes.
+const INODE_BYTES: u64 = 4 << 10;
+
+/// Folders in each other.
+const MAX_DEPTH: usize = 100;
+
+/// Bytes of one part of a path, as file systems have it.
+const MAX_NAME: usize = 255;
 
 /// Bytes of the zip's own list of entries, which is held in memory.
 const LONGEST_LIST: u64 = 16 << 20;
@@ -36,6 +48,15 @@ const LONGEST_PATH: usize = 4095;
 
 /// Unpacks a zip, to at most so many bytes. Blocks.
 pub(super) fn unpack(zip: &Path, into: &Path, most: u64) -> Result<(), InputError> {
+    walk(zip, Some(Target::open(into)?), most)
+}
+
+/// Whether a zip can be unpacked to at most so many bytes: reads all of it, writes nothing. Blocks.
+pub(super) fn check(zip: &Path, most: u64) -> Result<(), InputError> {
+    walk(zip, None, most)
+}
+
+fn walk(zip: &Path, mut target: Option<Target>, most: u64) -> Result<(), InputError> {
     let file = File::open(zip).map_err(|_| InputError("the uploaded zip is gone".to_owned()))?;
     let length = file
         .metadata()
@@ -60,15 +81,19 @@ pub(super) fn unpack(zip: &Path, into: &Path, most: u64) -> Result<(), InputErro
     if archive.has_overlapping_entries().map_err(unreadable)? {
         return refuse("its entries overlap");
     }
-    let mut target = Target::open(into)?;
-    let mut allowance = Allowance { most, by_ratio };
+    let mut names = Names::default();
+    let mut allowance = Allowance {
+        most,
+        by_ratio,
+        inodes: MOST_ENTRIES as u64,
+    };
     for index in 0..archive.len() {
         let listed = archive.by_index_data(index).map_err(unreadable)?;
         if listed.encrypted() {
             return refuse("it is encrypted");
         }
         let entry = archive.by_index(index).map_err(unreadable)?;
-        add(&mut target, entry, &mut allowance)?;
+        add(&mut names, target.as_mut(), entry, &mut allowance)?;
     }
     Ok(())
 }
@@ -77,14 +102,31 @@ pub(super) fn unpack(zip: &Path, into: &Path, most: u64) -> Result<(), InputErro
 struct Allowance {
     most: u64,
     by_ratio: u64,
+    inodes: u64,
 }
 
 impl Allowance {
-    fn take(&mut self, bytes: u64) -> Result<(), InputError> {
+    /// Files and folders count even if they are empty.
+    fn take_inodes(&mut self, count: u64) -> Result<(), InputError> {
+        match self.inodes.checked_sub(count) {
+            Some(left) => self.inodes = left,
+            None => {
+                return refuse(format!("it has more than {MOST_ENTRIES} files and folders"));
+            }
+        }
+        self.take_disk(count.saturating_mul(INODE_BYTES))
+    }
+
+    fn take_disk(&mut self, bytes: u64) -> Result<(), InputError> {
         match self.most.checked_sub(bytes) {
             Some(left) => self.most = left,
             None => return refuse("its contents are larger than the job's disk limit"),
         }
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: u64) -> Result<(), InputError> {
+        self.take_disk(bytes)?;
         match self.by_ratio.checked_sub(bytes) {
             Some(left) => self.by_ratio = left,
             None => {
@@ -98,7 +140,8 @@ impl Allowance {
 }
 
 fn add<R: Read + Seek>(
-    target: &mut Target,
+    names: &mut Names,
+    target: Option<&mut Target>,
     mut entry: ZipFile<'_, R>,
     allowance: &mut Allowance,
 ) -> Result<(), InputError> {
@@ -135,22 +178,36 @@ fn add<R: Read + Seek>(
     if parts.contains(&"..") {
         return refuse_entry("leads out of the workspace");
     }
+    if parts.len() > MAX_DEPTH {
+        return refuse_entry("is too deep");
+    }
+    if parts.iter().any(|part| part.len() > MAX_NAME) {
+        return refuse_entry("has too long a name");
+    }
+    let is_folder = entry.is_dir();
+    match names.add(&parts, is_folder) {
+        Ok(new) => allowance.take_inodes(new)?,
+        Err(Clash) => return refuse_entry("is in it twice"),
+    }
     let failed = |error: io::Error| match error.raw_os_error().map(Errno::from_raw) {
+        // Names that differ here can be the same to a file system.
         Some(Errno::EEXIST | Errno::ENOTDIR | Errno::ELOOP | Errno::EISDIR) => {
             InputError(format!("{CANNOT}: `{}` is in it twice", shown()))
         }
         _ => InputError(format!("{CANNOT}: cannot write `{}`: {error}", shown())),
     };
-    if entry.is_dir() {
-        return target.enter(&parts).map(drop).map_err(failed);
+    if is_folder {
+        return match target {
+            Some(target) => target.enter(&parts).map(drop).map_err(failed),
+            None => Ok(()),
+        };
     }
     let Some((file_name, folders)) = parts.split_last() else {
         return refuse_entry("is no name");
     };
     let is_program = entry.unix_mode().is_some_and(|mode| mode & 0o100 != 0);
-    let mut file = target
-        .create(folders, file_name, is_program)
-        .map_err(failed)?;
+    let file = target.map(|target| target.create(folders, file_name, is_program));
+    let mut file = file.transpose().map_err(failed)?;
     let mut buffer = vec![0; 64 << 10];
     loop {
         let length = match entry.read(&mut buffer) {
@@ -159,7 +216,9 @@ fn add<R: Read + Seek>(
             Err(error) => return refuse_entry(&format!("cannot be read: {error}")),
         };
         allowance.take(length as u64)?;
-        file.write_all(&buffer[..length]).map_err(failed)?;
+        if let Some(file) = &mut file {
+            file.write_all(&buffer[..length]).map_err(failed)?;
+        }
     }
 }
 

@@ -53,7 +53,7 @@ fn least<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
     }
 }
 
-fn limits(request: &JobRequest, ceiling: &Limits) -> Limits {
+pub(crate) fn limits(request: &JobRequest, ceiling: &Limits) -> Limits {
     let wanted = &request.limits;
     Limits {
         memory: wanted.memory.unwrap_or(ceiling.memory).min(ceiling.memory),

@@ -15,4 +15,5 @@ mod http_keyless;
 mod http_keys;
 mod http_limits;
 mod http_problems;
+mod http_uploads;
 mod scene;

@@ -1,0 +1,156 @@
+//! The fields of a form, one after the other. Everything is bounded while it is read: the number of
+//! fields, the head of each, and the text of all together. Only files may be larger.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::body::{Body, BodyDataStream, Bytes};
+use axum::extract::multipart::Field;
+use axum::extract::{FromRequest, Multipart, Request};
+use futures_util::{Stream, StreamExt, stream};
+
+use crate::http::body::BodyError;
+use crate::http::problem::{Kind, Problem};
+
+/// More than a form has that names every field and the most hosts of a network.
+const MAX_FIELDS: u32 = 300;
+
+/// Bytes that may come before a field's content begins; in practice a few hundred do.
+const MAX_FIELD_HEAD: u64 = 256 << 10;
+
+/// Bytes of a field's name.
+const MAX_FIELD_NAME: usize = 64;
+
+/// Bytes of a refused field that are still read, so that its sender gets the answer.
+const MAX_DISCARDED: usize = 16 << 20;
+
+/// A form that is being received.
+pub(crate) struct Form {
+    multipart: Multipart,
+    window: Arc<Window>,
+    fields: u32,
+}
+
+impl Form {
+    pub(crate) async fn open(request: Request) -> Result<Self, Problem> {
+        let window = Arc::new(Window(AtomicU64::new(MAX_FIELD_HEAD)));
+        let request = request.map(|body| {
+            let pieces = body.into_data_stream();
+            Body::from_stream(metered(pieces, Arc::clone(&window)))
+        });
+        let multipart = Multipart::from_request(request, &())
+            .await
+            .map_err(|rejection| Problem::bad(rejection.body_text()))?;
+        Ok(Self {
+            multipart,
+            window,
+            fields: 0,
+        })
+    }
+
+    /// The next field and its name. The last one must have been read to its end.
+    pub(crate) async fn next(&mut self) -> Result<Option<(String, Field<'_>)>, Problem> {
+        self.window.set(MAX_FIELD_HEAD);
+        let field = self.multipart.next_field().await;
+        self.window.set(u64::MAX);
+        let Some(field) = field.map_err(|error| Problem::of_body(&error))? else {
+            return Ok(None);
+        };
+        self.fields += 1;
+        let name = field.name().unwrap_or_default().to_owned();
+        let refusal = match () {
+            () if self.fields > MAX_FIELDS => format!("the form has more than {MAX_FIELDS} fields"),
+            () if name.len() > MAX_FIELD_NAME => {
+                format!("the form has a field whose name is longer than {MAX_FIELD_NAME} bytes")
+            }
+            () => return Ok(Some((name, field))),
+        };
+        discard(field).await;
+        Err(Problem::new(Kind::TooLarge, refusal))
+    }
+}
+
+/// How much text the fields of a form may still have.
+pub(crate) struct TextBudget {
+    limit: usize,
+    left: usize,
+}
+
+impl TextBudget {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, left: limit }
+    }
+
+    /// The whole content of a field.
+    pub(crate) async fn read(&mut self, mut field: Field<'_>) -> Result<Vec<u8>, Problem> {
+        let mut text = Vec::new();
+        while let Some(piece) = next_piece(&mut field).await? {
+            let Some(left) = self.left.checked_sub(piece.len()) else {
+                discard(field).await;
+                let limit = self.limit;
+                let detail = format!("the fields of the form are larger than {limit} bytes");
+                return Err(Problem::new(Kind::TooLarge, detail));
+            };
+            self.left = left;
+            text.extend_from_slice(&piece);
+        }
+        Ok(text)
+    }
+}
+
+pub(crate) async fn next_piece(field: &mut Field<'_>) -> Result<Option<Bytes>, Problem> {
+    field
+        .chunk()
+        .await
+        .map_err(|error| Problem::of_body(&error))
+}
+
+/// Reads some more of a field that is refused. A client that is still sending when the connection
+/// closes learns only that it broke, not why.
+pub(crate) async fn discard(mut field: Field<'_>) {
+    let mut room = MAX_DISCARDED;
+    while let Ok(Some(piece)) = field.chunk().await {
+        match room.checked_sub(piece.len()) {
+            Some(left) => room = left,
+            None => return,
+        }
+    }
+}
+
+/// Bytes of the body that may be read at this point of the form.
+struct Window(AtomicU64);
+
+impl Window {
+    fn set(&self, bytes: u64) {
+        self.0.store(bytes, Ordering::Relaxed);
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), BodyError> {
+        let left = self.0.load(Ordering::Relaxed);
+        let left = left.checked_sub(bytes).ok_or(BodyError::FieldHead)?;
+        // Only one task reads a form.
+        self.set(left);
+        Ok(())
+    }
+}
+
+/// The same body, within the window. The parser reads for as long as something is ready, into
+/// memory, before it looks at any of it: so only one piece is ready at a time, and the end comes
+/// after the last one.
+fn metered(
+    pieces: BodyDataStream,
+    window: Arc<Window>,
+) -> impl Stream<Item = Result<Bytes, axum::Error>> {
+    let first = (pieces, window, true);
+    stream::try_unfold(first, |(mut pieces, window, is_first)| async move {
+        if !is_first {
+            tokio::task::yield_now().await;
+        }
+        let Some(piece) = pieces.next().await.transpose()? else {
+            return Ok(None);
+        };
+        let taken = window.take(piece.len() as u64);
+        taken.map_err(axum::Error::new)?;
+        Ok(Some((piece, (pieces, window, false))))
+    })
+}

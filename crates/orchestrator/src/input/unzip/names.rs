@@ -1,0 +1,76 @@
+//! The names in a zip, as the tree of folders and files that they become. Finds names that clash,
+//! and counts what has to be made for each.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+/// Every folder and file, by the folder that it is in.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    nodes: HashMap<(u32, Box<str>), Node>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    id: u32,
+    is_folder: bool,
+}
+
+/// A name that is there already, or leads through a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Clash;
+
+const ROOT: u32 = 0;
+
+impl Names {
+    /// Adds a file or a folder, with the folders that it is in. Says how many of them are new.
+    pub(super) fn add(&mut self, parts: &[&str], is_folder: bool) -> Result<u64, Clash> {
+        let mut parent = ROOT;
+        let mut new = 0;
+        for (place, part) in parts.iter().enumerate() {
+            let is_last = place + 1 == parts.len();
+            let is_folder = is_folder || !is_last;
+            let next = u32::try_from(self.nodes.len() + 1).map_err(|_| Clash)?;
+            match self.nodes.entry((parent, (*part).into())) {
+                Entry::Occupied(node) if node.get().is_folder && is_folder => {
+                    parent = node.get().id;
+                }
+                Entry::Occupied(_) => return Err(Clash),
+                Entry::Vacant(place) => {
+                    place.insert(Node {
+                        id: next,
+                        is_folder,
+                    });
+                    parent = next;
+                    new += 1;
+                }
+            }
+        }
+        Ok(new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_counted_once_and_clashes_are_found() {
+        let mut names = Names::default();
+        for (path, is_folder, expect) in [
+            ("a", true, Ok(1)),
+            ("a", true, Ok(0)),
+            ("a/b/c", false, Ok(2)),
+            ("a/b/d", false, Ok(1)),
+            ("a/b/c", false, Err(Clash)),
+            ("a/b", false, Err(Clash)),
+            ("a/b/c", true, Err(Clash)),
+            ("a/b/c/d", false, Err(Clash)),
+            ("b/c", true, Ok(2)),
+            ("", true, Ok(0)),
+        ] {
+            let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+            assert_eq!(names.add(&parts, is_folder), expect, "{path}");
+        }
+    }
+}
