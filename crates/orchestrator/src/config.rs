@@ -6,6 +6,8 @@ use std::time::Duration;
 use agent::Budget;
 use sandbox::SandboxSpec;
 
+use crate::address_range::AddressRange;
+
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where everything is kept: databases, `jobs/ID/…`, `uploads`, `server-audit.jsonl`.
@@ -26,6 +28,8 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// Origins of other sites that may use the API from a browser.
     pub origins: Vec<String>,
+    /// Proxies whose `X-Forwarded-For` or `Forwarded` says where a request comes from.
+    pub trusted_proxies: Vec<AddressRange>,
     /// Machines that wait for the next job, where jobs get machines of QEMU's.
     pub machines_waiting: usize,
     pub policy: Policy,

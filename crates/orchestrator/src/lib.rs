@@ -9,6 +9,7 @@
 #[cfg(test)]
 extern crate self as orchestrator;
 
+mod address_range;
 mod app;
 mod artifact;
 mod breaker;
@@ -32,6 +33,7 @@ mod watch;
 mod webhook;
 mod worker;
 
+pub use address_range::{AddressRange, AddressRangeError};
 pub use config::{Config, Outages, Policy, Retention};
 pub use error::ServeError;
 pub use keys::{check_name, create_key};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use orchestrator::AddressRange;
 
 use super::{BudgetFlags, ModelFlags, StoreFlags, WallFlags};
 use crate::values::{parse_count, parse_duration, parse_size};
@@ -40,6 +41,11 @@ pub(crate) struct Serve {
     /// times.
     #[arg(long, value_name = "ORIGIN", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) origin: Vec<String>,
+
+    /// A proxy, or a range of them such as `10.0.0.0/8`, whose `X-Forwarded-For` or `Forwarded`
+    /// says which address a request comes from. May be given many times.
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) trusted_proxy: Vec<AddressRange>,
 
     /// Lets webhooks go to addresses that are not public.
     #[arg(long)]

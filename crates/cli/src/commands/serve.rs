@@ -102,6 +102,7 @@ fn config(serve: &Serve, settings: &Settings) -> Result<Config, Complaint> {
         require_keys: serve.require_keys,
         hosts: serve.host.clone(),
         origins: serve.origin.clone(),
+        trusted_proxies: serve.trusted_proxy.clone(),
         machines_waiting: machines_waiting(settings)?,
         policy: Policy {
             sandbox,

@@ -37,7 +37,8 @@ impl App {
         Ok(token)
     }
 
-    pub(crate) async fn log_out(&self, token: &str) -> Result<(), AppError> {
+    /// Whether there was such a login.
+    pub(crate) async fn log_out(&self, token: &str) -> Result<bool, AppError> {
         Ok(self.parts.jobs.remove_login(keys::hash(token)).await?)
     }
 

@@ -108,7 +108,7 @@ pub(crate) async fn revoke(
 ) -> Result<StatusCode, Problem> {
     let revoked = http.app.revoke_key(&caller, id).await;
     // Also when it failed: nobody knows how far it came.
-    http.doorkeeper.forget();
+    http.doorkeeper.forget_key(id);
     revoked?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::http::Http;
 use crate::http::asked::{Asking, JsonBody};
 use crate::http::guard::authentication::{COOKIE, Token, login as token_of, wrong_key};
-use crate::http::guard::{Who, peer};
+use crate::http::guard::{Who, client};
 use crate::http::problem::{Kind, Problem, ProblemDocument};
 
 /// How long a login holds.
@@ -46,13 +46,13 @@ pub(crate) async fn log_in(
     State(http): State<Http>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let peer = peer(request.extensions()).address();
+    let client = client(request.extensions());
     let JsonBody(LoginRequest { key }): JsonBody<LoginRequest> =
         JsonBody::from_request(request, &()).await?;
     let token = Token::Key(&key);
     let caller = http
         .doorkeeper
-        .caller(&http.app, token, peer.ip(), Instant::now())
+        .caller(&http.app, token, client, Instant::now())
         .await?
         .ok_or_else(wrong_key)?;
     let until = Timestamp::now()
@@ -80,7 +80,10 @@ pub(crate) async fn log_out(
 ) -> Result<Response, Problem> {
     if let Some(token) = token_of(&headers) {
         let ended = http.app.log_out(token).await;
-        http.doorkeeper.forget();
+        // Also when it failed: nobody knows how far it came. Anybody can make up a token.
+        if !matches!(ended, Ok(false)) {
+            http.doorkeeper.forget_login(token);
+        }
         ended?;
     }
     let mut response = StatusCode::NO_CONTENT.into_response();

@@ -3,7 +3,7 @@
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::scene::{play, play_with, text};
+use crate::scene::{Scene, play, play_with, text};
 
 #[test]
 fn bodies_have_a_size() {
@@ -93,6 +93,81 @@ fn who_guesses_keys_waits_and_who_has_one_does_not() {
             assert_eq!(statuses[0], StatusCode::UNAUTHORIZED);
             assert_eq!(statuses[199], StatusCode::TOO_MANY_REQUESTS);
             assert_eq!(known().await, StatusCode::OK);
+        },
+    );
+}
+
+#[test]
+fn wrong_keys_hold_up_nobody_behind_the_same_address() {
+    play_with(
+        |config| config.require_keys = true,
+        async |scene| {
+            let mut keys = Vec::new();
+            for number in 0..40 {
+                let new = json!({"user": format!("user{number}"), "role": "user"});
+                let request = scene.post("/v1/keys").bearer_auth(&scene.users.admin);
+                let made = request.json(&new).send().await.unwrap();
+                let made: Value = made.json().await.unwrap();
+                keys.push(made["token"].as_str().unwrap().to_owned());
+            }
+            let guess = async |number: u32| {
+                let request = scene.get("/v1/me").bearer_auth(format!("hc_guess{number}"));
+                request.send().await.unwrap().status()
+            };
+            let mut number = 0;
+            while guess(number).await != StatusCode::TOO_MANY_REQUESTS {
+                number += 1;
+            }
+            // None of them was ever used before.
+            for key in &keys {
+                let answer = scene.get("/v1/me").bearer_auth(key).send().await.unwrap();
+                assert_eq!(answer.status(), StatusCode::OK);
+            }
+            // Nor are logins held up, also with the cookie of an old one.
+            for key in &keys {
+                let request = scene.post("/v1/login").json(&json!({"key": key}));
+                let request = request.header("cookie", "hotcell=hc_old");
+                let request = request.header("origin", scene.url(""));
+                let answer = request.send().await.unwrap();
+                assert_eq!(answer.status(), StatusCode::NO_CONTENT);
+            }
+            let request = scene.get("/login").header("cookie", "hotcell=hc_old");
+            assert_eq!(request.send().await.unwrap().status(), StatusCode::OK);
+        },
+    );
+}
+
+#[test]
+fn a_trusted_proxy_says_where_requests_come_from() {
+    async fn guess(scene: &Scene, client: &str) -> StatusCode {
+        let request = scene.get("/v1/me").bearer_auth("hc_guess");
+        let request = request.header("x-forwarded-for", client);
+        request.send().await.unwrap().status()
+    }
+    async fn guess_until_refused(scene: &Scene, client: impl Fn(u8) -> String) {
+        for number in 0..=u8::MAX {
+            if guess(scene, &client(number)).await == StatusCode::TOO_MANY_REQUESTS {
+                return;
+            }
+        }
+        panic!("nobody was refused");
+    }
+    play_with(
+        |config| {
+            config.require_keys = true;
+            config.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+        },
+        async |scene| {
+            // What a client writes in front of the proxy's own word changes nothing.
+            guess_until_refused(scene, |number| format!("198.51.100.{number}, 192.0.2.1")).await;
+            assert_eq!(guess(scene, "192.0.2.2").await, StatusCode::UNAUTHORIZED);
+        },
+    );
+    play_with(
+        |config| config.require_keys = true,
+        async |scene| {
+            // Nobody is a proxy just because they say so.
+            guess_until_refused(scene, |number| format!("198.51.100.{number}")).await;
         },
     );
 }

@@ -81,6 +81,7 @@ fn config(data: PathBuf) -> Config {
         require_keys: false,
         hosts: Vec::new(),
         origins: Vec::new(),
+        trusted_proxies: Vec::new(),
         machines_waiting: 0,
         policy: Policy {
             sandbox: SandboxSpec::new("/nonexistent"),

@@ -99,7 +99,8 @@ impl Jobs {
         found.map_err(StoreError::database(WHAT))
     }
 
-    pub async fn remove_login(&self, hash: [u8; 32]) -> Result<(), StoreError> {
+    /// Whether there was such a login.
+    pub async fn remove_login(&self, hash: [u8; 32]) -> Result<bool, StoreError> {
         self.write(RemoveLogin(hash)).await
     }
 
@@ -209,13 +210,14 @@ impl Write for AddLogin {
 struct RemoveLogin([u8; 32]);
 
 impl Write for RemoveLogin {
-    type Outcome = ();
+    type Outcome = bool;
 
     const WHAT: &'static str = "remove a login";
 
-    async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
         let statement = sqlx::query(REMOVE_LOGIN).bind(&self.0[..]);
-        statement.execute(connection).await.map(drop)
+        let done = statement.execute(connection).await?;
+        Ok(done.rows_affected() == 1)
     }
 }
 

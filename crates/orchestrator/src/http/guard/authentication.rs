@@ -4,14 +4,16 @@
 //! ends a key or a login through this server ends that memory too. Tokens are remembered as hashes.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 use crate::app::{App, Caller};
+use crate::http::guard::client::ClientAddress;
 use crate::http::guard::rate::Rates;
 use crate::http::problem::{Kind, Problem};
 
@@ -23,7 +25,8 @@ const FRESH: Duration = Duration::from_secs(1);
 /// Callers that are remembered.
 const MOST_KNOWN: usize = 4_096;
 
-/// Wrong keys of one address in a second, and at once.
+/// Wrong keys of one address in a second, and at once. More are answered with 429; right keys from
+/// the same address are not held up.
 const WRONG_RATE: u32 = 2;
 const WRONG_BURST: u32 = 60;
 
@@ -86,7 +89,7 @@ pub(crate) struct Doorkeeper {
 #[derive(Debug, Default)]
 struct Known {
     callers: HashMap<[u8; 32], (Arc<Caller>, Instant)>,
-    /// Raised when all is forgotten: what was looked up before that counts no more.
+    /// Raised when something is forgotten: what was looked up before that is not remembered.
     round: u64,
 }
 
@@ -103,7 +106,7 @@ impl Doorkeeper {
         &self,
         app: &App,
         token: Token<'_>,
-        peer: IpAddr,
+        client: ClientAddress,
         now: Instant,
     ) -> Result<Option<Arc<Caller>>, Problem> {
         let hash = token.hash();
@@ -111,15 +114,10 @@ impl Doorkeeper {
             let known = self.known();
             (known.callers.get(&hash).cloned(), known.round)
         };
-        match remembered {
-            Some((caller, until)) if now < until => return Ok(Some(caller)),
-            Some(_) => {}
-            // Guesses cost the guesser time; who is known is not held up by them.
-            None => {
-                if let Some(wait) = self.wrong.wait(&peer, now) {
-                    return Err(too_many(wait).hint("too many wrong keys came from this address"));
-                }
-            }
+        if let Some((caller, until)) = remembered
+            && now < until
+        {
+            return Ok(Some(caller));
         }
         let found = match token {
             Token::Key(token) => app.authenticate(token).await?,
@@ -133,20 +131,39 @@ impl Doorkeeper {
             }
             None => {
                 self.known().callers.remove(&hash);
-                // The first beyond the burst is told so by the next request.
-                let _ = self.wrong.count(&peer, now);
                 match token {
-                    Token::Key(_) => Err(wrong_key()),
+                    Token::Key(_) => Err(self.wrong_key_from(client, now)),
+                    // Browsers send an old cookie along, also with a login.
                     Token::Login(_) => Ok(None),
                 }
             }
         }
     }
 
-    /// A key or a login has ended.
-    pub(crate) fn forget(&self) {
+    fn wrong_key_from(&self, client: ClientAddress, now: Instant) -> Problem {
+        match self.wrong.count(&network(client.0), now) {
+            Ok(()) => wrong_key(),
+            Err(wait) => too_many(wait).hint("too many wrong keys came from this address"),
+        }
+    }
+
+    /// A login has ended, if there was one of that token. Others are not affected: anybody can send
+    /// a cookie.
+    pub(crate) fn forget_login(&self, token: &str) {
+        let hash = Token::Login(token).hash();
+        self.forget(|known, _| *known == hash);
+    }
+
+    /// A key has ended, and its logins with it.
+    pub(crate) fn forget_key(&self, key: Uuid) {
+        self.forget(|_, caller| caller.key == Some(key));
+    }
+
+    fn forget(&self, is_over: impl Fn(&[u8; 32], &Caller) -> bool) {
         let mut known = self.known();
-        known.callers.clear();
+        known
+            .callers
+            .retain(|hash, (caller, _)| !is_over(hash, caller));
         known.round += 1;
     }
 
@@ -156,6 +173,10 @@ impl Doorkeeper {
             return;
         }
         if known.callers.len() >= MOST_KNOWN {
+            let now = Instant::now();
+            known.callers.retain(|_, (_, until)| *until > now);
+        }
+        if known.callers.len() >= MOST_KNOWN {
             known.callers.clear();
         }
         known.callers.insert(hash, (caller, until));
@@ -163,6 +184,17 @@ impl Doorkeeper {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whose guesses count together: one client can have all of an IPv6 network.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
     }
 }
 
@@ -222,6 +254,49 @@ mod tests {
             &[("cookie", "hotcell=c"), ("x-api-key", "b")],
             Ok(Some(Token::Key("b"))),
         );
+    }
+
+    #[test]
+    fn the_end_of_one_login_or_key_leaves_the_others_known() {
+        let doorkeeper = Doorkeeper::new();
+        let until = Instant::now() + Duration::from_secs(60);
+        let key = Uuid::from_u128(1);
+        let known = |doorkeeper: &Doorkeeper| doorkeeper.known().callers.len();
+        let remember = |token: Token<'_>, key: Uuid| {
+            let round = doorkeeper.known().round;
+            let caller = Caller {
+                key: Some(key),
+                ..Caller::local()
+            };
+            doorkeeper.remember(token.hash(), Arc::new(caller), until, round);
+        };
+        remember(Token::Key("a"), key);
+        remember(Token::Login("b"), key);
+        remember(Token::Key("c"), Uuid::from_u128(2));
+        doorkeeper.forget_login("made up");
+        doorkeeper.forget_login("a");
+        assert_eq!(known(&doorkeeper), 3);
+        doorkeeper.forget_login("b");
+        assert_eq!(known(&doorkeeper), 2);
+        doorkeeper.forget_key(key);
+        assert_eq!(known(&doorkeeper), 1);
+        // What was looked up before a login ended is not remembered after it.
+        let round = doorkeeper.known().round;
+        doorkeeper.forget_login("d");
+        let caller = Arc::new(Caller::local());
+        doorkeeper.remember(Token::Login("d").hash(), caller, until, round);
+        assert_eq!(known(&doorkeeper), 1);
+    }
+
+    #[test]
+    fn guesses_of_one_network_count_together() {
+        let check = |one: &str, other: &str, expect: bool| {
+            let [one, other] = [one, other].map(|text| network(text.parse().unwrap()));
+            assert_eq!(one == other, expect, "{one} {other}");
+        };
+        check("2001:db8::1", "2001:db8::ffff:1", true);
+        check("2001:db8::1", "2001:db8:0:1::1", false);
+        check("192.0.2.1", "192.0.2.2", false);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! a caller, so that a route that nobody thought of is closed.
 
 pub(crate) mod authentication;
+pub(crate) mod client;
 pub(crate) mod headers;
 pub(crate) mod host;
 pub(crate) mod ledger;
@@ -28,6 +29,7 @@ use uuid::Uuid;
 
 use crate::http::body::{self, BodyError};
 use crate::http::guard::authentication::{Token, no_key, too_many};
+use crate::http::guard::client::ClientAddress;
 use crate::http::guard::ledger::Line;
 use crate::http::guard::origin::{check_change, is_change};
 use crate::http::guard::owner::Peer;
@@ -137,6 +139,10 @@ async fn admit(
         return Ok(Admitted::Preflight(answer));
     }
 
+    let peer = peer(&parts.extensions).clone();
+    let trusted = &http.app.config().trusted_proxies;
+    let client = ClientAddress::find(peer.address().ip(), headers, trusted);
+
     let token = Token::find(headers)?;
     let is_change = is_change(&parts.method);
     if is_change {
@@ -147,8 +153,8 @@ async fn admit(
     let caller = match token {
         None => None,
         Some(token) => {
-            let peer = peer(&parts.extensions).address().ip();
-            http.doorkeeper.caller(&http.app, token, peer, now).await?
+            let doorkeeper = &http.doorkeeper;
+            doorkeeper.caller(&http.app, token, client, now).await?
         }
     };
     // A page may share its address with something that is done there.
@@ -158,7 +164,6 @@ async fn admit(
         None if is_open => None,
         None if http.app.needs_key() => return Err(no_key()),
         None => {
-            let peer = peer(&parts.extensions).clone();
             let user = peer.keyless_user(&parts.headers).await?;
             parts.extensions.insert(user);
             Some(Arc::clone(&http.local))
@@ -181,6 +186,7 @@ async fn admit(
             line: http.ledger.reserve().await?,
         });
     }
+    parts.extensions.insert(client);
     if let Some(caller) = caller {
         parts.extensions.insert(caller);
     }
@@ -193,10 +199,17 @@ fn broken() -> Response {
 }
 
 /// The other end of a request's connection.
-pub(crate) fn peer(extensions: &Extensions) -> &Peer {
+fn peer(extensions: &Extensions) -> &Peer {
     extensions
         .get()
         .expect("every request comes over a connection")
+}
+
+/// Where a request comes from; for those that the guards let in.
+pub(crate) fn client(extensions: &Extensions) -> ClientAddress {
+    *extensions
+        .get()
+        .expect("the guards found out where it comes from")
 }
 
 /// Bounds what whoever handles the request will read.

@@ -55,17 +55,6 @@ impl<K: Hash + Eq> Rates<K> {
         paid.insert(asker.to_owned(), now + self.step);
         Ok(())
     }
-
-    /// How long an asker has to wait, if they have to. Counts nothing.
-    pub(crate) fn wait<Q>(&self, asker: &Q, now: Instant) -> Option<Duration>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
-        let ahead = paid.get(asker)?.saturating_duration_since(now) + self.step;
-        ahead.checked_sub(self.burst).filter(|wait| !wait.is_zero())
-    }
 }
 
 #[cfg(test)]
@@ -83,8 +72,6 @@ mod tests {
         }
         let wait = rates.count("one", begin).unwrap_err();
         assert_eq!(wait, Duration::from_millis(100));
-        assert_eq!(rates.wait("one", begin), Some(wait));
-        assert_eq!(rates.wait("one", begin + wait), None);
         rates.count("another", begin).unwrap();
 
         let later = begin + wait;
