@@ -8,6 +8,7 @@ mod admission;
 mod following;
 mod scheduling;
 mod talking;
+mod webhooks;
 #[cfg(test)]
 mod tests;
 

@@ -134,13 +134,60 @@ pub struct Beat {
     pub ran_millis: u64,
 }
 
-/// Something that a webhook is still to be told.
+/// Something to be told to a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     pub number: i64,
     pub job: JobId,
     pub body: String,
     pub tries: u32,
+}
+
+/// A delivery that is due, without what is to be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueDelivery {
+    pub number: i64,
+    pub job: JobId,
+    pub owner: String,
+    /// Where it goes to; empty if the job has no webhook.
+    pub url: String,
+    pub tries: u32,
+}
+
+/// What came of a try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tried {
+    Delivered,
+    Again { at: Timestamp, error: String },
+    Failed { error: String },
+}
+
+/// What became of a delivery so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryState {
+    pub outcome: DeliveryOutcome,
+    pub tries: u32,
+    pub last_try: Option<Timestamp>,
+    /// Why the last try failed.
+    pub last_error: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeliveryOutcome {
+    /// It is tried at this time, or soon after.
+    Pending { due: Timestamp },
+    Delivered,
+    Failed,
+}
+
+/// What became of the wish to send a delivery again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Redelivery {
+    /// It is due now.
+    Due,
+    /// It was due already, and may be on its way.
+    UnderWay,
+    NoJob,
 }
 
 /// A new job's record has revision 0 and one message, its task.

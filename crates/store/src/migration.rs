@@ -40,6 +40,7 @@ pub(crate) const JOBS: Schema = Schema {
     scripts: &[
         include_str!("../migrations/jobs/0001_jobs.sql"),
         include_str!("../migrations/jobs/0002_parked.sql"),
+        include_str!("../migrations/jobs/0003_deliveries.sql"),
     ],
 };
 

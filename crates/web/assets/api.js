@@ -94,6 +94,7 @@ export const api = {
   remove: (id) => json("DELETE", job(id)),
   say: (id, text) => json("POST", job(id, "/messages"), { text }),
   interrupt: (id) => json("POST", job(id, "/interrupt")),
+  redeliver: (id) => json("POST", job(id, "/webhook/redeliver")),
 
   files: (id, path) => json("GET", job(id, `/files${query({ path })}`)),
   content: (id, path) => json("GET", job(id, `/files/content${query({ path })}`)),

@@ -154,7 +154,8 @@ pub(crate) async fn get(
 ) -> Result<Json<JobView>, Problem> {
     let job = app.job(&caller, id).await?;
     let walls = app.walls(&job).await?;
-    Ok(Json(JobView::from(job).behind(walls)))
+    let delivery = app.delivery(&job).await?;
+    Ok(Json(JobView::from(job).behind(walls).delivering(delivery)))
 }
 
 /// Forgets a job that has ended, with its files and its session.

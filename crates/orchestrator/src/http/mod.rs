@@ -29,6 +29,7 @@ mod search;
 mod serve;
 mod upload;
 mod view;
+mod webhooks;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -116,6 +117,7 @@ fn api() -> OpenApiRouter<Http> {
         .routes(routes!(jobs::retry))
         .routes(routes!(jobs::say))
         .routes(routes!(jobs::interrupt))
+        .routes(routes!(webhooks::redeliver))
         .routes(routes!(events::follow))
         .routes(routes!(chat::chat, pages::chat))
         .routes(routes!(files::list))

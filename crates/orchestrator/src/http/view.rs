@@ -7,7 +7,10 @@ use protocol::job::{
 };
 use protocol::{EventKind, Spending};
 use serde::Serialize;
+use store::jobs::DeliveryState;
 use utoipa::ToSchema;
+
+use crate::http::webhooks::DeliveryView;
 
 /// Characters of a task or a result in a list.
 const ABRIDGED: usize = 1_000;
@@ -41,6 +44,9 @@ pub(crate) struct JobView {
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<JobInput>,
     has_webhook: bool,
+    /// What became of the notice of its end; not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    webhook: Option<DeliveryView>,
     interactive: bool,
     #[schema(value_type = String, format = DateTime)]
     created: Timestamp,
@@ -159,6 +165,7 @@ impl From<Job> for JobView {
             timeout: request.timeout,
             input: request.input,
             has_webhook: request.webhook.is_some(),
+            webhook: None,
             interactive: request.interactive,
             created: job.created,
             started: job.started,
@@ -220,6 +227,12 @@ impl JobView {
                 network,
             });
         }
+        self
+    }
+
+    /// With what became of the notice to its webhook.
+    pub(crate) fn delivering(mut self, delivery: Option<DeliveryState>) -> Self {
+        self.webhook = delivery.map(DeliveryView::from);
         self
     }
 

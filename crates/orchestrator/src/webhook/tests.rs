@@ -7,7 +7,7 @@ use std::path::Path;
 
 use jiff::SignedDuration;
 use protocol::job::{Job, JobId, JobRequest, State, Webhook};
-use store::jobs::Along;
+use store::jobs::{Along, DeliveryOutcome, Redelivery};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
@@ -87,15 +87,29 @@ impl Scene {
         Self { _home: home, jobs }
     }
 
+    async fn due(&self, now: Timestamp) -> Vec<DueDelivery> {
+        self.jobs.due(now, 100, 100).await.unwrap()
+    }
+
     /// A job that has ended, with something to tell its webhook.
     async fn end_job(&self, url: &str, secret: Option<&str>, body: &str) -> JobId {
+        self.end_job_of("somebody", url, secret, body).await
+    }
+
+    async fn end_job_of(
+        &self,
+        owner: &str,
+        url: &str,
+        secret: Option<&str>,
+        body: &str,
+    ) -> JobId {
         let webhook = Webhook {
             url: url.to_owned(),
             secret: secret.map(str::to_owned),
         };
         let job = Job::new(
             JobId(Uuid::now_v7()),
-            "somebody".to_owned(),
+            owner.to_owned(),
             JobRequest {
                 task: "task".to_owned(),
                 webhook: Some(webhook),
@@ -117,8 +131,8 @@ impl Scene {
         job.id
     }
 
-    async fn only_due(&self) -> Delivery {
-        let mut due = self.jobs.due(Timestamp::MAX, 10).await.unwrap();
+    async fn only_due(&self) -> DueDelivery {
+        let mut due = self.due(Timestamp::MAX).await;
         assert_eq!(due.len(), 1);
         due.remove(0)
     }
@@ -178,7 +192,7 @@ fn signatures_are_those_of_everybody_else() {
 async fn try_once(scene: &Scene, allows_private: bool) {
     let poster = Arc::new(Poster::new(allows_private));
     let delivery = scene.only_due().await;
-    deliver(scene.jobs.clone(), poster, delivery).await;
+    deliver(scene.jobs.clone(), poster, delivery, lanes::TIMEOUT).await;
 }
 
 #[tokio::test]
@@ -200,13 +214,13 @@ async fn failures_are_tried_again_later_and_later_and_then_given_up() {
         let after = Timestamp::now();
         listener.heard.recv().await.unwrap();
         let wait = SignedDuration::try_from(wait).unwrap();
-        assert!(scene.jobs.due(before, 1).await.unwrap().is_empty());
+        assert!(scene.due(before).await.is_empty());
         let next = scene.jobs.next_due(before).await.unwrap().unwrap();
         assert!(next >= before + wait && next <= after + wait, "{next}");
     }
     // Told at last: nothing is left.
     try_once(&scene, true).await;
-    assert!(scene.jobs.due(Timestamp::MAX, 1).await.unwrap().is_empty());
+    assert!(scene.due(Timestamp::MAX).await.is_empty());
     assert!(listener.heard.recv().await.is_some());
     assert!(listener.heard.try_recv().is_err());
     // Nobody is there, five times and once more.
@@ -217,10 +231,10 @@ async fn failures_are_tried_again_later_and_later_and_then_given_up() {
     scene.end_job(&url, None, "body").await;
     for _ in 0..WAITS.len() {
         try_once(&scene, true).await;
-        assert_eq!(scene.jobs.due(Timestamp::MAX, 1).await.unwrap().len(), 1);
+        assert_eq!(scene.due(Timestamp::MAX).await.len(), 1);
     }
     try_once(&scene, true).await;
-    assert!(scene.jobs.due(Timestamp::MAX, 1).await.unwrap().is_empty());
+    assert!(scene.due(Timestamp::MAX).await.is_empty());
 }
 
 #[tokio::test]
@@ -240,14 +254,14 @@ async fn nothing_of_the_servers_own_network_is_reached() {
             .end_job(&format!("http://{host}:{port}/"), None, "body")
             .await;
         let poster = Poster::new(false);
-        let failed = attempt(&scene.jobs, &poster, scene.only_due().await)
+        let failed = attempt(&scene.jobs, &poster, &scene.only_due().await)
             .await
             .unwrap_err();
         assert!(failed.is_final, "{host}: {failed:?}");
         // It is not even tried again.
         try_once(&scene, false).await;
         assert!(
-            scene.jobs.due(Timestamp::MAX, 1).await.unwrap().is_empty(),
+            scene.due(Timestamp::MAX).await.is_empty(),
             "{host}"
         );
     }
@@ -262,7 +276,7 @@ async fn nothing_of_the_servers_own_network_is_reached() {
         let scene = Scene::new().await;
         scene.end_job(url, None, "body").await;
         let delivery = scene.only_due().await;
-        let failed = attempt(&scene.jobs, &Poster::new(true), delivery).await;
+        let failed = attempt(&scene.jobs, &Poster::new(true), &delivery).await;
         assert!(failed.unwrap_err().is_final, "{url}");
     }
 }
@@ -275,7 +289,7 @@ async fn what_is_due_is_told_after_a_restart_and_secrets_are_not_shown() {
     drop(closed);
     scene.end_job(&url, Some("secret"), "body").await;
     let delivery = scene.only_due().await;
-    let failed = attempt(&scene.jobs, &Poster::new(true), delivery)
+    let failed = attempt(&scene.jobs, &Poster::new(true), &delivery)
         .await
         .unwrap_err();
     assert!(!failed.is_final);
@@ -289,4 +303,79 @@ async fn what_is_due_is_told_after_a_restart_and_secrets_are_not_shown() {
     assert_eq!(listener.heard.recv().await.unwrap().body, "other");
     end.cancel();
     deliverer.await.unwrap();
+}
+
+/// An endpoint that takes connections and never answers.
+async fn silent() -> (String, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let task = tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            held.push(stream);
+        }
+    });
+    (url, task)
+}
+
+#[tokio::test]
+async fn a_dead_endpoint_of_one_owner_holds_up_nobody_else() {
+    let scene = Scene::new().await;
+    let (dead, task) = silent().await;
+    // Due for longer than anything else, and more than can be under way.
+    for _ in 0..200 {
+        scene.end_job_of("mallory", &dead, None, "body").await;
+    }
+    let mut listener = Listener::start(&["200 OK"]).await;
+    let wake = Arc::new(Notify::new());
+    let end = CancellationToken::new();
+    let deliverer = tokio::spawn(run(scene.jobs.clone(), wake.clone(), true, end.clone()));
+    let good = scene.end_job_of("ann", &listener.url, None, "good").await;
+    wake.notify_one();
+    // None of the others has ended by then: each takes ten seconds.
+    assert_eq!(listener.heard.recv().await.unwrap().body, "good");
+    let state = async |job| scene.jobs.last_delivery(job).await.unwrap().unwrap();
+    while state(good).await.outcome != DeliveryOutcome::Delivered {
+        tokio::task::yield_now().await;
+    }
+    let tried = scene.due(Timestamp::MAX).await;
+    assert!(tried.iter().all(|due| due.owner == "mallory" && due.tries == 0));
+    end.cancel();
+    deliverer.await.unwrap();
+    task.abort();
+}
+
+#[tokio::test]
+async fn what_is_skipped_is_a_failed_try_that_says_why() {
+    let scene = Scene::new().await;
+    let (dead, task) = silent().await;
+    let job = scene.end_job(&dead, None, "body").await;
+    let due = scene.only_due().await;
+    let poster = Arc::new(Poster::new(true));
+    let short = Duration::from_millis(10);
+    let ended = deliver(scene.jobs.clone(), poster.clone(), due, short).await;
+    assert!(ended.failed);
+    let state = scene.jobs.last_delivery(job).await.unwrap().unwrap();
+    assert_eq!(state.last_error.as_deref(), Some("no answer within 0 s"));
+
+    let endpoint = Endpoint::new("somebody", &dead);
+    let mut deliverer = Deliverer {
+        jobs: scene.jobs.clone(),
+        poster,
+        lanes: Lanes::default(),
+        under_way: JoinSet::new(),
+        held: HashMap::new(),
+    };
+    while deliverer.lanes.admit(&endpoint, Instant::now()) != Admission::Skip {
+        deliverer.lanes.ended(&endpoint, true, lanes::TIMEOUT);
+    }
+    let body = "unused".to_owned();
+    let again = scene.jobs.redeliver(job, body, Timestamp::now());
+    assert_eq!(again.await.unwrap(), Redelivery::Due);
+    deliverer.begin().await.unwrap();
+    assert!(deliverer.under_way.is_empty());
+    let state = scene.jobs.last_delivery(job).await.unwrap().unwrap();
+    assert!(state.last_error.unwrap().starts_with("not tried"));
+    assert_eq!(state.tries, 1);
+    task.abort();
 }

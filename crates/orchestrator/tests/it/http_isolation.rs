@@ -21,6 +21,10 @@ const MATRIX: &[(&str, [u16; 5])] = &[
     ("POST /v1/jobs/{id}/retry", [401, 401, 404, 201, 201]),
     ("POST /v1/jobs/{id}/messages", [401, 401, 404, 202, 202]),
     ("POST /v1/jobs/{id}/interrupt", [401, 401, 404, 409, 409]),
+    (
+        "POST /v1/jobs/{id}/webhook/redeliver",
+        [401, 401, 404, 409, 409],
+    ),
     ("GET /v1/jobs/{id}/events", [401, 401, 404, 200, 200]),
     ("POST /chat", [401, 401, 404, 200, 200]),
     ("GET /chat", [200, 401, 200, 200, 200]),

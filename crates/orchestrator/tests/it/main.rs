@@ -16,4 +16,5 @@ mod http_keys;
 mod http_limits;
 mod http_problems;
 mod http_uploads;
+mod http_webhooks;
 mod scene;

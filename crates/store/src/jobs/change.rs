@@ -41,7 +41,8 @@ const HAS_REVISION: &str = "SELECT 1 FROM jobs WHERE id = ?1 AND revision = ?2";
 const ADD_MESSAGE: &str = "INSERT INTO messages (job, number, time, text) VALUES (?1, ?2, ?3, ?4)";
 
 const ADD_DELIVERY: &str = "
-    INSERT INTO deliveries (job, due, tries, body) VALUES (?1, ?2, 0, ?3)";
+    INSERT INTO deliveries (job, owner, due, tries, body)
+    SELECT number, owner, ?2, 0, ?3 FROM jobs WHERE number = ?1";
 
 const BEAT: &str = "
     UPDATE jobs SET ran_millis = max(ran_millis, ?3)

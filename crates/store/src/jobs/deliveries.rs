@@ -1,4 +1,5 @@
-//! What webhooks are still to be told, and when. Knows nothing of how they are told.
+//! What webhooks are told: what is due, what became of it, and sending it again. Knows nothing of
+//! how they are told.
 
 use jiff::Timestamp;
 use protocol::job::JobId;
@@ -6,33 +7,75 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use super::commit::Write;
-use super::record::uuid;
-use super::{Delivery, Jobs};
+use super::record::{bytes, uuid};
+use super::{Delivery, DeliveryOutcome, DeliveryState, DueDelivery, Jobs, Redelivery, Tried};
 use crate::error::StoreError;
 use crate::rows::{nanoseconds, time_of};
 
+// Owners are found one after the other, by the index; each has only its first ones.
 const DUE: &str = "
+    WITH RECURSIVE owners (owner) AS (
+        SELECT min(owner) FROM deliveries WHERE outcome IS NULL
+        UNION ALL
+        SELECT (SELECT min(owner) FROM deliveries WHERE outcome IS NULL AND owner > owners.owner)
+        FROM owners WHERE owners.owner IS NOT NULL
+    )
+    SELECT d.number, j.id, d.owner, coalesce(json_extract(j.request, '$.webhook.url'), ''), d.tries
+    FROM owners CROSS JOIN deliveries d ON d.number IN (
+        SELECT first.number FROM deliveries AS first
+        WHERE first.outcome IS NULL AND first.owner = owners.owner AND first.due <= ?1
+        ORDER BY first.due, first.number LIMIT ?2
+    )
+    CROSS JOIN jobs j ON j.number = d.job
+    ORDER BY d.due, d.number LIMIT ?3";
+
+const NEXT: &str = "
+    SELECT due FROM deliveries WHERE outcome IS NULL AND due > ?1 ORDER BY due LIMIT 1";
+
+const ONE: &str = "
     SELECT d.number, j.id, d.body, d.tries
-    FROM deliveries d CROSS JOIN jobs j ON j.number = d.job
-    WHERE d.due <= ?1 ORDER BY d.due, d.number LIMIT ?2";
+    FROM deliveries d CROSS JOIN jobs j ON j.number = d.job WHERE d.number = ?1";
 
-const NEXT: &str = "SELECT due FROM deliveries WHERE due > ?1 ORDER BY due LIMIT 1";
+const TRIED: &str = "
+    UPDATE deliveries SET tries = tries + 1, tried = ?2, due = coalesce(?3, due), outcome = ?4, error = ?5
+    WHERE number = ?1 AND outcome IS NULL";
 
-const LATER: &str = "UPDATE deliveries SET tries = tries + 1, due = ?2 WHERE number = ?1";
+const LAST: &str = "
+    SELECT outcome, tries, tried, due, error FROM deliveries
+    WHERE job = (SELECT number FROM jobs WHERE id = ?1) ORDER BY number DESC LIMIT 1";
 
-const DONE: &str = "DELETE FROM deliveries WHERE number = ?1";
+const AGAIN: &str = "
+    UPDATE deliveries SET tries = 0, due = ?2, outcome = NULL, error = NULL
+    WHERE number = (
+        SELECT number FROM deliveries
+        WHERE job = (SELECT number FROM jobs WHERE id = ?1) ORDER BY number DESC LIMIT 1
+    ) AND (outcome IS NOT NULL OR due > ?2)";
+
+const HAS_DELIVERY: &str = "
+    SELECT 1 FROM deliveries WHERE job = (SELECT number FROM jobs WHERE id = ?1) LIMIT 1";
+
+const ADD: &str = "
+    INSERT INTO deliveries (job, owner, due, tries, body)
+    SELECT number, owner, ?2, 0, ?3 FROM jobs WHERE id = ?1";
 
 impl Jobs {
-    /// Webhooks that are due, those that are due for longest first.
-    pub async fn due(&self, now: Timestamp, limit: u32) -> Result<Vec<Delivery>, StoreError> {
+    /// Deliveries that are due, those that are due for longest first: at most so many of each
+    /// owner, and of all.
+    pub async fn due(
+        &self,
+        now: Timestamp,
+        per_owner: u32,
+        limit: u32,
+    ) -> Result<Vec<DueDelivery>, StoreError> {
         const WHAT: &str = "find webhooks";
-        let statement = sqlx::query(DUE).bind(nanoseconds(now)).bind(limit);
+        let statement = sqlx::query(DUE).bind(nanoseconds(now));
+        let statement = statement.bind(per_owner).bind(limit);
         let rows = self.rows(WHAT, statement).await?;
-        let deliveries = rows.iter().map(delivery).collect::<Result<_, _>>();
+        let deliveries = rows.iter().map(due_delivery).collect::<Result<_, _>>();
         deliveries.map_err(StoreError::database(WHAT))
     }
 
-    /// When the next webhook is due of those that are not due yet.
+    /// When the next delivery is due of those that are not due yet.
     pub async fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         const WHAT: &str = "find webhooks";
         let statement = sqlx::query(NEXT).bind(nanoseconds(now));
@@ -41,10 +84,58 @@ impl Jobs {
         due.transpose().map_err(StoreError::database(WHAT))
     }
 
-    /// A webhook was tried: it is tried again at that time, or is done with.
-    pub async fn tried(&self, delivery: i64, again: Option<Timestamp>) -> Result<(), StoreError> {
-        self.write(Tried { delivery, again }).await
+    /// One delivery with what is to be told.
+    pub async fn delivery(&self, number: i64) -> Result<Option<Delivery>, StoreError> {
+        const WHAT: &str = "read a delivery";
+        let rows = self.rows(WHAT, sqlx::query(ONE).bind(number)).await?;
+        let found = rows.first().map(delivery).transpose();
+        found.map_err(StoreError::database(WHAT))
     }
+
+    /// A webhook was tried. One that is done with stays as it is.
+    pub async fn tried(
+        &self,
+        delivery: i64,
+        tried: Tried,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.write(KeepTry {
+            delivery,
+            tried,
+            now,
+        })
+        .await
+    }
+
+    /// What became of the last delivery of a job.
+    pub async fn last_delivery(&self, job: JobId) -> Result<Option<DeliveryState>, StoreError> {
+        const WHAT: &str = "read a delivery";
+        let statement = sqlx::query(LAST).bind(bytes(&job.0));
+        let rows = self.rows(WHAT, statement).await?;
+        let state = rows.first().map(delivery_state).transpose();
+        state.map_err(StoreError::database(WHAT))
+    }
+
+    /// Makes the last delivery of a job due again, under its old number. A job that has none gets a
+    /// new one with this body.
+    pub async fn redeliver(
+        &self,
+        job: JobId,
+        body: String,
+        now: Timestamp,
+    ) -> Result<Redelivery, StoreError> {
+        self.write(Redeliver { job, body, now }).await
+    }
+}
+
+fn due_delivery(row: &SqliteRow) -> Result<DueDelivery, sqlx::Error> {
+    Ok(DueDelivery {
+        number: row.try_get(0)?,
+        job: JobId(uuid(row, 1)?),
+        owner: row.try_get(2)?,
+        url: row.try_get(3)?,
+        tries: row.try_get(4)?,
+    })
 }
 
 fn delivery(row: &SqliteRow) -> Result<Delivery, sqlx::Error> {
@@ -56,24 +147,94 @@ fn delivery(row: &SqliteRow) -> Result<Delivery, sqlx::Error> {
     })
 }
 
-struct Tried {
-    delivery: i64,
-    again: Option<Timestamp>,
+fn delivery_state(row: &SqliteRow) -> Result<DeliveryState, sqlx::Error> {
+    let outcome = match row.try_get::<Option<&str>, _>(0)? {
+        None => DeliveryOutcome::Pending {
+            due: time_of(row.try_get(3)?),
+        },
+        Some("delivered") => DeliveryOutcome::Delivered,
+        Some("failed") => DeliveryOutcome::Failed,
+        Some(other) => {
+            let text = format!("`{other}` is no outcome of a delivery");
+            return Err(sqlx::Error::Decode(text.into()));
+        }
+    };
+    Ok(DeliveryState {
+        outcome,
+        tries: row.try_get(1)?,
+        last_try: row.try_get::<Option<i64>, _>(2)?.map(time_of),
+        last_error: row.try_get(4)?,
+    })
 }
 
-impl Write for Tried {
+struct KeepTry {
+    delivery: i64,
+    tried: Tried,
+    now: Timestamp,
+}
+
+impl Write for KeepTry {
     type Outcome = ();
 
     const WHAT: &'static str = "keep that a webhook was tried";
 
     async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-        let statement = match self.again {
-            Some(again) => sqlx::query(LATER)
-                .bind(self.delivery)
-                .bind(nanoseconds(again)),
-            None => sqlx::query(DONE).bind(self.delivery),
+        let (again, outcome, error) = match &self.tried {
+            Tried::Delivered => (None, Some("delivered"), None),
+            Tried::Again { at, error } => (Some(nanoseconds(*at)), None, Some(error)),
+            Tried::Failed { error } => (None, Some("failed"), Some(error)),
         };
-        statement.execute(connection).await.map(drop)
+        sqlx::query(TRIED)
+            .bind(self.delivery)
+            .bind(nanoseconds(self.now))
+            .bind(again)
+            .bind(outcome)
+            .bind(error)
+            .execute(connection)
+            .await
+            .map(drop)
+    }
+}
+
+struct Redeliver {
+    job: JobId,
+    body: String,
+    now: Timestamp,
+}
+
+impl Write for Redeliver {
+    type Outcome = Redelivery;
+
+    const WHAT: &'static str = "send a webhook again";
+
+    async fn apply(
+        &mut self,
+        connection: &mut SqliteConnection,
+    ) -> Result<Redelivery, sqlx::Error> {
+        let job = bytes(&self.job.0);
+        let now = nanoseconds(self.now);
+        let changed = sqlx::query(AGAIN)
+            .bind(job)
+            .bind(now)
+            .execute(&mut *connection)
+            .await?;
+        if changed.rows_affected() > 0 {
+            return Ok(Redelivery::Due);
+        }
+        let query = sqlx::query(HAS_DELIVERY).bind(job);
+        if query.fetch_optional(&mut *connection).await?.is_some() {
+            return Ok(Redelivery::UnderWay);
+        }
+        let added = sqlx::query(ADD)
+            .bind(job)
+            .bind(now)
+            .bind(&self.body)
+            .execute(connection)
+            .await?;
+        Ok(match added.rows_affected() {
+            0 => Redelivery::NoJob,
+            _ => Redelivery::Due,
+        })
     }
 }
 
@@ -85,14 +246,24 @@ mod tests {
     #[tokio::test]
     async fn rows_are_found_by_an_index() {
         for (sql, expect) in [
-            (DUE, "INDEX deliveries_by_time (due<?)"),
-            (LATER, "PRIMARY KEY"),
-            (DONE, "PRIMARY KEY"),
+            (NEXT, "INDEX deliveries_by_time (due>?)"),
+            (ONE, "PRIMARY KEY"),
+            (TRIED, "PRIMARY KEY"),
+            (LAST, "INDEX deliveries_of_job (job=?)"),
+            (AGAIN, "INDEX deliveries_of_job (job=?)"),
+            (HAS_DELIVERY, "INDEX deliveries_of_job (job=?)"),
+            (ADD, "(id=?)"),
         ] {
             let plan = plan(sql).await;
             assert!(plan.contains(expect), "{sql}\n{plan}");
             assert!(!plan.contains("SCAN"), "{sql}\n{plan}");
             assert!(!plan.contains("USE TEMP B-TREE"), "{sql}\n{plan}");
         }
+        // The owners are a short list, and what they have due is sorted.
+        let plan = plan(DUE).await;
+        assert!(!plan.contains("SCAN d"), "{plan}");
+        assert!(!plan.contains("SCAN first"), "{plan}");
+        assert!(plan.contains("deliveries_of_owner (owner>?)"), "{plan}");
+        assert!(plan.contains("deliveries_of_owner (owner=? AND due<?)"), "{plan}");
     }
 }

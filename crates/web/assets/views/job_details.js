@@ -1,8 +1,8 @@
 // Everything that is known of a job, as facts: what was asked, what it ran in, what came of it.
 
-import { address } from "../api.js";
+import { address, api } from "../api.js";
 import { fill, h } from "../dom.js";
-import { copyButton } from "../components/feedback.js";
+import { copyButton, toastProblem } from "../components/feedback.js";
 import { markdown } from "../components/markdown_view.js";
 import { sandboxFacts } from "../components/side.js";
 import { stateWords } from "../components/status.js";
@@ -11,10 +11,12 @@ import { visible, visibleName } from "../text/visible.js";
 
 export function makeDetails() {
   const element = h("div.details-panel");
+  const webhook = makeWebhook();
   let shown = "";
   return {
     element,
     update(job, state) {
+      webhook.update(job);
       const key = JSON.stringify([job, state.sandbox, state.checkpoints.length]);
       if (key === shown) return;
       shown = key;
@@ -24,11 +26,60 @@ export function makeDetails() {
         job.result && section("Result", markdown(job.result)),
         section("Job", facts(jobFacts(job))),
         section("Asked for", facts(requestFacts(job))),
+        job.has_webhook && section("Webhook", webhook.element),
         state.sandbox && section("Sandbox", sandboxFacts(state.sandbox)),
         state.checkpoints.length > 0 && section("Checkpoints", checkpoints(state.checkpoints)),
         job.artifact && section("Artifact", facts(artifactFacts(job)), leftOut(job.artifact.left_out ?? [])),
         section("From a terminal", commands(job)),
       );
+    },
+  };
+}
+
+/** What became of the notice to the job's webhook. It is not in the stream, so it is asked for. */
+function makeWebhook() {
+  const element = h("div.webhook", null);
+  let askedFor = "";
+  let timer = null;
+
+  function show(id, delivery) {
+    clearTimeout(timer);
+    if (!delivery) {
+      fill(element, h("p.quiet", null, "It is told when the job has ended."));
+      return;
+    }
+    const again = h("button.button", { type: "button", on: { click: () => sendAgain(id) } }, "Send again");
+    fill(
+      element,
+      facts([
+        ["State", delivery.state],
+        ["Tries", String(delivery.tries)],
+        ["Last try", delivery.last_try && fullTime(delivery.last_try)],
+        ["Last error", delivery.last_error && visible(delivery.last_error)],
+        ["Next try", delivery.next_try && fullTime(delivery.next_try)],
+      ]),
+      again,
+    );
+    // While it is on its way, what is shown is soon old.
+    if (delivery.state === "pending" && element.isConnected)
+      timer = setTimeout(() => element.isConnected && ask(id), 2000);
+  }
+
+  function ask(id) {
+    api.job(id).then((job) => show(id, job.webhook), toastProblem);
+  }
+
+  function sendAgain(id) {
+    api.redeliver(id).then((delivery) => show(id, delivery), toastProblem);
+  }
+
+  return {
+    element,
+    update(job) {
+      const key = `${job.id} ${job.state} ${job.ended}`;
+      if (!job.has_webhook || key === askedFor) return;
+      askedFor = key;
+      ask(job.id);
     },
   };
 }

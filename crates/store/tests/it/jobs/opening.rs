@@ -31,7 +31,7 @@ async fn an_empty_file_becomes_a_store_of_jobs() {
         .fetch_one(&mut connection)
         .await
         .unwrap();
-    assert_eq!(version, 2);
+    assert_eq!(version, 3);
 }
 
 #[tokio::test]

@@ -1,0 +1,83 @@
+//! What became of the notice to a job's webhook, and sending it again. Never has the webhook's
+//! address or secret.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use protocol::job::JobId;
+use serde::Serialize;
+use store::jobs::{DeliveryOutcome, DeliveryState};
+use utoipa::ToSchema;
+
+use crate::app::App;
+use crate::http::asked::{Asking, JobPath};
+use crate::http::problem::{Problem, ProblemDocument};
+
+/// What became of the notice to a job's webhook.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = WebhookDelivery)]
+pub(crate) struct DeliveryView {
+    state: DeliveryStateName,
+    /// How often it was tried, since it was last sent again.
+    tries: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    last_try: Option<Timestamp>,
+    /// Why the last try failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+    /// When it is tried next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    next_try: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = WebhookState)]
+pub(crate) enum DeliveryStateName {
+    /// It is still to be delivered.
+    Pending,
+    Delivered,
+    /// It was given up.
+    Failed,
+}
+
+impl From<DeliveryState> for DeliveryView {
+    fn from(delivery: DeliveryState) -> Self {
+        let (state, next_try) = match delivery.outcome {
+            DeliveryOutcome::Pending { due } => (DeliveryStateName::Pending, Some(due)),
+            DeliveryOutcome::Delivered => (DeliveryStateName::Delivered, None),
+            DeliveryOutcome::Failed => (DeliveryStateName::Failed, None),
+        };
+        Self {
+            state,
+            tries: delivery.tries,
+            last_try: delivery.last_try,
+            last_error: delivery.last_error,
+            next_try,
+        }
+    }
+}
+
+/// Tells the job's webhook of its end once more.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{id}/webhook/redeliver",
+    tag = "jobs",
+    operation_id = "redeliver_webhook",
+    params(("id" = JobId, Path)),
+    responses(
+        (status = ACCEPTED, body = DeliveryView, description = "It is tried at once."),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "The job has not ended, has no webhook, or is telling it already."),
+    ),
+)]
+pub(crate) async fn redeliver(
+    State(app): State<App>,
+    caller: Asking,
+    JobPath(id): JobPath,
+) -> Result<(StatusCode, Json<DeliveryView>), Problem> {
+    let delivery = app.redeliver(&caller, id).await?;
+    Ok((StatusCode::ACCEPTED, Json(delivery.into())))
+}

@@ -1,0 +1,204 @@
+//! Which deliveries may be tried now, so that no owner and no endpoint holds up the others.
+//!
+//! Each owner and each host has a bounded number of requests at a time. An endpoint that lets an
+//! owner's request time out gets less time from then on, and after some in a row none at all for a
+//! while: its deliveries count as failed tries at once. Other owners' requests to the same host are
+//! not judged by it. Decides only.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Requests under way at the same time: of all, of one owner, to one host.
+const MAX_CONCURRENT: usize = 64;
+pub(super) const MAX_PER_OWNER: usize = 4;
+const MAX_PER_HOST: usize = 8;
+
+/// How long a request may take in all; less where the last one was too slow.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
+const SHORT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A failure that took so long is one of an endpoint that does not answer.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Slow failures in a row after which an endpoint is left alone, and for how long.
+const MAX_SLOW_FAILURES: u32 = 3;
+const OPEN_TIME: Duration = Duration::from_secs(30);
+
+/// Endpoints that are remembered before those that have recovered are forgotten.
+const MAX_ENDPOINTS: usize = 10_000;
+
+/// A host as one owner knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Endpoint {
+    owner: String,
+    host: String,
+}
+
+impl Endpoint {
+    pub(super) fn new(owner: &str, url: &str) -> Self {
+        let url = reqwest::Url::parse(url).ok();
+        let host = url.as_ref().and_then(|url| {
+            let port = url.port_or_known_default().unwrap_or_default();
+            url.host_str().map(|host| format!("{host}:{port}"))
+        });
+        Self {
+            owner: owner.to_owned(),
+            // What is no address fails by itself.
+            host: host.unwrap_or_default(),
+        }
+    }
+}
+
+/// What is to be done with a delivery that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Try it, for at most so long.
+    Try(Duration),
+    /// Not yet: others of its owner, of its host or of all are under way.
+    Wait,
+    /// Its endpoint has not answered for a while, and is left alone.
+    Skip,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    under_way: usize,
+    by_owner: HashMap<String, usize>,
+    by_host: HashMap<String, usize>,
+    slow: HashMap<Endpoint, SlowFailures>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct SlowFailures {
+    count: u32,
+    last: Instant,
+}
+
+impl Lanes {
+    /// Decides on a delivery; counts it as under way if it is to be tried.
+    pub(super) fn admit(&mut self, endpoint: &Endpoint, now: Instant) -> Admission {
+        let slow = self.slow.get(endpoint);
+        if slow.is_some_and(|slow| {
+            slow.count >= MAX_SLOW_FAILURES && now.duration_since(slow.last) < OPEN_TIME
+        }) {
+            return Admission::Skip;
+        }
+        let owner = self.by_owner.get(&endpoint.owner).copied().unwrap_or(0);
+        let host = self.by_host.get(&endpoint.host).copied().unwrap_or(0);
+        // One that was left alone gets a single request to show that it is back.
+        let per_owner = match slow {
+            Some(slow) if slow.count >= MAX_SLOW_FAILURES => 1,
+            _ => MAX_PER_OWNER,
+        };
+        if self.under_way >= MAX_CONCURRENT || owner >= per_owner || host >= MAX_PER_HOST {
+            return Admission::Wait;
+        }
+        let timeout = if slow.is_some() {
+            SHORT_TIMEOUT
+        } else {
+            TIMEOUT
+        };
+        self.under_way += 1;
+        *self.by_owner.entry(endpoint.owner.clone()).or_default() += 1;
+        *self.by_host.entry(endpoint.host.clone()).or_default() += 1;
+        Admission::Try(timeout)
+    }
+
+    /// A try that was admitted has ended.
+    pub(super) fn ended(&mut self, endpoint: &Endpoint, failed: bool, took: Duration) {
+        self.under_way = self.under_way.saturating_sub(1);
+        decrement(&mut self.by_owner, &endpoint.owner);
+        decrement(&mut self.by_host, &endpoint.host);
+        if !failed || took < SLOW {
+            self.slow.remove(endpoint);
+            return;
+        }
+        let last = Instant::now();
+        if self.slow.len() >= MAX_ENDPOINTS {
+            self.slow
+                .retain(|_, slow| last.duration_since(slow.last) < OPEN_TIME);
+        }
+        let first = SlowFailures { count: 0, last };
+        let slow = self.slow.entry(endpoint.clone()).or_insert(first);
+        slow.count += 1;
+        slow.last = last;
+    }
+}
+
+fn decrement(counts: &mut HashMap<String, usize>, name: &str) {
+    if let Some(count) = counts.get_mut(name) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(owner: &str, host: &str) -> Endpoint {
+        Endpoint::new(owner, &format!("https://{host}/hook?token=x"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_owner_and_a_host_have_their_share() {
+        let mut lanes = Lanes::default();
+        let now = Instant::now();
+        let one = at("ann", "one.example");
+        for _ in 0..MAX_PER_OWNER {
+            assert_eq!(lanes.admit(&one, now), Admission::Try(TIMEOUT));
+        }
+        assert_eq!(lanes.admit(&one, now), Admission::Wait);
+        assert_eq!(lanes.admit(&at("ann", "two.example"), now), Admission::Wait);
+        // Others go on, up to what the host takes.
+        for _ in MAX_PER_OWNER..MAX_PER_HOST {
+            let other = lanes.admit(&at("ben", "one.example"), now);
+            assert_eq!(other, Admission::Try(TIMEOUT));
+        }
+        let full = lanes.admit(&at("cleo", "one.example"), now);
+        assert_eq!(full, Admission::Wait);
+        let free = lanes.admit(&at("cleo", "two.example"), now);
+        assert_eq!(free, Admission::Try(TIMEOUT));
+        lanes.ended(&one, false, Duration::ZERO);
+        assert_eq!(lanes.admit(&one, now), Admission::Try(TIMEOUT));
+        let other_port = lanes.admit(&at("cleo", "one.example:8443"), now);
+        assert_eq!(other_port, Admission::Try(TIMEOUT));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_that_does_not_answer_gets_less_time_and_then_a_rest() {
+        let mut lanes = Lanes::default();
+        let dead = at("ann", "dead.example");
+        let mut timeouts = Vec::new();
+        for _ in 0..MAX_SLOW_FAILURES {
+            let Admission::Try(timeout) = lanes.admit(&dead, Instant::now()) else {
+                panic!("it is tried");
+            };
+            timeouts.push(timeout);
+            lanes.ended(&dead, true, timeout);
+        }
+        assert_eq!(timeouts, [TIMEOUT, SHORT_TIMEOUT, SHORT_TIMEOUT]);
+        assert_eq!(lanes.admit(&dead, Instant::now()), Admission::Skip);
+        // Whoever else uses the host is not judged by that, nor are other hosts of the owner.
+        let other = lanes.admit(&at("ben", "dead.example"), Instant::now());
+        assert_eq!(other, Admission::Try(TIMEOUT));
+        // A single request finds out whether it is back.
+        tokio::time::advance(OPEN_TIME).await;
+        let probe = lanes.admit(&dead, Instant::now());
+        assert_eq!(probe, Admission::Try(SHORT_TIMEOUT));
+        assert_eq!(lanes.admit(&dead, Instant::now()), Admission::Wait);
+        lanes.ended(&dead, true, SHORT_TIMEOUT);
+        assert_eq!(lanes.admit(&dead, Instant::now()), Admission::Skip);
+        tokio::time::advance(OPEN_TIME).await;
+        assert_eq!(lanes.admit(&dead, Instant::now()), probe);
+        lanes.ended(&dead, false, Duration::ZERO);
+        assert_eq!(lanes.admit(&dead, Instant::now()), Admission::Try(TIMEOUT));
+        // A quick refusal costs nobody anything.
+        lanes.ended(&dead, true, Duration::ZERO);
+        assert_eq!(lanes.admit(&dead, Instant::now()), Admission::Try(TIMEOUT));
+    }
+}

@@ -1,0 +1,123 @@
+//! What a job says of its webhook, and telling it again.
+
+use axum::Router;
+use axum::http::{HeaderMap, StatusCode as Answer};
+use axum::routing::post;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::scene::{Scene, play};
+
+/// A webhook that answers each request as it is told to, and says the numbers of the deliveries.
+struct Hook {
+    url: String,
+    heard: mpsc::UnboundedReceiver<String>,
+    task: JoinHandle<()>,
+}
+
+impl Hook {
+    /// Its first answer is this one; from then on it takes everything.
+    async fn start(first: Answer) -> Self {
+        let (sender, heard) = mpsc::unbounded_channel();
+        let first = std::sync::Mutex::new(Some(first));
+        let first = std::sync::Arc::new(first);
+        let hear = move |headers: HeaderMap| {
+            let number = headers["hotcell-delivery"].to_str().unwrap().to_owned();
+            let _ = sender.send(number);
+            let answer = first.lock().unwrap().take().unwrap_or(Answer::NO_CONTENT);
+            std::future::ready(answer)
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/secret-path", listener.local_addr().unwrap());
+        let router = Router::new().route("/secret-path", post(hear));
+        let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, heard, task }
+    }
+}
+
+impl Drop for Hook {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The job when its webhook is in this state.
+async fn until(scene: &Scene, id: &str, state: &str) -> Value {
+    loop {
+        let job = scene.json(&format!("/v1/jobs/{id}")).await;
+        if job["webhook"]["state"] == state && job["webhook"]["tries"] != 0 {
+            return job["webhook"].clone();
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn a_job_says_what_became_of_its_webhook_and_sends_it_again() {
+    play(async |scene| {
+        let mut hook = Hook::start(Answer::INTERNAL_SERVER_ERROR).await;
+        let request = json!({"task": "Do it.", "webhook": {"url": hook.url, "secret": "hidden"}});
+        let id = scene.schedule(request).await;
+        scene.ended(&id).await;
+        let number = hook.heard.recv().await.unwrap();
+        let pending = until(scene, &id, "pending").await;
+        assert_eq!(pending["tries"], 1);
+        assert_eq!(pending["last_error"], "it answers 500 Internal Server Error");
+        assert!(pending["next_try"].as_str() > pending["last_try"].as_str());
+
+        let again = async |id: &str| {
+            let path = format!("/v1/jobs/{id}/webhook/redeliver");
+            let answer = scene.post(&path).send().await.unwrap();
+            (answer.status(), answer.json::<Value>().await.unwrap())
+        };
+        // The next try would come in ten seconds.
+        let (status, delivery) = again(&id).await;
+        assert_eq!(status, StatusCode::ACCEPTED, "{delivery}");
+        assert_eq!(hook.heard.recv().await.unwrap(), number);
+        let delivered = until(scene, &id, "delivered").await;
+        assert_eq!(delivered["tries"], 1);
+        assert_eq!(delivered["last_error"], Value::Null);
+        assert_eq!(delivered["next_try"], Value::Null);
+        // As often as wanted, always under the same number.
+        let (status, _) = again(&id).await;
+        assert_eq!(status, StatusCode::ACCEPTED);
+        assert_eq!(hook.heard.recv().await.unwrap(), number);
+        until(scene, &id, "delivered").await;
+
+        let text = scene.get(&format!("/v1/jobs/{id}")).send().await.unwrap();
+        let text = text.text().await.unwrap();
+        assert!(!text.contains("secret-path") && !text.contains("hidden"), "{text}");
+    });
+}
+
+#[test]
+fn what_cannot_be_sent_again_is_refused() {
+    play(async |scene| {
+        let hook = Hook::start(Answer::NO_CONTENT).await;
+        let gate = scene.models.add_gated("slow", [crate::scene::text("Done.")]);
+        let webhook = json!({"url": hook.url});
+        let request = json!({"task": "Wait.", "model": "slow", "webhook": webhook});
+        let running = scene.schedule(request).await;
+        gate.asked(1).await;
+        let plain = scene.schedule_plain().await;
+        let ended = scene.ended(&plain).await;
+        assert_eq!(ended["webhook"], Value::Null);
+        let missing = "0199aaaa-0000-7000-8000-000000000001";
+        for (id, status, words) in [
+            (running.as_str(), StatusCode::CONFLICT, "has not ended"),
+            (plain.as_str(), StatusCode::CONFLICT, "no webhook"),
+            (missing, StatusCode::NOT_FOUND, "no job"),
+        ] {
+            let path = format!("/v1/jobs/{id}/webhook/redeliver");
+            let answer = scene.post(&path).send().await.unwrap();
+            assert_eq!(answer.status(), status);
+            let problem: Value = answer.json().await.unwrap();
+            assert!(problem["detail"].as_str().unwrap().contains(words), "{problem}");
+        }
+        gate.open(1);
+        scene.ended(&running).await;
+    });
+}
