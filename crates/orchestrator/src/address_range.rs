@@ -18,9 +18,11 @@ pub struct AddressRangeError(String);
 impl AddressRange {
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                begins_alike(own.to_bits().into(), other.to_bits().into(), 32 - self.prefix)
-            }
+            (IpAddr::V4(own), IpAddr::V4(other)) => begins_alike(
+                own.to_bits().into(),
+                other.to_bits().into(),
+                32 - self.prefix,
+            ),
             (IpAddr::V6(own), IpAddr::V6(other)) => {
                 begins_alike(own.to_bits(), other.to_bits(), 128 - self.prefix)
             }
@@ -83,13 +85,26 @@ mod tests {
             ("::1", "::1", true),
         ] {
             let found = range.parse::<AddressRange>().unwrap();
-            assert_eq!(found.contains(address.parse().unwrap()), expect, "{range} {address}");
+            assert_eq!(
+                found.contains(address.parse().unwrap()),
+                expect,
+                "{range} {address}"
+            );
         }
     }
 
     #[test]
     fn what_is_no_range_is_refused() {
-        for text in ["", "ten", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/+8", "10/8", "/8"] {
+        for text in [
+            "",
+            "ten",
+            "10.0.0.0/33",
+            "::/129",
+            "10.0.0.0/",
+            "10.0.0.0/+8",
+            "10/8",
+            "/8",
+        ] {
             assert!(text.parse::<AddressRange>().is_err(), "{text}");
         }
     }

@@ -8,9 +8,9 @@ mod admission;
 mod following;
 mod scheduling;
 mod talking;
-mod webhooks;
 #[cfg(test)]
 mod tests;
+mod webhooks;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

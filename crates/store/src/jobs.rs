@@ -175,7 +175,9 @@ pub struct DeliveryState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
     /// It is tried at this time, or soon after.
-    Pending { due: Timestamp },
+    Pending {
+        due: Timestamp,
+    },
     Delivered,
     Failed,
 }

@@ -1,8 +1,8 @@
 //! Keys of the API: make, list, revoke. A token is in one answer and never again.
 
 use axum::extract::State;
-use axum::{Extension, Json};
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 use protocol::job::{ApiKey, UserRole};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};

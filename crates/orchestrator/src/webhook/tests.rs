@@ -96,13 +96,7 @@ impl Scene {
         self.end_job_of("somebody", url, secret, body).await
     }
 
-    async fn end_job_of(
-        &self,
-        owner: &str,
-        url: &str,
-        secret: Option<&str>,
-        body: &str,
-    ) -> JobId {
+    async fn end_job_of(&self, owner: &str, url: &str, secret: Option<&str>, body: &str) -> JobId {
         let webhook = Webhook {
             url: url.to_owned(),
             secret: secret.map(str::to_owned),
@@ -260,10 +254,7 @@ async fn nothing_of_the_servers_own_network_is_reached() {
         assert!(failed.is_final, "{host}: {failed:?}");
         // It is not even tried again.
         try_once(&scene, false).await;
-        assert!(
-            scene.due(Timestamp::MAX).await.is_empty(),
-            "{host}"
-        );
+        assert!(scene.due(Timestamp::MAX).await.is_empty(), "{host}");
     }
     assert!(listener.heard.try_recv().is_err());
     // Nor anything that is not of the web.
@@ -339,7 +330,11 @@ async fn a_dead_endpoint_of_one_owner_holds_up_nobody_else() {
         tokio::task::yield_now().await;
     }
     let tried = scene.due(Timestamp::MAX).await;
-    assert!(tried.iter().all(|due| due.owner == "mallory" && due.tries == 0));
+    assert!(
+        tried
+            .iter()
+            .all(|due| due.owner == "mallory" && due.tries == 0)
+    );
     end.cancel();
     deliverer.await.unwrap();
     task.abort();

@@ -33,7 +33,12 @@ fn the_description_holds_together() {
         }
         // Of a webhook, a job shows what became of it, and neither its address nor its secret.
         let shown = &document["components"]["schemas"]["WebhookDelivery"]["properties"];
-        let shown: HashSet<_> = shown.as_object().unwrap().keys().map(String::as_str).collect();
+        let shown: HashSet<_> = shown
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
         let known = ["state", "tries", "last_try", "last_error", "next_try"];
         assert_eq!(shown, HashSet::from(known));
     });

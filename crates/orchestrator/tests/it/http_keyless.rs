@@ -70,7 +70,11 @@ fn another_user_of_the_machine_is_refused_and_makes_no_key() {
             ("POST", "/v1/keys", &key),
         ] {
             let (status, problem) = ask_as(user, scene, method, path, body, &[]).await;
-            assert_eq!(status == 403, refused, "{method} {path}: {status} {problem}");
+            assert_eq!(
+                status == 403,
+                refused,
+                "{method} {path}: {status} {problem}"
+            );
             if refused {
                 assert_eq!(problem["type"], "/docs#problem-other-user", "{path}");
                 assert!(problem["hint"].as_str().unwrap().contains("keys create"));

@@ -110,7 +110,10 @@ fn a_zip_that_no_job_could_start_from_is_refused_at_once() {
             for (zip, words) in [
                 (b"no zip at all".to_vec(), "cannot unpack"),
                 (broken, "cannot unpack"),
-                (zip(["../evil".to_owned()], b""), "leads out of the workspace"),
+                (
+                    zip(["../evil".to_owned()], b""),
+                    "leads out of the workspace",
+                ),
                 (zip(["a".to_owned()], &vec![0; 12 << 20]), "200 times"),
                 // Half a megabyte of names would be 120,000 folders.
                 (zip(deep(1_200), b""), "disk limit"),
@@ -121,7 +124,10 @@ fn a_zip_that_no_job_could_start_from_is_refused_at_once() {
             }
             let jobs = scene.json("/v1/jobs").await;
             assert_eq!(jobs["jobs"].as_array().unwrap().len(), 0, "{jobs}");
-            let parts = [field("task", b"Do it."), field("input", &zip(deep(40), b""))];
+            let parts = [
+                field("task", b"Do it."),
+                field("input", &zip(deep(40), b"")),
+            ];
             let (status, job) = send(scene, &parts).await;
             assert_eq!(status, StatusCode::CREATED, "{job}");
             let ended = scene.ended(job["id"].as_str().unwrap()).await;

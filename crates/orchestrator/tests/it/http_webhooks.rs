@@ -65,7 +65,10 @@ fn a_job_says_what_became_of_its_webhook_and_sends_it_again() {
         let number = hook.heard.recv().await.unwrap();
         let pending = until(scene, &id, "pending").await;
         assert_eq!(pending["tries"], 1);
-        assert_eq!(pending["last_error"], "it answers 500 Internal Server Error");
+        assert_eq!(
+            pending["last_error"],
+            "it answers 500 Internal Server Error"
+        );
         assert!(pending["next_try"].as_str() > pending["last_try"].as_str());
 
         let again = async |id: &str| {
@@ -89,7 +92,10 @@ fn a_job_says_what_became_of_its_webhook_and_sends_it_again() {
 
         let text = scene.get(&format!("/v1/jobs/{id}")).send().await.unwrap();
         let text = text.text().await.unwrap();
-        assert!(!text.contains("secret-path") && !text.contains("hidden"), "{text}");
+        assert!(
+            !text.contains("secret-path") && !text.contains("hidden"),
+            "{text}"
+        );
     });
 }
 
@@ -97,7 +103,9 @@ fn a_job_says_what_became_of_its_webhook_and_sends_it_again() {
 fn what_cannot_be_sent_again_is_refused() {
     play(async |scene| {
         let hook = Hook::start(Answer::NO_CONTENT).await;
-        let gate = scene.models.add_gated("slow", [crate::scene::text("Done.")]);
+        let gate = scene
+            .models
+            .add_gated("slow", [crate::scene::text("Done.")]);
         let webhook = json!({"url": hook.url});
         let request = json!({"task": "Wait.", "model": "slow", "webhook": webhook});
         let running = scene.schedule(request).await;
@@ -115,7 +123,10 @@ fn what_cannot_be_sent_again_is_refused() {
             let answer = scene.post(&path).send().await.unwrap();
             assert_eq!(answer.status(), status);
             let problem: Value = answer.json().await.unwrap();
-            assert!(problem["detail"].as_str().unwrap().contains(words), "{problem}");
+            assert!(
+                problem["detail"].as_str().unwrap().contains(words),
+                "{problem}"
+            );
         }
         gate.open(1);
         scene.ended(&running).await;

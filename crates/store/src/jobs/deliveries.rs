@@ -264,6 +264,9 @@ mod tests {
         assert!(!plan.contains("SCAN d"), "{plan}");
         assert!(!plan.contains("SCAN first"), "{plan}");
         assert!(plan.contains("deliveries_of_owner (owner>?)"), "{plan}");
-        assert!(plan.contains("deliveries_of_owner (owner=? AND due<?)"), "{plan}");
+        assert!(
+            plan.contains("deliveries_of_owner (owner=? AND due<?)"),
+            "{plan}"
+        );
     }
 }

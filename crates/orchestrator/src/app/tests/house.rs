@@ -58,7 +58,7 @@ impl Site {
             require_keys: false,
             hosts: Vec::new(),
             origins: Vec::new(),
-        trusted_proxies: Vec::new(),
+            trusted_proxies: Vec::new(),
             machines_waiting: 0,
             policy: Policy {
                 sandbox: SandboxSpec::new(PathBuf::new()),

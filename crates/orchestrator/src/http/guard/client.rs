@@ -68,7 +68,9 @@ fn forwarded_for(element: &str) -> Option<IpAddr> {
 /// An address, with or without brackets, quotes and a port.
 fn parse_node(text: &str) -> Option<IpAddr> {
     let text = text.trim().trim_matches('"');
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
     let address = bare.unwrap_or(text).parse::<IpAddr>();
     let address = address.or_else(|_| text.parse::<SocketAddr>().map(|address| address.ip()));
     address.ok().map(|address| address.to_canonical())
@@ -91,7 +93,11 @@ mod tests {
                 headers.append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
             }
             let found = ClientAddress::find(peer.parse().unwrap(), &headers, &trusted);
-            assert_eq!(found.0, expect.parse::<IpAddr>().unwrap(), "{peer} {given:?}");
+            assert_eq!(
+                found.0,
+                expect.parse::<IpAddr>().unwrap(),
+                "{peer} {given:?}"
+            );
         };
         let (plain, standard) = ("x-forwarded-for", "forwarded");
         check("10.0.0.1", &[], "10.0.0.1");
@@ -101,17 +107,33 @@ mod tests {
         // Anybody else may write what they like.
         check("192.0.2.9", &[(plain, "192.0.2.1")], "192.0.2.9");
         // What the client itself wrote comes first; the last that is no proxy counts.
-        check("10.0.0.1", &[(plain, "198.51.100.1, 192.0.2.1")], "192.0.2.1");
-        check("10.0.0.1", &[(plain, "198.51.100.1, 192.0.2.1, 10.0.0.2")], "192.0.2.1");
+        check(
+            "10.0.0.1",
+            &[(plain, "198.51.100.1, 192.0.2.1")],
+            "192.0.2.1",
+        );
+        check(
+            "10.0.0.1",
+            &[(plain, "198.51.100.1, 192.0.2.1, 10.0.0.2")],
+            "192.0.2.1",
+        );
         let two = [(plain, "198.51.100.1"), (plain, "192.0.2.1")];
         check("10.0.0.1", &two, "192.0.2.1");
         check("10.0.0.1", &[(plain, "10.0.0.3, 10.0.0.2")], "10.0.0.3");
         // What cannot be read ends at whoever passed it on.
         check("10.0.0.1", &[(plain, "192.0.2.1, unknown")], "10.0.0.1");
-        check("10.0.0.1", &[(plain, "192.0.2.1, unknown, 10.0.0.2")], "10.0.0.2");
+        check(
+            "10.0.0.1",
+            &[(plain, "192.0.2.1, unknown, 10.0.0.2")],
+            "10.0.0.2",
+        );
         check("10.0.0.1", &[(plain, "")], "10.0.0.1");
         check("10.0.0.1", &[(plain, "192.0.2.1:4711")], "192.0.2.1");
-        check("10.0.0.1", &[(standard, "for=192.0.2.1;proto=https")], "192.0.2.1");
+        check(
+            "10.0.0.1",
+            &[(standard, "for=192.0.2.1;proto=https")],
+            "192.0.2.1",
+        );
         let quoted = "for=\"a, for=198.51.100.1, proto=https; For=\"[2001:db8::1]:4711\"";
         check("10.0.0.1", &[(standard, quoted)], "2001:db8::1");
         check("10.0.0.1", &[(standard, "for=_hidden")], "10.0.0.1");

@@ -71,7 +71,10 @@ impl Peer {
 
     /// Who asks without a key, if a keyless server may answer them.
     pub(crate) async fn keyless_user(&self, headers: &HeaderMap) -> Result<KeylessUser, Problem> {
-        if let Some(name) = PROXY_HEADERS.iter().find(|name| headers.contains_key(**name)) {
+        if let Some(name) = PROXY_HEADERS
+            .iter()
+            .find(|name| headers.contains_key(**name))
+        {
             return Err(refused(&format!(
                 "a request without a key must not come through a proxy, and this one has `{name}`"
             )));
@@ -158,9 +161,8 @@ fn look_up(peer: SocketAddr, local: SocketAddr) -> io::Result<Option<u32>> {
 fn owner_in_row(row: &str, peer: SocketAddr, local: SocketAddr) -> Option<u32> {
     let mut fields = row.split_ascii_whitespace().skip(1);
     let is_peer = |field: &str, address: SocketAddr| {
-        parse_address(field).is_some_and(|(ip, port)| {
-            ip == address.ip().to_canonical() && port == address.port()
-        })
+        parse_address(field)
+            .is_some_and(|(ip, port)| ip == address.ip().to_canonical() && port == address.port())
     };
     if !is_peer(fields.next()?, peer) || !is_peer(fields.next()?, local) {
         return None;

@@ -18,9 +18,8 @@ async fn a_delivery_is_due_until_it_is_done_with() {
         saved(world.jobs.change(job, along).await.unwrap());
     }
     let now = Timestamp::now();
-    let due = async |now, limit| -> Vec<DueDelivery> {
-        world.jobs.due(now, 100, limit).await.unwrap()
-    };
+    let due =
+        async |now, limit| -> Vec<DueDelivery> { world.jobs.due(now, 100, limit).await.unwrap() };
     let all = due(now, 10).await;
     let seen: Vec<_> = all.iter().map(|one| (one.job, one.tries)).collect();
     assert_eq!(seen, [(id(1), 0), (id(3), 0)]);
@@ -110,7 +109,11 @@ async fn a_job_says_what_became_of_its_delivery_and_sends_it_again() {
     assert_eq!(redeliver(id(1)).await, Redelivery::Due);
     let sent = world.jobs.delivery(number).await.unwrap().unwrap();
     assert_eq!((sent.body.as_str(), sent.tries), ("body", 0));
-    world.jobs.tried(number, Tried::Delivered, now).await.unwrap();
+    world
+        .jobs
+        .tried(number, Tried::Delivered, now)
+        .await
+        .unwrap();
     let delivered = state().await;
     assert_eq!(delivered.outcome, DeliveryOutcome::Delivered);
     assert_eq!(delivered.last_error, None);
