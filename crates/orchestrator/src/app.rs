@@ -25,6 +25,7 @@ use uuid::Uuid;
 
 use crate::config::Config;
 use crate::folder::JobFolder;
+use crate::http::connections::Connections;
 use crate::parts::{ChangeError, Parts};
 use admission::Admission;
 
@@ -228,6 +229,10 @@ impl App {
     /// Every provider that was asked, and whether it answers.
     pub(crate) fn providers(&self) -> Vec<(String, bool)> {
         self.parts.breakers.providers()
+    }
+
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.parts.connections
     }
 
     /// How many jobs are parked.

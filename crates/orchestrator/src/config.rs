@@ -20,6 +20,8 @@ pub struct Config {
     pub queue_per_user: u64,
     /// Jobs of one user that may run at the same time.
     pub running_per_user: usize,
+    /// Files that the process may have open: bounds how many connections there may be.
+    pub open_files: u64,
     /// Requests of one user in a second, on average; bursts of ten times as many.
     pub rate: u32,
     /// Whether every request needs a key. Without, who has none is the local admin.

@@ -28,6 +28,7 @@ mod parts;
 mod ports;
 mod retention;
 mod server;
+mod starved;
 mod tree;
 mod watch;
 mod webhook;

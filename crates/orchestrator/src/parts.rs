@@ -17,6 +17,7 @@ use tracing::error;
 use crate::breaker::Breakers;
 use crate::config::Config;
 use crate::dispatcher::{Loads, Roster};
+use crate::http::connections::Connections;
 use crate::hub::Hub;
 use crate::job::{Change, Refused, transition};
 use crate::notice::notice;
@@ -34,6 +35,7 @@ pub(crate) struct Parts {
     pub(crate) loads: Arc<Loads>,
     pub(crate) roster: Roster,
     pub(crate) breakers: Breakers,
+    pub(crate) connections: Arc<Connections>,
     /// Wakes whoever tells webhooks.
     pub(crate) deliveries: Arc<Notify>,
     /// The server was told to end: nothing new is begun.

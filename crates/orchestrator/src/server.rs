@@ -25,6 +25,7 @@ use crate::breaker::Breakers;
 use crate::config::Config;
 use crate::dispatcher::{Bounds, Dispatcher, Loads, Roster, recover};
 use crate::error::ServeError;
+use crate::http::connections::{ConnectionLimits, Connections};
 use crate::hub::Hub;
 use crate::parts::Parts;
 use crate::ports::Models;
@@ -73,6 +74,7 @@ impl Server {
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         config.policy.sandbox.pool = machines(&config)?;
         let breakers = Breakers::new(config.outages);
+        let limits = ConnectionLimits::of(config.open_files, config.concurrency);
         let parts = Arc::new(Parts {
             address: listener.local_addr().map_err(listen)?,
             loads: Arc::new(Loads::new(Bounds {
@@ -88,6 +90,7 @@ impl Server {
             hub: Hub::default(),
             roster: Roster::default(),
             breakers,
+            connections: Connections::new(limits),
             deliveries: Arc::new(Notify::new()),
             ending: CancellationToken::new(),
             closing: CancellationToken::new(),
@@ -132,7 +135,12 @@ impl Server {
         helpers.spawn(retention::run(keeper, closing.clone()));
         let mut dispatcher = tokio::spawn(Dispatcher::new(parts.clone()).run());
         let router = http::router(App::new(parts.clone()));
-        let mut serving = tokio::spawn(http::serve(self.listener, router, closing.clone()));
+        let mut serving = tokio::spawn(http::serve(
+            self.listener,
+            router,
+            parts.connections.clone(),
+            closing.clone(),
+        ));
 
         // Whatever ends first, all of it ends, in the same order.
         let mut served = None;

@@ -13,6 +13,7 @@ mod turns;
 mod verdict;
 mod watched;
 
+use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,7 @@ use crate::hub::Room;
 use crate::input;
 use crate::job::End;
 use crate::parts::{Parts, chain};
+use crate::starved;
 use log::JobLog;
 use parking::Setback;
 use progress::Progress;
@@ -76,6 +78,15 @@ enum Ending {
 impl Ending {
     fn last(end: End) -> Self {
         Self::Ended { end, is_last: true }
+    }
+
+    /// The server ran out of something, or the job has failed.
+    fn of_error(cause: Cause, error: &(dyn Error + 'static)) -> Self {
+        let message = chain(error);
+        match starved::what_ran_out(error) {
+            Some(what) => Self::Deferred(Setback::starved(what, &message)),
+            None => failed(cause, message),
+        }
     }
 
     fn unless_spoken(end: End) -> Self {
@@ -135,7 +146,7 @@ impl Worker {
     async fn run(&mut self) -> Ending {
         let (journal, history) = match self.open_session().await {
             Ok(opened) => opened,
-            Err(error) => return failed(Cause::Server, chain(&error)),
+            Err(error) => return Ending::of_error(Cause::Server, &error),
         };
         self.progress = Progress::of(&history);
         self.replies_before = self.progress.replies;
@@ -148,7 +159,7 @@ impl Worker {
                 let outcome = self.progress.outcome.as_ref();
                 return Ending::unless_spoken(outcome.map_or(End::Complete, end_of));
             }
-            Err(error) => return failed(Cause::Server, chain(&error)),
+            Err(error) => return Ending::of_error(Cause::Server, &error),
         };
         let mut talk = match self.begin(journal, history).await {
             Ok(talk) => talk,
@@ -210,7 +221,7 @@ impl Worker {
     async fn begin(&mut self, journal: Journal, history: Vec<Event>) -> Result<Talk, Ending> {
         let ran = self.claimed.stopwatch.elapsed();
         let audit = AuditLog::open(self.folder.audit())
-            .map_err(|error| failed(Cause::Server, chain(&error)))?;
+            .map_err(|error| Ending::of_error(Cause::Server, &error))?;
         let config = &self.parts.config;
         let mut spec = plan::spec(&self.job, &self.folder, config, ran, Arc::new(audit))
             .map_err(|error| failed(Cause::Sandbox, chain(&error)))?;
@@ -226,7 +237,7 @@ impl Worker {
             }
             prepared = input::prepare(&self.job, &self.folder, &spec) => prepared,
         };
-        prepared.map_err(|error| failed(Cause::Input, chain(&error)))?;
+        prepared.map_err(|error| Ending::of_error(Cause::Input, &error))?;
         self.log = JobLog::open(&self.folder.log());
         let epoch = self.job.epoch;
         self.note("job", format_args!("claim {epoch} begins"));

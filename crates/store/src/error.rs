@@ -10,7 +10,10 @@ use thiserror::Error;
 
 const SQLITE_BUSY: u32 = 5;
 const SQLITE_LOCKED: u32 = 6;
+const SQLITE_NOMEM: u32 = 7;
+const SQLITE_IOERR: u32 = 10;
 const SQLITE_FULL: u32 = 13;
+const SQLITE_CANTOPEN: u32 = 14;
 
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -110,10 +113,21 @@ impl StoreError {
         matches!(self.code(), Some(SQLITE_BUSY | SQLITE_LOCKED))
     }
 
+    /// Whether a file could not be opened, read or written, or there was no memory: the process or
+    /// the machine lacks something, which may pass.
+    pub fn is_out_of_resources(&self) -> bool {
+        matches!(
+            self.code(),
+            Some(SQLITE_NOMEM | SQLITE_IOERR | SQLITE_CANTOPEN)
+        )
+    }
+
     /// What SQLite says, without the details.
     fn code(&self) -> Option<u32> {
-        let Self::Database { source, .. } = self else {
-            return None;
+        let source: &sqlx::Error = match self {
+            Self::Database { source, .. } => source,
+            Self::Open { source, .. } => source.downcast_ref()?,
+            _ => return None,
         };
         let code = source.as_database_error()?.code()?;
         Some(code.parse::<u32>().ok()? & 0xff)

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use orchestrator::{Config, Models, Outages, Policy, Retention, ServeError, Server};
 use sandbox::{Backend, SandboxSpec, Strength, doctor};
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,11 +21,15 @@ const SERVER_FAILED: u8 = 1;
 /// Bytes of one request, uploads apart.
 const LARGEST_BODY: usize = 4 << 20;
 
+/// What every process may open, where the limit is not known.
+const FEWEST_OPEN_FILES: u64 = 1024;
+
 pub(crate) fn run(serve: &Serve) -> Result<u8, Complaint> {
+    let open_files = raise_open_files();
     let overrides = Overrides::default().model(&serve.model).store(&serve.store);
     confirm_env_file(&overrides)?;
     let settings = Settings::read(&overrides)?;
-    let config = config(serve, &settings)?;
+    let config = config(serve, &settings, open_files)?;
     let models = ConfiguredModels::of_server(settings)?;
     // Other models may still work, and a key can be a matter of the next start.
     if let Err(why) = models.choose_or_default(None, 0) {
@@ -37,6 +42,18 @@ pub(crate) fn run(serve: &Serve) -> Result<u8, Complaint> {
             Complaint::new(SERVER_FAILED, format!("cannot start the runtime: {error}"))
         })?;
     runtime.block_on(host(config, models, serve))
+}
+
+/// Lets the server open as many files as it may, and says how many. Sandboxes have limits of their own,
+/// which do not depend on it.
+fn raise_open_files() -> u64 {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return FEWEST_OPEN_FILES;
+    };
+    match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
+        Ok(()) => hard,
+        Err(_) => soft,
+    }
 }
 
 async fn host(config: Config, models: ConfiguredModels, serve: &Serve) -> Result<u8, Complaint> {
@@ -83,7 +100,7 @@ async fn check_walls(spec: &SandboxSpec) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn config(serve: &Serve, settings: &Settings) -> Result<Config, Complaint> {
+fn config(serve: &Serve, settings: &Settings, open_files: u64) -> Result<Config, Complaint> {
     let load = &serve.load;
     let sandbox = walls(&serve.sandbox.walls, settings)?;
     // Tasks come from whoever can reach the server.
@@ -98,6 +115,7 @@ fn config(serve: &Serve, settings: &Settings) -> Result<Config, Complaint> {
         queue: load.queue,
         queue_per_user: load.queue_per_user.unwrap_or(load.queue),
         running_per_user: count(load.running_per_user.unwrap_or(load.concurrency)),
+        open_files,
         rate: u32::try_from(load.rate).unwrap_or(u32::MAX),
         require_keys: serve.require_keys,
         hosts: serve.host.clone(),

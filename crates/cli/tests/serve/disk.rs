@@ -85,7 +85,7 @@ fn a_full_disk_is_said_to_be_full_and_what_was_accepted_is_done() {
 }
 
 #[test]
-fn a_job_that_finds_the_disk_full_says_so_when_there_is_room() {
+fn a_job_that_finds_the_disk_full_goes_on_when_there_is_room() {
     play(async {
         let gate = Gate::new();
         let held = gate.clone();
@@ -107,16 +107,8 @@ fn a_job_that_finds_the_disk_full_says_so_when_there_is_room() {
         let said = "database or disk is full";
         eventually("the store fails", async || site.stderr().contains(said)).await;
         std::fs::remove_file(server.data().join("filler")).unwrap();
-        // Whatever it was about to write down.
-        let job = client.ended(&first).await;
-        let cause = job["failure"]["cause"].as_str().unwrap();
-        assert!(["server", "artifact"].contains(&cause), "{cause}");
-        let message = job["failure"]["message"].as_str().unwrap();
-        let words = [said, "No space left"];
-        assert!(
-            words.iter().any(|words| message.contains(words)),
-            "{message}"
-        );
+        // A disk that was full for a while is no reason to fail.
+        client.complete(&first).await;
         let id = client.schedule_task("Do it").await;
         client.complete(&id).await;
 

@@ -12,6 +12,7 @@ mod any_walls;
 mod chaos;
 mod client;
 mod clock;
+mod descriptors;
 mod disk;
 mod ends;
 mod fairness;

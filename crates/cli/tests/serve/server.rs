@@ -24,6 +24,8 @@ pub(crate) struct Site {
     variables: Vec<(String, OsString)>,
     /// Megabytes of the file system that the data folder is, if it is one of its own.
     disk: Option<u32>,
+    /// How many files the server may open, if that is bounded.
+    open_files: Option<u32>,
 }
 
 /// A running server. Killed when dropped.
@@ -51,6 +53,7 @@ impl Site {
             flags: Vec::new(),
             variables: Vec::new(),
             disk: None,
+            open_files: None,
         }
     }
 
@@ -69,6 +72,12 @@ impl Site {
     /// server is.
     pub(crate) fn disk(mut self, megabytes: u32) -> Self {
         self.disk = Some(megabytes);
+        self
+    }
+
+    /// Bounds how many files the server may open.
+    pub(crate) fn open_files(mut self, count: u32) -> Self {
+        self.open_files = Some(count);
         self
     }
 
@@ -98,6 +107,13 @@ impl Site {
         let own = self.flags.iter().map(String::as_str);
         let own = ["serve"].into_iter().chain(own);
         let arguments: Vec<&str> = own.chain(flags.iter().copied()).collect();
+        if let Some(count) = self.open_files {
+            let mut command = self.place.program("sh");
+            command.args(["-c", &format!("ulimit -n {count} && exec \"$@\""), "sh"]);
+            command.arg(hotcell()).args(arguments);
+            self.set_up(&mut command);
+            return Command::from(command);
+        }
         let Some(megabytes) = self.disk else {
             return self.hotcell(arguments);
         };

@@ -35,6 +35,8 @@ pub(crate) struct Meters {
     running: Gauge,
     parked: Gauge,
     machines: Gauge,
+    connections: Gauge,
+    connections_dropped: Counter,
     memory: Gauge,
 }
 
@@ -78,6 +80,11 @@ impl Meters {
             Vec::new(),
             "Virtual machines that wait for a job.",
         );
+        let connections = gauge("hotcell_connections", Vec::new(), "Open connections.");
+        let connections_dropped = counter(
+            "hotcell_connections_dropped_total",
+            "Connections without a valid key that were closed or refused to make room.",
+        );
         let memory = gauge(
             "process_resident_memory_bytes",
             Vec::new(),
@@ -103,6 +110,8 @@ impl Meters {
             running,
             parked,
             machines,
+            connections,
+            connections_dropped,
             memory,
             recorder,
         }
@@ -182,6 +191,9 @@ impl Meters {
             let gauge = self.recorder.register_gauge(&key, &META);
             gauge.set(f64::from(u8::from(is_up)));
         }
+        self.connections.set(app.connections().open_count() as f64);
+        let dropped = app.connections().dropped_count();
+        self.connections_dropped.absolute(dropped);
         self.machines.set(app.machines_waiting() as f64);
         if let Some(bytes) = resident() {
             self.memory.set(bytes as f64);

@@ -8,6 +8,7 @@ mod artifacts;
 mod asked;
 mod body;
 mod chat;
+pub(crate) mod connections;
 mod diff;
 mod disposition;
 mod events;

@@ -3,6 +3,7 @@
 //! A head that does not come, a reader that does not read and a crowd that is too large are all
 //! bounded here. Knows nothing of what is asked.
 
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -17,19 +18,19 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
+use crate::http::connections::{Connections, Introduction, OpenConnection};
 use crate::http::events::Ending;
 use crate::http::guard::owner::Peer;
 
-/// Connections at the same time; more wait to be taken.
-const MOST_CONNECTIONS: usize = 8_192;
+/// How long the head of a connection's first request may take.
+const FIRST_HEAD: Duration = Duration::from_secs(5);
 
-/// How long the head of a request may take, also the next one of a connection.
+/// How long the head of any other request may take, and a connection may be idle before it.
 const HEAD: Duration = Duration::from_secs(30);
 
 /// Bytes that a head may have.
@@ -41,36 +42,42 @@ const UNREAD: Duration = Duration::from_secs(120);
 /// How long requests may go on when the server ends.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// After a failure to take a connection, as when there are no descriptors left.
-const PAUSE: Duration = Duration::from_millis(50);
+/// After a failure to take a connection, as when there are no descriptors left; doubled each time.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Serves until told to end; then lets requests end, but not for long.
-pub(crate) async fn serve(listener: TcpListener, router: Router, ending: CancellationToken) {
-    let connections = TaskTracker::new();
+pub(crate) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    open: Arc<Connections>,
+    ending: CancellationToken,
+) {
+    let tasks = TaskTracker::new();
     let cut = CancellationToken::new();
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    while let Some((place, stream, peer)) = ending
-        .run_until_cancelled(async {
-            let place = Arc::clone(&room).acquire_owned().await;
-            let place = place.expect("the room is never closed");
-            let (stream, peer) = accept(&listener).await;
-            (place, stream, peer)
-        })
-        .await
-    {
-        let connection = connection(stream, peer, router.clone(), ending.clone());
+    while let Some((stream, peer)) = ending.run_until_cancelled(accept(&listener, &open)).await {
+        // Closed at once if there is no room: the client hears of it now and not after a timeout.
+        let Some(entry) = open.enter(peer) else {
+            continue;
+        };
+        let connection = connection(stream, peer, entry.clone(), router.clone(), ending.clone());
         let cut = cut.clone();
-        connections.spawn(async move {
-            cut.run_until_cancelled(connection).await;
-            drop(place);
+        tasks.spawn(async move {
+            tokio::select! {
+                () = cut.cancelled() => {}
+                () = entry.cut.cancelled() => {}
+                () = connection => {}
+            }
         });
+        // So that those that were closed to make room are gone before more are taken.
+        tokio::task::yield_now().await;
     }
     drop(listener);
-    connections.close();
-    if timeout(GRACE, connections.wait()).await.is_err() {
-        tracing::info!(count = connections.len(), "connections are cut");
+    tasks.close();
+    if timeout(GRACE, tasks.wait()).await.is_err() {
+        tracing::info!(count = tasks.len(), "connections are cut");
         cut.cancel();
-        connections.wait().await;
+        tasks.wait().await;
     }
     // With the last of the router what it has to write is written, which may take a moment.
     let closed = tokio::task::spawn_blocking(move || drop(router));
@@ -79,13 +86,20 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, ending: Cancell
     }
 }
 
-async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+async fn accept(listener: &TcpListener, open: &Connections) -> (TcpStream, SocketAddr) {
+    let mut pause = SHORTEST_PAUSE;
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
+            // The client was quicker.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                tracing::warn!(%error, "cannot take a connection");
-                sleep(PAUSE).await;
+                if pause == SHORTEST_PAUSE {
+                    tracing::warn!(%error, "cannot take a connection");
+                }
+                open.make_room();
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
     }
@@ -94,6 +108,7 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
+    entry: Arc<OpenConnection>,
     router: Router,
     ending: CancellationToken,
 ) {
@@ -105,11 +120,24 @@ async fn connection(
         }
     };
     let end = ending.clone();
+    let begun = CancellationToken::new();
+    let has_begun = begun.clone();
     let service = service_fn(move |request: hyper::Request<Incoming>| {
+        has_begun.cancel();
+        entry.set_idle(false);
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer.clone());
         request.extensions_mut().insert(Ending(end.clone()));
-        router.clone().call(request)
+        request
+            .extensions_mut()
+            .insert(Introduction::new(entry.clone()));
+        let entry = entry.clone();
+        let answer = router.clone().call(request);
+        async move {
+            let answer = answer.await;
+            entry.set_idle(true);
+            answer
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -117,8 +145,10 @@ async fn connection(
         .max_buf_size(LARGEST_HEAD)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
+    let mut silence = pin!(silence(&begun));
     let served = tokio::select! {
         served = connection.as_mut() => served,
+        () = silence.as_mut() => return,
         () = ending.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -126,6 +156,13 @@ async fn connection(
     };
     if let Err(error) = served {
         tracing::trace!(%error, "connection broke");
+    }
+}
+
+/// Ends when no first request has come in time.
+async fn silence(begun: &CancellationToken) {
+    if timeout(FIRST_HEAD, begun.cancelled()).await.is_ok() {
+        pending().await
     }
 }
 

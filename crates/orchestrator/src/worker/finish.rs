@@ -10,6 +10,14 @@ use super::{Ending, Left, Worker};
 use crate::artifact::{self, Bounds};
 use crate::job::{Change, End, Finish};
 use crate::parts::{ChangeError, Patience, chain};
+use crate::starved;
+
+/// Why there is no zip.
+struct Unpacked {
+    reason: String,
+    /// If the server ran out of something, which may pass.
+    setback: Option<Setback>,
+}
 
 impl Worker {
     pub(super) async fn leave(mut self, ending: Ending) -> Left {
@@ -25,9 +33,15 @@ impl Worker {
     async fn finish(&mut self, end: End, is_last: bool) -> Left {
         let (artifact, end) = match (self.pack().await, end) {
             (Ok(artifact), end) => (artifact, end),
-            (Err(reason), End::Complete) => (None, End::failed(Cause::Artifact, reason)),
-            (Err(reason), end) => {
-                self.note("artifact", reason);
+            (Err(unpacked), End::Complete) => {
+                // The next claim has nothing left to do but to pack.
+                if let Some(parked) = unpacked.setback.and_then(|setback| self.parked(&setback)) {
+                    return self.park(Some(parked)).await;
+                }
+                (None, End::failed(Cause::Artifact, unpacked.reason))
+            }
+            (Err(unpacked), end) => {
+                self.note("artifact", unpacked.reason);
                 (None, end)
             }
         };
@@ -80,38 +94,39 @@ impl Worker {
 
     /// Puts the job back into the queue for a while, unless that was done for too long already.
     async fn defer(&mut self, setback: Setback) -> Left {
+        if let Some(parked) = self.parked(&setback) {
+            return self.park(Some(parked)).await;
+        }
+        let longest = self.parts.config.outages.longest_parked.as_secs();
+        let reason = setback.reason;
+        let message = format!("{reason}; it was parked for {longest} seconds in vain");
+        self.finish(End::failed(setback.cause, message), true).await
+    }
+
+    /// What is written down of a job that is put back; nothing if that was done for too long.
+    fn parked(&self, setback: &Setback) -> Option<Parked> {
         let has_progressed = self.progress.replies > self.replies_before;
         let before = self.job.parked.as_ref().filter(|_| !has_progressed);
         let settings = &self.parts.config.outages;
-        let parked = parking::park(
-            &setback,
-            before,
-            settings,
-            Timestamp::now(),
-            fastrand::f64(),
-        );
-        match parked {
-            Some(parked) => {
-                let (failures, until) = (parked.failures, parked.not_before);
-                info!(job = %self.job.id, failures, %until, reason = setback.reason, "job parked");
-                self.note(
-                    "job",
-                    format_args!("parked until {until:.0}: {}", parked.reason),
-                );
-                self.park(Some(parked)).await
-            }
-            None => {
-                let longest = settings.longest_parked.as_secs();
-                let reason = setback.reason;
-                let message = format!("{reason}; it was parked for {longest} seconds in vain");
-                self.finish(End::failed(setback.cause, message), true).await
-            }
-        }
+        parking::park(setback, before, settings, Timestamp::now(), fastrand::f64())
     }
 
     async fn park(&mut self, parked: Option<Parked>) -> Left {
-        if parked.is_none() {
-            self.note("job", "left to a later claim");
+        match &parked {
+            None => self.note("job", "left to a later claim"),
+            Some(parked) => {
+                let Parked {
+                    reason,
+                    failures,
+                    not_before,
+                    ..
+                } = parked;
+                info!(job = %self.job.id, failures, %not_before, reason, "job parked");
+                self.note(
+                    "job",
+                    format_args!("parked until {not_before:.0}: {reason}"),
+                );
+            }
         }
         let change = Change::Park {
             epoch: self.claimed.epoch,
@@ -132,7 +147,7 @@ impl Worker {
     }
 
     /// Packs the workspace, if there is one.
-    async fn pack(&self) -> Result<Option<Artifact>, String> {
+    async fn pack(&self) -> Result<Option<Artifact>, Unpacked> {
         let workspace = self.folder.workspace();
         let output = self.folder.output();
         let bounds = Bounds::of(self.parts.config.largest_zip);
@@ -143,8 +158,18 @@ impl Worker {
         };
         match tokio::task::spawn_blocking(pack).await {
             Ok(Ok(artifact)) => Ok(artifact),
-            Ok(Err(error)) => Err(chain(&error)),
-            Err(_) => Err("the packing broke: this is a bug in hotcell".to_owned()),
+            Ok(Err(error)) => {
+                let reason = chain(&error);
+                let what = starved::what_ran_out(&error);
+                Err(Unpacked {
+                    setback: what.map(|what| Setback::starved(what, &reason)),
+                    reason,
+                })
+            }
+            Err(_) => Err(Unpacked {
+                reason: "the packing broke: this is a bug in hotcell".to_owned(),
+                setback: None,
+            }),
         }
     }
 }

@@ -19,6 +19,17 @@ pub(crate) struct Setback {
     pub(crate) asked_wait: Option<Duration>,
 }
 
+impl Setback {
+    /// The server ran out of something under the job.
+    pub(crate) fn starved(what: &str, message: &str) -> Self {
+        Self {
+            cause: Cause::Server,
+            reason: format!("the server is short of {what}: {message}"),
+            asked_wait: None,
+        }
+    }
+}
+
 /// The record of a job that is parked now; nothing if it was parked for too long already.
 ///
 /// `before` has the failures in a row before this one. `random` is from 0 to 1: waits are spread over

@@ -9,8 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::job::End;
-use crate::parts::chain;
+use super::{Ending, failed};
 
 /// How an agent that was told to end did so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,14 +89,14 @@ impl Talk {
     }
 
     /// Why an agent that is gone is gone.
-    pub(crate) async fn failure(&mut self) -> End {
+    pub(super) async fn failure(&mut self) -> Ending {
         let Some(task) = self.task.take() else {
-            return End::failed(Cause::Agent, "the agent has left");
+            return failed(Cause::Agent, "the agent has left");
         };
         match task.await {
-            Ok(Ok(())) => End::failed(Cause::Agent, "the agent has left"),
-            Ok(Err(error)) => End::failed(cause_of(&error), chain(&error)),
-            Err(_) => End::failed(Cause::Server, "the agent broke: this is a bug in hotcell"),
+            Ok(Ok(())) => failed(Cause::Agent, "the agent has left"),
+            Ok(Err(error)) => Ending::of_error(cause_of(&error), &error),
+            Err(_) => failed(Cause::Server, "the agent broke: this is a bug in hotcell"),
         }
     }
 }

@@ -74,7 +74,7 @@ impl Worker {
         match (turn, stop) {
             (Turn::Refused(reason), _) => Err(Ending::last(End::failed(Cause::Agent, reason))),
             (Turn::Stopped(stop), _) => Err(self.stopped(stop)),
-            (Turn::Broken, None) => Err(Ending::last(talk.failure().await)),
+            (Turn::Broken, None) => Err(talk.failure().await),
             (Turn::Broken, Some(stop)) => Err(self.stopped(stop)),
             (Turn::Over, None) => Ok(()),
             // What came to its end just in time counts, unless nobody wants it.
@@ -176,7 +176,7 @@ impl Worker {
                 }
                 event = talk.hear() => match event {
                     Some(event) => self.hear(&event),
-                    None => return Err(Ending::last(talk.failure().await)),
+                    None => return Err(talk.failure().await),
                 },
                 () = claimed.pressed.cancelled(), if !is_pressed => {
                     is_pressed = true;
@@ -236,6 +236,6 @@ async fn until(moment: Option<Instant>) {
 
 impl Ending {
     fn store(error: StoreError) -> Self {
-        Self::last(End::failed(Cause::Server, crate::parts::chain(&error)))
+        Self::of_error(Cause::Server, &error)
     }
 }

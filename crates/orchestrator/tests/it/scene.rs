@@ -97,6 +97,7 @@ fn config(data: PathBuf) -> Config {
         drain: Duration::ZERO,
         stuck_after: Duration::from_secs(60),
         linger: Duration::from_secs(60),
+        open_files: 1024,
         outages: Outages::default(),
         largest_body: 1 << 20,
         largest_zip: 4 << 20,

@@ -54,6 +54,7 @@ impl Site {
             queue: 100,
             queue_per_user: 50,
             running_per_user: 4,
+            open_files: 1024,
             rate: 1000,
             require_keys: false,
             hosts: Vec::new(),

@@ -28,6 +28,7 @@ use futures_util::FutureExt;
 use uuid::Uuid;
 
 use crate::http::body::{self, BodyError};
+use crate::http::connections::Introduction;
 use crate::http::guard::authentication::{Token, no_key, too_many};
 use crate::http::guard::client::ClientAddress;
 use crate::http::guard::ledger::Line;
@@ -188,6 +189,9 @@ async fn admit(
     }
     parts.extensions.insert(client);
     if let Some(caller) = caller {
+        if let Some(connection) = parts.extensions.get::<Introduction>() {
+            connection.make_known();
+        }
         parts.extensions.insert(caller);
     }
     Ok(Admitted::In { body, noted })

@@ -1,0 +1,338 @@
+//! Which connections are open, and which one goes when there are too many.
+//!
+//! A connection is known once a request on it had a valid caller. Of the others only so many are
+//! kept, in all and of one address: the one that has been idle longest makes room for the next, so
+//! that a crowd of silent connections never keeps anybody out. Entry type: [`Connections`].
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+/// Connections of the server at the same time, if it may open as many files.
+const MOST_CONNECTIONS: usize = 8_192;
+
+/// The fewest connections, however few files the server may open.
+const FEWEST_CONNECTIONS: usize = 16;
+
+/// Files that the server has open by itself: databases, logs, runtime.
+const OWN_FILES: u64 = 128;
+
+/// Files that the server has open for one job: its sandbox, session, log and requests to the model.
+const FILES_OF_JOB: u64 = 32;
+
+/// How many connections there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ConnectionLimits {
+    pub(crate) total: usize,
+    /// Those that are not known.
+    pub(crate) unknown: usize,
+    /// Those of one address that are not known.
+    pub(crate) unknown_per_address: usize,
+}
+
+impl ConnectionLimits {
+    /// What is left of the files that the server may open when all its jobs run.
+    pub(crate) fn of(open_files: u64, jobs: usize) -> Self {
+        let jobs = u64::try_from(jobs).unwrap_or(u64::MAX);
+        let reserve = jobs.saturating_mul(FILES_OF_JOB).saturating_add(OWN_FILES);
+        let left = usize::try_from(open_files.saturating_sub(reserve)).unwrap_or(usize::MAX);
+        let total = left.clamp(FEWEST_CONNECTIONS, MOST_CONNECTIONS);
+        Self {
+            total,
+            unknown: total / 2,
+            unknown_per_address: total / 4,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Connections {
+    limits: ConnectionLimits,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: HashMap<u64, Entry>,
+    /// Idle ones that are not known, the longest idle first.
+    idle: BTreeMap<u64, u64>,
+    unknown: usize,
+    unknown_of: HashMap<IpAddr, usize>,
+    /// Counts connections and moments.
+    count: u64,
+    dropped: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    address: IpAddr,
+    is_known: bool,
+    /// The key in [`State::idle`].
+    idle: Option<u64>,
+    cut: CancellationToken,
+}
+
+/// A connection that is open for as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct OpenConnection {
+    connections: Arc<Connections>,
+    number: u64,
+    /// The connection is to be closed at once.
+    pub(crate) cut: CancellationToken,
+}
+
+/// The way from a request to its connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Introduction(Arc<OpenConnection>);
+
+impl Introduction {
+    pub(crate) fn new(connection: Arc<OpenConnection>) -> Self {
+        Self(connection)
+    }
+
+    /// The request has a valid caller.
+    pub(crate) fn make_known(&self) {
+        self.0.connections.make_known(self.0.number);
+    }
+}
+
+impl Connections {
+    pub(crate) fn new(limits: ConnectionLimits) -> Arc<Self> {
+        Arc::new(Self {
+            limits,
+            state: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn open_count(&self) -> usize {
+        self.state().open.len()
+    }
+
+    /// Connections that were closed or refused to make room.
+    pub(crate) fn dropped_count(&self) -> u64 {
+        self.state().dropped
+    }
+
+    /// Enters a new connection and closes another if there are too many; nothing if there is no room
+    /// and none that can be closed.
+    pub(crate) fn enter(self: &Arc<Self>, peer: SocketAddr) -> Option<Arc<OpenConnection>> {
+        let address = peer.ip().to_canonical();
+        let limits = self.limits;
+        let mut state = self.state();
+        let of_address = state.unknown_of.get(&address).copied().unwrap_or_default();
+        let has_room = if of_address >= limits.unknown_per_address {
+            state.drop_idle(Some(address))
+        } else if state.unknown >= limits.unknown || state.open.len() >= limits.total {
+            state.drop_idle(None)
+        } else {
+            true
+        };
+        if !has_room {
+            state.dropped += 1;
+            return None;
+        }
+        let number = state.add(address);
+        let cut = state.open[&number].cut.clone();
+        drop(state);
+        Some(Arc::new(OpenConnection {
+            connections: self.clone(),
+            number,
+            cut,
+        }))
+    }
+
+    /// Closes the longest idle connection that is not known, if there is one.
+    pub(crate) fn make_room(&self) -> bool {
+        self.state().drop_idle(None)
+    }
+
+    fn make_known(&self, number: u64) {
+        let mut state = self.state();
+        let State { open, idle, .. } = &mut *state;
+        let Some(entry) = open.get_mut(&number).filter(|entry| !entry.is_known) else {
+            return;
+        };
+        entry.is_known = true;
+        if let Some(moment) = entry.idle.take() {
+            idle.remove(&moment);
+        }
+        let address = entry.address;
+        state.forget_unknown(address);
+    }
+
+    fn set_idle(&self, number: u64, is_idle: bool) {
+        let mut state = self.state();
+        state.count += 1;
+        let moment = state.count;
+        let State { open, idle, .. } = &mut *state;
+        let Some(entry) = open.get_mut(&number).filter(|entry| !entry.is_known) else {
+            return;
+        };
+        if let Some(before) = entry.idle.take() {
+            idle.remove(&before);
+        }
+        if is_idle {
+            entry.idle = Some(moment);
+            idle.insert(moment, number);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn add(&mut self, address: IpAddr) -> u64 {
+        self.count += 1;
+        let number = self.count;
+        let entry = Entry {
+            address,
+            is_known: false,
+            idle: Some(number),
+            cut: CancellationToken::new(),
+        };
+        self.open.insert(number, entry);
+        self.idle.insert(number, number);
+        self.unknown += 1;
+        *self.unknown_of.entry(address).or_default() += 1;
+        number
+    }
+
+    /// Closes the longest idle one, of this address if one is given.
+    fn drop_idle(&mut self, address: Option<IpAddr>) -> bool {
+        let open = &self.open;
+        let is_one = |number: &u64| match address {
+            Some(address) => open[number].address == address,
+            None => true,
+        };
+        let Some(number) = self.idle.values().copied().find(is_one) else {
+            return false;
+        };
+        if let Some(entry) = self.remove(number) {
+            entry.cut.cancel();
+        }
+        self.dropped += 1;
+        true
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Entry> {
+        let entry = self.open.remove(&number)?;
+        if let Some(idle) = entry.idle {
+            self.idle.remove(&idle);
+        }
+        if !entry.is_known {
+            self.forget_unknown(entry.address);
+        }
+        Some(entry)
+    }
+
+    fn forget_unknown(&mut self, address: IpAddr) {
+        self.unknown = self.unknown.saturating_sub(1);
+        if let Some(count) = self.unknown_of.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                self.unknown_of.remove(&address);
+            }
+        }
+    }
+}
+
+impl OpenConnection {
+    /// A request has begun or ended.
+    pub(crate) fn set_idle(&self, is_idle: bool) {
+        self.connections.set_idle(self.number, is_idle);
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.connections.state().remove(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const LIMITS: ConnectionLimits = ConnectionLimits {
+        total: 6,
+        unknown: 4,
+        unknown_per_address: 3,
+    };
+
+    fn peer(last: u8) -> SocketAddr {
+        ([10, 0, 0, last], 1000).into()
+    }
+
+    fn is_cut(connection: &OpenConnection) -> bool {
+        connection.cut.is_cancelled()
+    }
+
+    #[test]
+    fn limits_leave_files_for_jobs() {
+        for (files, jobs, total) in [
+            (1_024, 16, 384),
+            (65_536, 16, 8_192),
+            (1_024, 64, 16),
+            (64, 1, 16),
+            (u64::MAX, usize::MAX, 16),
+        ] {
+            let limits = ConnectionLimits::of(files, jobs);
+            assert_eq!(limits.total, total, "{files} {jobs}");
+            assert!(limits.unknown_per_address > 0);
+        }
+    }
+
+    #[test]
+    fn the_longest_idle_of_the_address_makes_room() {
+        let connections = Connections::new(LIMITS);
+        let open: Vec<_> = (0..3)
+            .map(|_| connections.enter(peer(1)).unwrap())
+            .collect();
+        open[0].set_idle(false);
+        let other = connections.enter(peer(2)).unwrap();
+        let next = connections.enter(peer(1)).unwrap();
+        assert!(!is_cut(&open[0]), "it has a request");
+        assert!(is_cut(&open[1]), "the longest idle");
+        assert!(!is_cut(&open[2]) && !is_cut(&other) && !is_cut(&next));
+        // All without a caller together.
+        let third = connections.enter(peer(3)).unwrap();
+        assert!(is_cut(&open[2]));
+        open[0].set_idle(true);
+        let fourth = connections.enter(peer(4)).unwrap();
+        assert!(
+            is_cut(&other),
+            "the one that has just been asked something is not idle for long"
+        );
+        assert!(!is_cut(&open[0]) && !is_cut(&third) && !is_cut(&fourth));
+        assert_eq!(connections.dropped_count(), 3);
+        drop((open, other, next, third, fourth));
+        assert_eq!(connections.open_count(), 0);
+        assert!(connections.state().unknown_of.is_empty());
+        assert!(connections.state().idle.is_empty());
+    }
+
+    #[test]
+    fn known_ones_stay_and_count_only_in_all() {
+        let connections = Connections::new(LIMITS);
+        let known: Vec<_> = (0..6)
+            .map(|_| {
+                let open = connections.enter(peer(1)).unwrap();
+                Introduction::new(open.clone()).make_known();
+                open
+            })
+            .collect();
+        assert!(connections.enter(peer(2)).is_none(), "no room at all");
+        assert!(!connections.make_room());
+        assert!(known.iter().all(|open| !is_cut(open)));
+        known[0].set_idle(true);
+        assert!(!connections.make_room(), "idle, but known");
+        drop(known);
+        assert!(connections.enter(peer(2)).is_some());
+    }
+}
