@@ -2,6 +2,7 @@
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+SOAK_CALLS ?= 10000
 
 # The documentation is for those who work on the code: it shows private items and may link to them.
 DOC_LINTS := -D warnings -A rustdoc::private_intra_doc_links
@@ -45,6 +46,10 @@ bench: ## measure sandboxes beside bwrap, runc, podman, runsc and others, the ag
 	@scripts/setup bench
 	cargo build --release --locked --package cli --package bench
 	target/release/bench --image "$$(scripts/base-image target/release/hotcell)"
+
+.PHONY: soak
+soak: ## SOAK_CALLS (10000) commands with random kills of every process of a sandbox, under a watchdog
+	SOAK_CALLS=$(SOAK_CALLS) cargo test --release --locked --package cli --test soak
 
 .PHONY: fuzz
 fuzz: ## fuzz what reads the guest's bytes, FUZZ_SECONDS (60) for each target
