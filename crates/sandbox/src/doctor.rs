@@ -18,7 +18,7 @@ use crate::choosing::{self, Choice, Question};
 use crate::error::SandboxError;
 use crate::exec::Command;
 use crate::handle::Sandbox;
-use crate::limits::Enforcement;
+use crate::limits::{Enforcement, Limits};
 use crate::proofs::{Proof, Proofs};
 use crate::provisions::Provisions;
 use crate::spec::{Backend, RootSpec, SandboxSpec, Strength};
@@ -131,6 +131,11 @@ pub(crate) async fn prove(spec: &SandboxSpec, backend: Backend) -> Proof {
 /// A spec that asks for nothing but this backend.
 fn of_backend(spec: &SandboxSpec, backend: Backend) -> SandboxSpec {
     SandboxSpec {
+        // What is found out is kept: it must not depend on the time limit of one sandbox.
+        limits: Limits {
+            wall: None,
+            ..spec.limits
+        },
         name: None,
         backend,
         require: Strength::None,

@@ -48,6 +48,13 @@ pub enum SandboxError {
     },
     #[error("nothing on this machine enforces the limit on {} in full: {reason}", .limit.name())]
     Unenforced { limit: LimitKind, reason: String },
+    /// It took longer than the time limit of the sandbox, or than any start should.
+    #[error("cannot start the sandbox within {limit:?}: the time was over before it could {step}")]
+    StartTimedOut {
+        /// What it was waiting for, as the end of "cannot …".
+        step: &'static str,
+        limit: std::time::Duration,
+    },
     #[error("cannot greet the guest")]
     Greeting(#[source] link::ConnectError),
     #[error("cannot record in the audit log")]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use audit::Record;
 use egress::{Egress, Gate};
@@ -19,6 +19,7 @@ use crate::error::SandboxError;
 use crate::limits::{BYTES_PER_INODE, Enforcer, LimitKind};
 use crate::recorder::Recorder;
 use crate::spec::{Backend, Network, RootSpec, SandboxSpec};
+use crate::starting;
 
 /// Port of the proxy inside.
 const PROXY_PORT: u16 = 3128;
@@ -43,15 +44,30 @@ pub struct Sandbox {
 pub struct Ending {
     /// Processes that the kernel killed because the memory limit was reached.
     pub memory_kills: u64,
+    /// Whether something of it was still there when its owner stopped waiting.
+    pub is_stuck: bool,
 }
 
+/// How long the end of a sandbox may take.
+const TAKE_DOWN_TIMEOUT: Duration = Duration::from_secs(180);
+
 impl Sandbox {
-    /// Puts up the walls and starts the guest behind them.
+    /// Puts up the walls and starts the guest behind them, within the time limit of the spec. What
+    /// is left of that is the sandbox's own.
     pub async fn start(spec: SandboxSpec) -> Result<Self, SandboxError> {
+        starting::within_limit(&spec.clone(), Self::start_now(spec)).await
+    }
+
+    async fn start_now(spec: SandboxSpec) -> Result<Self, SandboxError> {
+        let begun = Instant::now();
         let id = spec.name.clone().unwrap_or_else(new_id);
         let recorder = Recorder::new(&id, spec.audit.clone());
-        let (raised, spec) = backends::raise(spec).await?;
+        let (raised, mut spec) = backends::raise(spec).await?;
+        starting::step("record the start in the audit log");
         recorder.record(&start_record(&spec, &raised.description))?;
+        let left = |wall: Duration| wall.saturating_sub(begun.elapsed());
+        spec.limits.wall = spec.limits.wall.map(left);
+        starting::step("greet the guest");
         Self::greet(id, recorder, raised, spec).await
     }
 
@@ -130,9 +146,18 @@ impl Sandbox {
     /// Ends every process inside and waits until nothing of the sandbox is left.
     pub async fn end(self) -> Ending {
         self.link.close();
-        let memory_kills = self.walls.lock().await.take_down().await;
+        let taken = async { self.walls.lock().await.take_down().await };
+        let taken = link::within(TAKE_DOWN_TIMEOUT, taken).await;
+        let is_stuck = taken.is_err();
+        let memory_kills = taken.unwrap_or(0);
         self.proxy.abort();
-        let cause = if memory_kills > 0 {
+        if is_stuck {
+            let (backend, seconds) = (self.description.backend, TAKE_DOWN_TIMEOUT.as_secs());
+            warn!(sandbox = %self.id, backend, seconds, "cannot take down the walls in time");
+        }
+        let cause = if is_stuck {
+            "ended, but not gone in time"
+        } else if memory_kills > 0 {
             "ended, after memory kills"
         } else {
             "ended"
@@ -141,7 +166,10 @@ impl Sandbox {
             cause: cause.into(),
         });
         info!(sandbox = %self.id, memory_kills, "sandbox ended");
-        Ending { memory_kills }
+        Ending {
+            memory_kills,
+            is_stuck,
+        }
     }
 
     /// Kernel kills for want of memory so far, if anybody counts them.

@@ -21,6 +21,7 @@ mod provisions;
 mod reading;
 mod recorder;
 mod spec;
+mod starting;
 
 pub use backends::{Description, Pool};
 pub use batches::Batches;

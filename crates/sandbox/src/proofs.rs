@@ -12,8 +12,9 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,8 @@ use crate::spec::Backend;
 
 /// Of the file's form.
 const VERSION: u32 = 1;
+/// How long to wait for others who change the file, which takes them milliseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes: more is not what was written here.
 const LONGEST: u64 = 1 << 20;
 
@@ -136,7 +139,7 @@ fn read_file(file: &Path) -> Option<Vec<Proof>> {
 fn change(provisions: &Provisions, change: impl FnOnce(&mut Vec<Proof>)) -> io::Result<()> {
     let folder = own_folder(&provisions.cache)?;
     let lock = open_own(&folder.join("proofs.lock"))?;
-    let _lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
+    let _lock = lock_within(lock, LOCK_TIMEOUT)?;
     let file = file(provisions);
     let mut proofs = read_file(&file).unwrap_or_default();
     change(&mut proofs);
@@ -151,6 +154,25 @@ fn change(provisions: &Provisions, change: impl FnOnce(&mut Vec<Proof>)) -> io::
     writing.write_all(&text)?;
     writing.sync_all()?;
     fs::rename(made, file)
+}
+
+/// Locks a file, but does not wait for ever: whoever holds the lock may be stopped.
+fn lock_within(mut file: fs::File, limit: Duration) -> io::Result<Flock<fs::File>> {
+    let give_up = Instant::now() + limit;
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(locked) => return Ok(locked),
+            Err((again, Errno::EWOULDBLOCK | Errno::EINTR)) if Instant::now() < give_up => {
+                file = again;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err((_, Errno::EWOULDBLOCK)) => {
+                let message = format!("cannot lock `proofs.lock` within {limit:?}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+            }
+            Err((_, error)) => return Err(error.into()),
+        }
+    }
 }
 
 fn open_own(file: &Path) -> io::Result<fs::File> {

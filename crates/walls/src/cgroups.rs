@@ -381,8 +381,20 @@ fn remove(folder: &Path) {
     }
 }
 
+/// Ends all that is in a group, if it is still there, and removes it.
+pub fn discard(folder: &Path) {
+    if folder.exists() {
+        end(folder);
+        remove(folder);
+    }
+}
+
+/// How long a sweep may take: what is left then is for the next one.
+const SWEEP_TIME: Duration = Duration::from_secs(10);
+
 /// Ends and removes the groups of host processes that no longer live.
 pub fn sweep() {
+    let give_up = Instant::now() + SWEEP_TIME;
     let mut verdicts: HashMap<Owner, bool> = HashMap::new();
     let mut homes: Vec<PathBuf> = Available::detect()
         .homes
@@ -397,6 +409,9 @@ pub fn sweep() {
             let Some(owner) = name.to_str().and_then(Owner::of) else {
                 continue;
             };
+            if Instant::now() > give_up {
+                return;
+            }
             if *verdicts.entry(owner).or_insert_with(|| owner.is_dead()) {
                 end(&entry.path());
                 remove(&entry.path());

@@ -276,7 +276,7 @@ pub enum Stage {
 }
 
 /// No plan or report is longer: a bound for both readers.
-const LONGEST: u32 = 4 * 1024 * 1024;
+pub const LONGEST: u32 = 4 * 1024 * 1024;
 
 /// Writes one message with its length before it.
 pub fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {

@@ -34,6 +34,12 @@ pub(crate) type Step<T> = Result<T, Failure>;
 /// How long past the deadline the guest may take to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// How long process 1 may take for its part of the walls. The host gives up later than this.
+const ENTER_TIMEOUT: Duration = Duration::from_secs(100);
+
+/// How long the processes of a sandbox may take to die. What the kernel holds longer is left to it.
+const KILL_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Names the step that failed.
 pub(crate) trait At<T> {
     fn at(self, stage: Stage, step: impl Into<String>) -> Step<T>;
@@ -160,22 +166,22 @@ impl Walls {
                 self.process.let_end();
             }
         }
-        let out_of_memory_kills = self.take_down();
-        // The host may be gone; then there is nobody to tell.
-        let _ = send(
-            &control,
-            &Report::Ended {
+        let report = match self.take_down() {
+            Ok(out_of_memory_kills) => Report::Ended {
                 out_of_memory_kills,
             },
-        );
+            Err(failure) => Report::Failed(failure),
+        };
+        // The host may be gone; then there is nobody to tell.
+        let _ = send(&control, &report);
     }
 
     /// Ends all behind them; how many processes the kernel had killed for want of memory.
-    pub fn take_down(mut self) -> u64 {
-        self.process.kill();
+    pub fn take_down(mut self) -> Step<u64> {
+        let killed = self.process.kill();
         let kills = self.groups.out_of_memory_kills();
         self.groups.remove();
-        kills
+        killed.map(|()| kills)
     }
 }
 
@@ -204,9 +210,25 @@ impl Process {
     }
 
     /// Kills the whole sandbox and waits until the last process of it is gone.
-    fn kill(&self) {
+    fn kill(&self) -> Step<()> {
         let _ = kill(self.pid, Signal::SIGKILL);
+        let give_up = Instant::now() + KILL_TIMEOUT;
+        loop {
+            let left = give_up.saturating_duration_since(Instant::now());
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
+            let mut ended = [PollFd::new(self.ended.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut ended, timeout) {
+                Ok(0) => {
+                    return Err(io::Error::from_raw_os_error(libc::ETIMEDOUT))
+                        .at(Stage::Start, "end every process of the sandbox");
+                }
+                Ok(_) => break,
+                Err(nix::errno::Errno::EINTR) => {}
+                Err(error) => return Err(error).at(Stage::Start, "wait for the sandbox to end"),
+            }
+        }
         let _ = waitpid(self.pid, None);
+        Ok(())
     }
 }
 
@@ -273,6 +295,9 @@ fn start(plan: &Plan, link: OwnedFd, role: &CStr, groups: &mut Groups) -> Step<S
         Cloned::Parent(pid) => pid,
     };
     drop(far_line);
+    for set in [UnixStream::set_read_timeout, UnixStream::set_write_timeout] {
+        set(&line, Some(ENTER_TIMEOUT)).at(Stage::Start, "bound the wait for the sandbox")?;
+    }
     // The guest's end of the link must live in the guest alone, or its death goes unseen.
     drop(link);
     let process = Process {
@@ -282,7 +307,8 @@ fn start(plan: &Plan, link: OwnedFd, role: &CStr, groups: &mut Groups) -> Step<S
     match finish(plan, &line, pid, groups) {
         Ok(landlock) => Ok(Started::Outside(process, landlock)),
         Err(failure) => {
-            process.kill();
+            // The first failure says more.
+            let _ = process.kill();
             Err(failure)
         }
     }

@@ -53,7 +53,13 @@ pub(crate) fn run(exec: &Exec) -> Result<u8, Complaint> {
 
 async fn execute(spec: SandboxSpec, exec: &Exec) -> Result<u8, Complaint> {
     let limits = spec.limits;
-    let sandbox = Sandbox::start(spec).await?;
+    let sandbox = match Sandbox::start(spec).await {
+        Err(error @ SandboxError::StartTimedOut { .. }) if limits.wall.is_some() => {
+            return Err(Complaint::from_error(TIMED_OUT, &error)
+                .hint("raise it with `--timeout`".to_owned()));
+        }
+        started => started?,
+    };
     let mut command = Command::new(&exec.command).stdin();
     if exec.terminal {
         let term = std::env::var_os("TERM").unwrap_or_else(|| "xterm-256color".into());
@@ -69,6 +75,9 @@ async fn execute(spec: SandboxSpec, exec: &Exec) -> Result<u8, Complaint> {
         Err(error) => Err(error.into()),
     };
     let ending = sandbox.end().await;
+    if ending.is_stuck {
+        warn("the sandbox is not gone in time: the kernel may still hold processes of it");
+    }
     match outcome {
         Ok(verdict) => Ok(conclude(&verdict, &limits)),
         Err(Stopped::OutputClosed) => Ok(BROKEN_PIPE),

@@ -12,12 +12,22 @@ fn reached(output: &Output, code: i32) -> String {
 }
 
 #[test]
+fn the_start_counts_against_the_time_limit() {
+    let place = Place::with_workspace();
+    // No process starts another that fast.
+    let said = reached(&place.exec(&["--timeout", "1ms"], "true"), 124);
+    let expect = "hotcell: cannot start the sandbox within 1ms: the time was over before it could ";
+    assert!(said.starts_with(expect), "{said}");
+    assert!(said.ends_with("hint: raise it with `--timeout`\n"), "{said}");
+}
+
+#[test]
 fn each_limit_is_named() {
     let place = Place::with_workspace();
-    let output = place.exec(&["--timeout", "300ms"], "echo before; sleep 1000");
+    let output = place.exec(&["--timeout", "3s"], "echo before; sleep 1000");
     assert_eq!(stdout(&output), "before\n");
     assert_snapshot!(reached(&output, 124), @r"
-        hotcell: the command was killed: time limit of 300ms reached
+        hotcell: the command was killed: time limit of 3s reached
         hint: raise it with `--timeout`
     ");
     let output = place.exec(&["--max-output", "1M"], "yes");

@@ -122,7 +122,7 @@ fn settle(mut walls: Box<Walls>, wanted: &Plan, link: OwnedFd, control: File) ->
             Ok(())
         }
         Ok(false) => {
-            walls.take_down();
+            let _ = walls.take_down();
             be(wanted, link, control)
         }
         Err(failure) => {

@@ -12,11 +12,12 @@
 //!
 //! [`furnishing`] says what `/` holds on all of them, [`bundle`] turns that into folders and
 //! mounts for engines that are not our own, [`contained`] greets a guest behind their walls,
-//! [`container`] is what two of them share, [`machine`] what all virtual machines do, [`words`] what
-//! walls are called. [`auto`] chooses.
+//! [`container`] is what two of them share, [`machine`] what all virtual machines do, [`child`] waits for
+//! processes, [`words`] what walls are called. [`auto`] chooses.
 
 mod auto;
 pub(crate) mod bundle;
+pub(crate) mod child;
 pub(crate) mod contained;
 pub(crate) mod container;
 pub(crate) mod docker;
@@ -47,6 +48,7 @@ use crate::choosing;
 use crate::error::SandboxError;
 use crate::limits::Enforcement;
 use crate::spec::{Backend, RootSpec, SandboxSpec, Strength, WORKSPACE};
+use crate::starting;
 
 /// What a backend hands back.
 #[derive(Debug)]
@@ -145,6 +147,7 @@ async fn raise_named(mut spec: SandboxSpec) -> Result<(Raised, SandboxSpec), San
         let image = spec.provisions.default_image.clone();
         spec.root = RootSpec::Image(image.ok_or_else(|| lacks_image(spec.backend))?);
     }
+    starting::step(putting_up(spec.backend));
     let raised = match spec.backend {
         Backend::Native => native::raise(&spec).await,
         Backend::Podman => podman::raise(&spec).await,
@@ -157,6 +160,21 @@ async fn raise_named(mut spec: SandboxSpec) -> Result<(Raised, SandboxSpec), San
         Backend::Auto => unreachable!("`auto` was made into a name"),
     }?;
     Ok((raised, spec))
+}
+
+/// The step of a start, as the end of "cannot …".
+fn putting_up(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Native => "put up the native walls",
+        Backend::Podman => "start a Podman container",
+        Backend::Docker => "start a Docker container",
+        Backend::Gvisor => "start gVisor",
+        Backend::Microvm => "start a QEMU machine",
+        Backend::Firecracker => "start a Firecracker machine",
+        Backend::Microsandbox => "start a microsandbox machine",
+        Backend::None => "start the guest",
+        Backend::Auto => "choose a backend",
+    }
 }
 
 /// A virtual machine cannot show the host's programs.

@@ -2,14 +2,19 @@
 
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use tokio::net::UnixStream;
 
-use super::{ASKED_FOR, Description, Later, Raised, check_strict};
+use super::{ASKED_FOR, Description, Later, Raised, check_strict, child};
 use crate::error::SandboxError;
 use crate::guest_program;
 use crate::limits::enforce_without_walls;
 use crate::spec::SandboxSpec;
+use crate::starting;
+
+/// How long the guest may take to end once its link is closed.
+const TAKE_DOWN: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(crate) struct Standing {
@@ -60,7 +65,7 @@ impl super::Standing for Standing {
     fn take_down(&mut self) -> Later<'_, u64> {
         Box::pin(async {
             if let Some(mut guest) = self.guest.take() {
-                let _ = tokio::task::spawn_blocking(move || guest.wait()).await;
+                child::aside(move || child::end_within(&mut guest, TAKE_DOWN)).await;
             }
             0
         })
@@ -75,7 +80,9 @@ impl Drop for Standing {
     fn drop(&mut self) {
         if let Some(mut guest) = self.guest.take() {
             // Ends by itself now that its link is closed; somebody must collect it.
-            std::thread::spawn(move || guest.wait());
+            starting::take_down_aside(move || {
+                child::end_within(&mut guest, TAKE_DOWN);
+            });
         }
     }
 }

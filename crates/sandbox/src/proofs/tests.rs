@@ -146,3 +146,14 @@ fn many_at_once_lose_nothing() {
     });
     assert_eq!(scene.known().len(), Backend::WALLED.len());
 }
+
+#[test]
+fn a_lock_that_somebody_keeps_is_not_waited_for_without_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lock");
+    let held = super::lock_within(super::open_own(&file).unwrap(), Duration::ZERO).unwrap();
+    let error = super::lock_within(super::open_own(&file).unwrap(), Duration::from_millis(20));
+    assert_eq!(error.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    drop(held);
+    super::lock_within(super::open_own(&file).unwrap(), Duration::ZERO).unwrap();
+}

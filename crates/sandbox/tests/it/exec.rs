@@ -259,7 +259,7 @@ fn time_and_output_end_a_command_and_the_limit_is_named() {
 #[test]
 fn the_sandbox_has_a_deadline_for_everything() {
     within(async {
-        let wall = Duration::from_millis(500);
+        let wall = nature::short_wall();
         let world = World::with(|spec| spec.limits.wall = Some(wall)).await;
         let captured = world.run(argv(&["sleep", "1000"])).await.unwrap();
         let expect = Verdict {

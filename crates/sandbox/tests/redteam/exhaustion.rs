@@ -161,7 +161,7 @@ fn half_a_processor(spec: &mut SandboxSpec, _: &Props) {
 }
 
 fn two_seconds(spec: &mut SandboxSpec, _: &Props) {
-    spec.limits.wall = Some(Duration::from_secs(2));
+    spec.limits.wall = Some(nature::short_wall());
 }
 
 /// What the sandbox says about a limit of its own.

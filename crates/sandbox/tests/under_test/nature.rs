@@ -87,6 +87,16 @@ pub(crate) fn counts_sockets() -> bool {
     backend() != Backend::Gvisor
 }
 
+/// A short time limit that a start, which counts against it, does not use up. Native walls stand in
+/// milliseconds, an engine takes a second, a machine some.
+pub(crate) fn short_wall() -> Duration {
+    match backend() {
+        Backend::Native | Backend::None => Duration::from_secs(2),
+        backend if backend.strength() == Strength::Vm => Duration::from_secs(20),
+        _ => Duration::from_secs(6),
+    }
+}
+
 /// How long to wait before something hangs: emulated machines take their time.
 pub(crate) fn patience(usual: Duration) -> Duration {
     match backend().strength() {

@@ -13,6 +13,7 @@ use super::super::container::folder::Folder;
 use super::super::container::holds::memory_kills;
 use super::daemon::Daemon;
 use crate::error::SandboxError;
+use crate::starting;
 
 /// One container. Dropping it ends it.
 #[derive(Debug)]
@@ -138,7 +139,11 @@ impl Drop for Walls {
         };
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => {
-                runtime.spawn(remains.take_down());
+                let leaving = starting::leaving();
+                runtime.spawn(async move {
+                    remains.take_down().await;
+                    drop(leaving);
+                });
             }
             // Nobody to wait for the daemon; it removes what has ended by itself.
             Err(_) => {

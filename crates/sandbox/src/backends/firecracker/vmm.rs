@@ -11,14 +11,17 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
-use tokio::task::spawn_blocking;
 use walls::machine::{Ending, Errand, Program};
 use walls::plan;
 
 use super::jail::Jail;
 use super::room::Room;
-use crate::backends::{Standing as _, native};
+use crate::backends::{Standing as _, child, native};
 use crate::guest_program;
+use crate::starting;
+
+/// How long a warden may take to end once its link is closed.
+const WARDEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A Firecracker process. Dropping it ends it.
 #[derive(Debug)]
@@ -138,7 +141,7 @@ impl Vmm {
         match &mut self.holder {
             Holder::Jail { jail, warden } => {
                 if let Some(mut warden) = warden.take() {
-                    let _ = spawn_blocking(move || warden.wait()).await;
+                    child::aside(move || child::end_within(&mut warden, WARDEN_TIMEOUT)).await;
                 }
                 jail.remove();
             }
@@ -171,7 +174,9 @@ impl Drop for Vmm {
             Holder::Jail { warden, .. } => {
                 // It ends by itself now; somebody must collect it. The jail is swept later.
                 if let Some(mut warden) = warden.take() {
-                    std::thread::spawn(move || warden.wait());
+                    starting::take_down_aside(move || {
+                        child::end_within(&mut warden, WARDEN_TIMEOUT);
+                    });
                 }
             }
             Holder::Walls { folder, .. } => {

@@ -18,6 +18,7 @@ use super::msb::{Msb, Status, complaint};
 use super::{START, blocking, failed, unavailable};
 use crate::backends::Later;
 use crate::error::SandboxError;
+use crate::starting;
 
 /// A machine that stands. Dropping it takes it down, on a thread of its own.
 #[derive(Debug)]
@@ -193,7 +194,7 @@ impl Drop for Standing {
     fn drop(&mut self) {
         if let Some(parts) = self.parts.take() {
             let name = std::mem::take(&mut self.name);
-            std::thread::spawn(move || parts.end(&name));
+            starting::take_down_aside(move || parts.end(&name));
         }
     }
 }

@@ -9,23 +9,26 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use link::within;
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
+use tracing::warn;
 use walls::cgroups::{self, Available};
 use walls::plan::{self, Ask, Failure, Landlocked, Plan, Report, Stage};
 
 use self::planning::{Facts, Ownership};
-use super::{Later, Raised, check_strict, words};
+use super::{Later, Raised, check_strict, child, words};
 use crate::error::SandboxError;
 use crate::guest_program;
 use crate::limits::enforce;
 use crate::spec::{Backend, RootSpec, SandboxSpec};
+use crate::starting;
 
 /// The supervisor of one sandbox. Dropping it ends the sandbox.
 #[derive(Debug)]
@@ -33,7 +36,18 @@ pub(crate) struct Standing {
     supervisor: Option<Child>,
     control: Option<UnixStream>,
     memory_counter: Option<PathBuf>,
+    /// The control groups, which the supervisor removes unless it was killed.
+    groups: Vec<PathBuf>,
 }
+
+/// How long a supervisor may take to report the end of a sandbox.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long it may take to end once its control socket is closed.
+const SUPERVISOR_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+
+/// How long a start waits for the sweep of what others left.
+const SWEEP_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     let facts = gather(spec)?;
@@ -216,8 +230,9 @@ async fn start(
     } = spare.map_or_else(|| Waiting::spawn(errors), Ok)?;
     plan::send(&control, plan)?;
     // While the supervisor works there is time for what a crash left.
-    static SWEPT: Once = Once::new();
-    SWEPT.call_once(cgroups::sweep);
+    static SWEPT: AtomicBool = AtomicBool::new(false);
+    let is_first = !SWEPT.swap(true, Ordering::Relaxed);
+    let swept = is_first.then(|| child::aside(cgroups::sweep));
     control.set_nonblocking(true)?;
     link.set_nonblocking(true)?;
     let counter = plan.groups.iter().find_map(|group| {
@@ -228,8 +243,19 @@ async fn start(
         supervisor: Some(supervisor),
         control: Some(UnixStream::from_std(control)?),
         memory_counter: counter,
+        groups: plan.groups.iter().map(|group| group.folder.clone()).collect(),
     };
-    match standing.report().await? {
+    starting::step("hear from the supervisor of the native walls");
+    let report = standing.report();
+    let report = match swept {
+        // One that is stuck in the kernel holds nobody up.
+        Some(swept) => {
+            let swept = tokio::time::timeout(SWEEP_TIMEOUT, swept);
+            tokio::join!(report, swept).0?
+        }
+        None => report.await?,
+    };
+    match report {
         Report::Ready { landlock } => Ok((standing, UnixStream::from_std(link)?, landlock)),
         Report::Failed(failure) => Err(Start::Failed(failure)),
         Report::Kills { .. } | Report::Ended { .. } => {
@@ -250,6 +276,9 @@ impl Standing {
     async fn report(&mut self) -> io::Result<Report> {
         let control = self.control.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         let length = control.read_u32_le().await?;
+        if length > plan::LONGEST {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         let mut encoded = vec![0; length as usize];
         control.read_exact(&mut encoded).await?;
         let framed = [&length.to_le_bytes()[..], &encoded].concat();
@@ -264,18 +293,24 @@ impl super::Standing for Standing {
             if let Some(control) = &mut self.control {
                 let _ = tokio::io::AsyncWriteExt::shutdown(control).await;
             }
-            let kills = match self.report().await {
-                Ok(Report::Ended {
-                    out_of_memory_kills,
-                }) => out_of_memory_kills,
-                _ => 0,
-            };
+            let reported = within(REPORT_TIMEOUT, self.report()).await;
             self.control = None;
-            if let Some(mut supervisor) = self.supervisor.take() {
+            let Some(mut supervisor) = self.supervisor.take() else {
+                return 0;
+            };
+            if let Ok(Ok(Report::Ended {
+                out_of_memory_kills,
+            })) = reported
+            {
                 // It has said its last word and exits now.
-                let _ = supervisor.wait();
+                if child::ends_within(&mut supervisor, SUPERVISOR_TIMEOUT) {
+                    return out_of_memory_kills;
+                }
             }
-            kills
+            warn!(?reported, "the supervisor of a sandbox did not report its end");
+            let groups = std::mem::take(&mut self.groups);
+            child::aside(move || finish_off(supervisor, &groups)).await;
+            0
         })
     }
 
@@ -292,9 +327,81 @@ impl super::Standing for Standing {
 impl Drop for Standing {
     fn drop(&mut self) {
         self.control = None;
-        if let Some(mut supervisor) = self.supervisor.take() {
-            // Ends by itself now that the control socket is closed; somebody must collect it.
-            std::thread::spawn(move || supervisor.wait());
+        if let Some(supervisor) = self.supervisor.take() {
+            let groups = std::mem::take(&mut self.groups);
+            starting::take_down_aside(move || finish_off(supervisor, &groups));
         }
+    }
+}
+
+/// Collects a supervisor, which ends by itself now that its control socket is closed. One that is
+/// stuck is killed: process 1 goes with it. Then removes the control groups, if they are left.
+fn finish_off(mut supervisor: Child, groups: &[PathBuf]) {
+    if !child::end_within(&mut supervisor, SUPERVISOR_TIMEOUT) {
+        let pid = supervisor.id();
+        warn!(pid, "the supervisor of a sandbox cannot be killed");
+        return;
+    }
+    for folder in groups {
+        cgroups::discard(folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::process::Command;
+
+    use super::*;
+    use crate::handle::Sandbox;
+
+    /// A supervisor that takes its plan and then does nothing at all.
+    fn stuck() -> Waiting {
+        let (control, supervisors_control) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (link, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        let supervisor = Command::new("sleep")
+            .arg("1000")
+            .stdout(Stdio::from(OwnedFd::from(supervisors_control)))
+            .spawn()
+            .unwrap();
+        Waiting {
+            supervisor,
+            control,
+            link,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_start_whose_supervisor_is_stuck_ends_in_time_and_leaves_nothing() {
+        let waiting = stuck();
+        let pid = waiting.supervisor.id();
+        *SPARE.lock().unwrap() = Some(waiting);
+        let folder = tempfile::tempdir().unwrap();
+        let mut spec = SandboxSpec::new(folder.path());
+        spec.backend = Backend::Native;
+        spec.limits.wall = Some(Duration::from_millis(300));
+        let error = Sandbox::start(spec).await.unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("within 300ms"), "{said}");
+        assert!(said.contains("hear from the supervisor"), "{said}");
+        // Killed and collected.
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_sandbox_does_not_wait_for_a_supervisor_that_was_killed() {
+        let mut waiting = stuck();
+        let pid = waiting.supervisor.id();
+        waiting.supervisor.kill().unwrap();
+        waiting.control.set_nonblocking(true).unwrap();
+        let mut standing = Standing {
+            supervisor: Some(waiting.supervisor),
+            control: Some(UnixStream::from_std(waiting.control).unwrap()),
+            memory_counter: None,
+            groups: Vec::new(),
+        };
+        assert_eq!(super::super::Standing::take_down(&mut standing).await, 0);
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
     }
 }

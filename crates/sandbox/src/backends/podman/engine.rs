@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::{Uid, User};
@@ -13,6 +14,7 @@ use tokio::sync::oneshot;
 use walls::plan;
 use walls::staging::Staging;
 
+use super::super::child::end_within;
 use super::super::container::holds::pids;
 use super::super::native::maps_everyone;
 use super::{BACKEND, Run};
@@ -20,6 +22,9 @@ use crate::error::SandboxError;
 use crate::guest_program;
 use crate::limits::Limits;
 use crate::provisions::{PATH, Provisions, locate};
+
+/// How long one call of Podman's may take while a container is taken down.
+pub(super) const PODMAN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Podman, as it works here.
 #[derive(Debug, Clone)]
@@ -128,13 +133,14 @@ impl Engine {
         if let (Some(staging), Some(input)) = (staging, child.stdin.take()) {
             plan::send(input, staging)?;
         }
-        let (sender, run) = oneshot::channel();
+        let pid = child.id() as i32;
+        let (sender, ended) = oneshot::channel();
         std::thread::spawn(move || {
             if let Ok(output) = child.wait_with_output() {
                 let _ = sender.send(output);
             }
         });
-        Ok(run)
+        Ok(Run { pid, ended })
     }
 
     /// Removes containers, running or not; those that are gone already are fine.
@@ -143,12 +149,16 @@ impl Engine {
         self.call(remove.into_iter().chain(names.iter().map(String::as_str)));
     }
 
-    /// Waits until a container has ended.
+    /// Waits until a container has ended, for as long as any start may take.
     pub(super) fn wait(&self, name: &str) {
-        self.call(["wait", name]);
+        self.call_for(Duration::from_secs(900), ["wait", name]);
     }
 
     fn call<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) {
+        self.call_for(PODMAN_TIMEOUT, arguments);
+    }
+
+    fn call_for<'a>(&self, limit: Duration, arguments: impl IntoIterator<Item = &'a str>) {
         let mut command = Command::new(&self.program);
         self.surround(&mut command);
         let quiet = command
@@ -157,8 +167,13 @@ impl Engine {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        if let Err(error) = quiet.status() {
-            tracing::debug!(%error, "podman cannot be started");
+        match quiet.spawn() {
+            Ok(mut podman) => {
+                if !end_within(&mut podman, limit) {
+                    tracing::warn!("podman cannot be killed");
+                }
+            }
+            Err(error) => tracing::debug!(%error, "podman cannot be started"),
         }
     }
 

@@ -19,7 +19,7 @@ mod preparing;
 mod standing;
 
 use std::process::Output;
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::oneshot;
 use walls::plan::Landlocked;
@@ -27,6 +27,7 @@ use walls::plan::Landlocked;
 use self::engine::Engine;
 use self::preparing::{Prepared, prepare};
 use self::standing::Walls;
+use super::child::aside;
 use super::contained;
 use super::container::door::Visitor;
 use super::container::folder;
@@ -47,7 +48,7 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
         true => users.user,
         false => nix::unistd::geteuid().as_raw(),
     };
-    sweep(spec, &engine);
+    sweep(spec, &engine).await;
     let prepared = prepare(spec, &engine, owners, users)
         .map_err(|source| failed(BACKEND, "prepare a container", source))?;
     let (mut walls, visitor) = start(&engine, prepared, user).await?;
@@ -94,15 +95,20 @@ fn describe(engine: &Engine, spec: &SandboxSpec, landlock: Option<Landlocked>) -
 }
 
 /// Removes what owners that died left, while the first sandbox starts.
-fn sweep(spec: &SandboxSpec, engine: &Engine) {
-    static SWEPT: Once = Once::new();
-    SWEPT.call_once(|| {
-        let names = folder::left_over(&spec.provisions, BACKEND);
-        if !names.is_empty() {
+async fn sweep(spec: &SandboxSpec, engine: &Engine) {
+    static SWEPT: AtomicBool = AtomicBool::new(false);
+    if SWEPT.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let names = folder::left_over(&spec.provisions, BACKEND);
+    if !names.is_empty() {
+        let (engine, provisions) = (engine.clone(), spec.provisions.clone());
+        aside(move || {
             engine.remove(&names);
-            folder::remove(&spec.provisions, BACKEND, &names);
-        }
-    });
+            folder::remove(&provisions, BACKEND, &names);
+        })
+        .await;
+    }
 }
 
 /// Starts the container and waits until the guest is at the door, or Podman gives up.
@@ -148,8 +154,7 @@ async fn start(
 /// Waits until a container has ended.
 async fn gone(engine: &Engine, name: &str) {
     let (engine, name) = (engine.clone(), name.to_owned());
-    let waiting = tokio::task::spawn_blocking(move || engine.wait(&name));
-    let _ = waiting.await;
+    aside(move || engine.wait(&name)).await;
 }
 
 fn refused(engine: &Engine, output: Option<Output>) -> SandboxError {
@@ -165,5 +170,11 @@ fn refused(engine: &Engine, output: Option<Output>) -> SandboxError {
     }
 }
 
-/// What the thread that waits for `podman run` tells.
-type Run = oneshot::Receiver<Output>;
+/// A `podman run` under way.
+#[derive(Debug)]
+struct Run {
+    /// Also the number of its process group.
+    pid: i32,
+    /// From the thread that waits for it.
+    ended: oneshot::Receiver<Output>,
+}

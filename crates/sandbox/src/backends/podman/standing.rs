@@ -1,17 +1,24 @@
 //! A container of Podman's that stands, and its end. Entry type: [`Walls`].
 
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::sync::oneshot::error::TryRecvError;
 use walls::Watched;
 
 use super::super::Later;
+use super::super::child::{aside, wait_for};
 use super::super::container::folder::Folder;
 use super::super::container::holds::memory_kills;
 use super::Run;
-use super::engine::Engine;
+use super::engine::{Engine, PODMAN_TIMEOUT};
+use crate::starting;
+
+/// How long `podman run` may still take when its container is taken down already.
+const RUN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One container. Dropping it ends it.
 #[derive(Debug)]
@@ -49,7 +56,7 @@ impl Walls {
     /// Waits for the end of `podman run`, which comes when the container has been started.
     pub(super) async fn started(&mut self) -> Option<Output> {
         let remains = self.remains.as_mut()?;
-        let output = remains.run.as_mut()?.await.ok();
+        let output = (&mut remains.run.as_mut()?.ended).await.ok();
         remains.run = None;
         output
     }
@@ -76,6 +83,20 @@ fn monitor_of(guest: i32) -> Option<i32> {
     (field(parent, "Name")? == "conmon").then_some(parent)
 }
 
+impl Run {
+    /// Waits for its end, and kills it when that does not come. Blocks.
+    fn end(mut self) {
+        let give_up = Instant::now() + RUN_TIMEOUT;
+        while self.ended.try_recv() == Err(TryRecvError::Empty) {
+            if Instant::now() > give_up {
+                let _ = killpg(Pid::from_raw(self.pid), Signal::SIGKILL);
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
 impl Remains {
     /// Ends everything and returns when nothing is left. Blocks.
     fn take_down(mut self) {
@@ -84,21 +105,11 @@ impl Remains {
         }
         if let Some(run) = self.run.take() {
             // Before it has ended there may be more to come.
-            let _ = run.blocking_recv();
+            run.end();
         }
         match (&self.guest, &self.monitor) {
-            (Some(_), Some(monitor)) => wait(monitor),
+            (Some(_), Some(monitor)) => wait_for(monitor, PODMAN_TIMEOUT),
             _ => self.engine.remove(&[self.folder.name().to_owned()]),
-        }
-    }
-}
-
-fn wait(process: &Watched) {
-    loop {
-        let mut ready = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
-        match poll(&mut ready, PollTimeout::NONE) {
-            Err(nix::errno::Errno::EINTR) => {}
-            _ => return,
         }
     }
 }
@@ -108,7 +119,7 @@ impl super::Standing for Walls {
         Box::pin(async {
             let kills = memory_kills(self.kill_counter.as_deref());
             if let Some(remains) = self.remains.take() {
-                let _ = tokio::task::spawn_blocking(|| remains.take_down()).await;
+                aside(|| remains.take_down()).await;
             }
             kills
         })
@@ -123,7 +134,7 @@ impl super::Standing for Walls {
 impl Drop for Walls {
     fn drop(&mut self) {
         if let Some(remains) = self.remains.take() {
-            std::thread::spawn(|| remains.take_down());
+            starting::take_down_aside(|| remains.take_down());
         }
     }
 }

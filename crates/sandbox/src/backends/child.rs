@@ -1,0 +1,63 @@
+//! Processes that this one started: waits for their end, but not for ever.
+
+use std::os::fd::AsFd;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tokio::sync::oneshot;
+use walls::Watched;
+
+use crate::starting;
+
+/// How long a process may take to end once it was killed.
+const KILLED: Duration = Duration::from_secs(2);
+
+/// Waits for the end of a process and collects it; whether it ended in time. Blocks.
+pub(crate) fn ends_within(child: &mut Child, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
+    // Not yet collected, so the number is still its own.
+    let watched = Watched::open(child.id() as i32);
+    loop {
+        match child.try_wait() {
+            Ok(None) => {}
+            Ok(Some(_)) | Err(_) => return true,
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        match &watched {
+            Ok(watched) => wait_for(watched, left),
+            Err(_) => std::thread::sleep(left.min(Duration::from_millis(5))),
+        }
+    }
+}
+
+/// Waits until a process has ended or the time is over. Blocks.
+pub(crate) fn wait_for(process: &Watched, limit: Duration) {
+    let timeout = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
+    let _ = poll(
+        &mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)],
+        timeout,
+    );
+}
+
+/// The same for one that ends by itself, and is killed when it does not. Blocks.
+pub(crate) fn end_within(child: &mut Child, limit: Duration) -> bool {
+    if ends_within(child, limit) {
+        return true;
+    }
+    let _ = child.kill();
+    ends_within(child, KILLED)
+}
+
+/// Does something that blocks on a thread of its own, and waits for that. Unlike the runtime's
+/// blocking threads, one that is stuck does not keep the runtime from ending.
+pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, done) = oneshot::channel();
+    starting::take_down_aside(move || {
+        let _ = sender.send(work());
+    });
+    done.await.ok()
+}

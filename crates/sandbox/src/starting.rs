@@ -1,0 +1,158 @@
+//! The time that the start of a sandbox may take, and the step that it has reached.
+//!
+//! [`within_limit`] runs a start; whatever works on it below says with [`step`] what it does next. A
+//! start that takes too long is dropped, which takes down what stands; when that is gone, its error
+//! names the step.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::error::SandboxError;
+use crate::spec::{Backend, SandboxSpec};
+
+/// How long a start may take that has no limit of its own. Native walls stand in milliseconds.
+const NATIVE_START: Duration = Duration::from_secs(120);
+/// An engine may have to take in an image first, a machine to make its disk and boot.
+const OTHER_START: Duration = Duration::from_secs(900);
+/// How long a start that failed waits for what it had begun to be gone.
+const TAKE_DOWN: Duration = Duration::from_secs(20);
+
+tokio::task_local! {
+    static START: Start;
+}
+
+#[derive(Debug, Clone)]
+struct Start {
+    step: Arc<Mutex<&'static str>>,
+    /// Held by whatever is still being taken down.
+    leaving: mpsc::Sender<()>,
+}
+
+/// Runs a start of a sandbox within the time limit of its spec.
+pub(crate) async fn within_limit<T>(
+    spec: &SandboxSpec,
+    start: impl Future<Output = Result<T, SandboxError>>,
+) -> Result<T, SandboxError> {
+    let usual = match spec.backend {
+        Backend::Native | Backend::None => NATIVE_START,
+        _ => OTHER_START,
+    };
+    let limit = spec.deadline().map_or(usual, |wall| wall.min(usual));
+    let (leaving, mut gone) = mpsc::channel(1);
+    let step = Arc::new(Mutex::new("choose a backend"));
+    let this = Start {
+        step: step.clone(),
+        leaving,
+    };
+    let bounded = tokio::time::timeout(limit, start);
+    if let Ok(outcome) = START.scope(this, bounded).await {
+        return outcome;
+    }
+    // The start was dropped, and with it all that it had put up. Nothing is ever sent here: this
+    // ends when the last of it is gone.
+    if tokio::time::timeout(TAKE_DOWN, gone.recv()).await.is_err() {
+        let seconds = TAKE_DOWN.as_secs();
+        tracing::warn!(seconds, "a sandbox that did not start is not gone in time");
+    }
+    let step = *step.lock().unwrap_or_else(PoisonError::into_inner);
+    Err(SandboxError::StartTimedOut { step, limit })
+}
+
+/// Says what is done next, as the end of "cannot …".
+pub(crate) fn step(doing: &'static str) {
+    let _ = START.try_with(|start| {
+        *start.step.lock().unwrap_or_else(PoisonError::into_inner) = doing;
+    });
+}
+
+/// A part of a start that is still being taken down; a failed start waits until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    _held: Option<mpsc::Sender<()>>,
+}
+
+pub(crate) fn leaving() -> Leaving {
+    Leaving {
+        _held: START.try_with(|start| start.leaving.clone()).ok(),
+    }
+}
+
+/// Takes something down on a thread of its own.
+pub(crate) fn take_down_aside(work: impl FnOnce() + Send + 'static) {
+    let leaving = leaving();
+    std::thread::spawn(move || {
+        work();
+        drop(leaving);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn spec(wall: Option<Duration>) -> SandboxSpec {
+        let mut spec = SandboxSpec::new("/nowhere");
+        spec.backend = Backend::Native;
+        spec.limits.wall = wall;
+        spec
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_that_never_ends_fails_in_time_and_names_its_step() {
+        for (wall, expect) in [
+            (
+                Some(Duration::from_millis(1500)),
+                "cannot start the sandbox within 1.5s: the time was over before it could greet the guest",
+            ),
+            (
+                None,
+                "cannot start the sandbox within 120s: the time was over before it could greet the guest",
+            ),
+        ] {
+            let stuck = async {
+                step("greet the guest");
+                std::future::pending::<Result<(), SandboxError>>().await
+            };
+            let error = within_limit(&spec(wall), stuck).await.unwrap_err();
+            assert_eq!(error.to_string(), expect);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_start_that_failed_waits_for_what_it_takes_down() {
+        struct Walls(Arc<Mutex<bool>>);
+        impl Drop for Walls {
+            fn drop(&mut self) {
+                let gone = self.0.clone();
+                take_down_aside(move || {
+                    // Long enough for a start that does not wait to come back before.
+                    std::thread::sleep(Duration::from_millis(200));
+                    *gone.lock().unwrap() = true;
+                });
+            }
+        }
+        let gone = Arc::new(Mutex::new(false));
+        let walls = Walls(gone.clone());
+        let stuck = async move {
+            let _walls = walls;
+            std::future::pending::<Result<(), SandboxError>>().await
+        };
+        let spec = spec(Some(Duration::from_millis(10)));
+        let error = within_limit(&spec, stuck).await.unwrap_err();
+        assert!(matches!(error, SandboxError::StartTimedOut { .. }));
+        assert!(*gone.lock().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_start_in_time_is_itself() {
+        let start = async { Ok::<_, SandboxError>(7) };
+        assert_eq!(within_limit(&spec(None), start).await.unwrap(), 7);
+        let start = async { Err::<(), _>(SandboxError::Ended) };
+        let error = within_limit(&spec(None), start).await.unwrap_err();
+        assert!(matches!(error, SandboxError::Ended));
+    }
+}
