@@ -76,8 +76,8 @@ pub(crate) struct Call {
     flags: &'static [&'static str],
     /// When a process of it is killed.
     strikes: Vec<Instant>,
-    /// To be continued.
-    stopped: Option<(i32, Instant)>,
+    /// To be continued, and when.
+    stopped: Vec<(i32, Instant)>,
     struck: Vec<String>,
     /// Its output and errors, until nobody holds them open.
     outputs: Vec<File>,
@@ -121,7 +121,7 @@ impl Call {
             script,
             flags,
             strikes: strikes.collect(),
-            stopped: None,
+            stopped: Vec::new(),
             struck: Vec::new(),
             outputs,
         };
@@ -134,9 +134,12 @@ impl Call {
     /// Sends a signal to a process of this call, if it is time for that; says which to whom.
     pub(crate) fn strike(&mut self, random: &mut Random) -> Option<String> {
         let now = Instant::now();
-        if let Some((pid, _)) = self.stopped.take_if(|(_, until)| *until <= now) {
-            send(pid, libc::SIGCONT);
-        }
+        self.stopped.retain(|(pid, until)| {
+            if *until <= now {
+                send(*pid, libc::SIGCONT);
+            }
+            *until > now
+        });
         if self.strikes.first().is_none_or(|at| *at > now) {
             return None;
         }
@@ -159,7 +162,7 @@ impl Call {
         send(pid, signal);
         if signal == libc::SIGSTOP {
             // Its number stays its own as long as it is stopped, and nobody else ends it.
-            self.stopped = Some((pid, now + Duration::from_millis(50)));
+            self.stopped.push((pid, now + Duration::from_millis(50)));
         }
         let sent = format!("{word} to {name}");
         self.struck.push(format!("{sent} after {:?}", self.begun.elapsed()));
