@@ -165,7 +165,8 @@ impl Call {
             self.stopped.push((pid, now + Duration::from_millis(50)));
         }
         let sent = format!("{word} to {name}");
-        self.struck.push(format!("{sent} after {:?}", self.begun.elapsed()));
+        self.struck
+            .push(format!("{sent} after {:?}", self.begun.elapsed()));
         Some(sent)
     }
 
@@ -202,7 +203,12 @@ impl Call {
 impl fmt::Display for Call {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            number, pid, script, flags, struck, ..
+            number,
+            pid,
+            script,
+            flags,
+            struck,
+            ..
         } = self;
         let (end, open) = (self.end(), self.outputs.len());
         write!(

@@ -153,7 +153,11 @@ impl Soak {
     }
 
     fn tell(&self, time: Duration) {
-        println!("soak: {} s, longest call {:?}", time.as_secs(), self.longest);
+        println!(
+            "soak: {} s, longest call {:?}",
+            time.as_secs(),
+            self.longest
+        );
         println!("soak: ends {:?}", self.ends);
         println!("soak: kills {:?}", self.kills);
         if let Ok(load) = fs::read_to_string("/proc/loadavg") {

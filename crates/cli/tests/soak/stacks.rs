@@ -11,7 +11,9 @@ pub(crate) fn descendants(of: i32) -> Vec<i32> {
         for thread in entries(&format!("/proc/{parent}/task")) {
             let file = format!("/proc/{parent}/task/{thread}/children");
             let children = fs::read_to_string(file).unwrap_or_default();
-            let children = children.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok());
+            let children = children
+                .split_whitespace()
+                .filter_map(|pid| pid.parse::<i32>().ok());
             found.extend(children);
         }
     }
@@ -49,7 +51,11 @@ fn print_one(pid: i32) {
     for thread in entries(&format!("/proc/{pid}/task")) {
         let read = |file: &str| read(&format!("task/{thread}/{file}"));
         let (waits_in, call) = (read("wchan"), read("syscall"));
-        println!("   thread {thread} {}: {waits_in}, call {}", read("comm").trim(), call.trim());
+        println!(
+            "   thread {thread} {}: {waits_in}, call {}",
+            read("comm").trim(),
+            call.trim()
+        );
         for line in read("stack").lines() {
             println!("      {line}");
         }

@@ -54,7 +54,9 @@ pub(crate) fn end_within(child: &mut Child, limit: Duration) -> bool {
 
 /// Does something that blocks on a thread of its own, and waits for that. Unlike the runtime's
 /// blocking threads, one that is stuck does not keep the runtime from ending.
-pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub(crate) async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (sender, done) = oneshot::channel();
     starting::take_down_aside(move || {
         let _ = sender.send(work());

@@ -243,7 +243,11 @@ async fn start(
         supervisor: Some(supervisor),
         control: Some(UnixStream::from_std(control)?),
         memory_counter: counter,
-        groups: plan.groups.iter().map(|group| group.folder.clone()).collect(),
+        groups: plan
+            .groups
+            .iter()
+            .map(|group| group.folder.clone())
+            .collect(),
     };
     starting::step("hear from the supervisor of the native walls");
     let report = standing.report();
@@ -307,7 +311,10 @@ impl super::Standing for Standing {
                     return out_of_memory_kills;
                 }
             }
-            warn!(?reported, "the supervisor of a sandbox did not report its end");
+            warn!(
+                ?reported,
+                "the supervisor of a sandbox did not report its end"
+            );
             let groups = std::mem::take(&mut self.groups);
             child::aside(move || finish_off(supervisor, &groups)).await;
             0
