@@ -57,7 +57,8 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 pub(crate) fn set_apart<'a>(folders: impl Iterator<Item = &'a Path>) -> Step<()> {
     let nothing = Path::new(COVERS).join("nothing");
     fs::create_dir_all(&nothing).at(Stage::Mounts, "make covers")?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo").at(Stage::Mounts, "list mounts")?;
+    // Of the sandbox's first process, which sees all: this one may have no number in there.
+    let mounts = fs::read_to_string("/proc/1/mountinfo").at(Stage::Mounts, "list mounts")?;
     let points: Vec<&Path> = mounts
         .lines()
         .filter_map(|line| line.split(' ').nth(4))

@@ -13,6 +13,7 @@ use nix::fcntl::{OFlag, openat};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns};
 use nix::sys::stat::Mode;
+use nix::unistd::{Gid, Uid, setresgid, setresuid};
 
 use crate::apart::set_apart;
 use crate::plan::Stage;
@@ -32,6 +33,10 @@ pub fn serve(pid: i32, folders: &[PathBuf]) -> ExitCode {
     }
 }
 
+/// The container's own.
+const ROOT: Uid = Uid::from_raw(0);
+const ROOT_GROUP: Gid = Gid::from_raw(0);
+
 fn fence(pid: i32, folders: &[PathBuf]) -> Step<()> {
     const ENTER: &str = "enter the container's namespaces";
     let open = |path: String| File::open(path).at(Stage::Namespaces, ENTER);
@@ -42,21 +47,25 @@ fn fence(pid: i32, folders: &[PathBuf]) -> Step<()> {
     // The host's root enters either first. An ordinary user has rights in the mount namespace
     // only as the user of the container.
     let is_inside = setns(&mounts, CloneFlags::CLONE_NEWNS).is_ok();
+    let mut apart = None;
     if is_inside {
-        bound_mounts(folders)?;
+        bound_terminals()?;
+        // Only where the container's files are the host's root's too: Docker's.
+        apart = set_apart(folders.iter().map(PathBuf::as_path)).ok();
     }
     setns(&user, CloneFlags::CLONE_NEWUSER).at(Stage::Namespaces, ENTER)?;
     bound_users(&limits, &shares)?;
     if !is_inside {
         setns(&mounts, CloneFlags::CLONE_NEWNS).at(Stage::Namespaces, ENTER)?;
-        bound_mounts(folders)?;
+        bound_terminals()?;
+    }
+    if apart.is_none() {
+        // Nobody else can make a file there. A container without such a user has the caller.
+        let _ = setresgid(ROOT_GROUP, ROOT_GROUP, ROOT_GROUP);
+        let _ = setresuid(ROOT, ROOT, ROOT);
+        set_apart(folders.iter().map(PathBuf::as_path))?;
     }
     Ok(())
-}
-
-fn bound_mounts(folders: &[PathBuf]) -> Step<()> {
-    bound_terminals()?;
-    set_apart(folders.iter().map(PathBuf::as_path))
 }
 
 fn bound_terminals() -> Step<()> {
