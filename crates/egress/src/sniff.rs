@@ -1,7 +1,11 @@
 //! Tells by its first bytes what a client speaks inside a tunnel. Pure; entry: [`sniff`].
 //!
-//! In doubt it says HTTP, because only HTTP and TLS choose a host by a name in the stream, and what
-//! is HTTP is parsed and checked request by request.
+//! Only HTTP and TLS choose a host by a name in the stream, so whatever a server could read as one
+//! of them is reported as such, and then parsed and checked. The rule for HTTP: after blank lines
+//! and blanks, a word made of token characters (a method, of any length), then white space, then
+//! in the same line either `HTTP/` or a target that begins with `/`, `http:` or `https:` (HTTP/0.9
+//! has no version). A first line that has not ended after [`MAX_LINE`] bytes counts as HTTP too.
+//! Everything else is [`Sniff::Other`], which passes only where a rule names the port.
 
 use crate::tls::{self, Hello};
 
@@ -22,10 +26,8 @@ pub(crate) enum Sniff {
     Other,
 }
 
-/// A first line that is longer is taken as it is.
+/// A first line that is longer is treated as HTTP, whose parser then refuses or checks it.
 const MAX_LINE: usize = 16 << 10;
-/// No method is longer.
-const MAX_METHOD: usize = 64;
 
 /// Looks at the first bytes that a client sent; `ended` if no more will come.
 pub(crate) fn sniff(bytes: &[u8], ended: bool) -> Sniff {
@@ -40,43 +42,52 @@ pub(crate) fn sniff(bytes: &[u8], ended: bool) -> Sniff {
 }
 
 fn sniff_http(bytes: &[u8], ended: bool) -> Sniff {
+    let is_too_long = bytes.len() >= MAX_LINE;
     // Servers skip empty lines before a request, and some of them blanks.
-    let start = bytes
-        .iter()
-        .take_while(|byte| b"\r\n \t".contains(byte))
-        .count();
-    let line = bytes[start..]
-        .split(|&byte| byte == b'\n')
-        .next()
-        .unwrap_or_default();
-    let full = ended || start + line.len() < bytes.len() || bytes.len() >= MAX_LINE;
+    let start = bytes.iter().take_while(|&&byte| is_blank(byte)).count();
+    let mut lines = bytes[start..].split(|&byte| byte == b'\n');
+    let line = lines.next().unwrap_or_default();
+    let has_ended = ended || lines.next().is_some();
 
     let method = line.iter().take_while(|&&byte| is_token(byte)).count();
-    if line.is_empty() && bytes.len() >= MAX_LINE {
-        return Sniff::Http;
-    }
-    if method == line.len() && method <= MAX_METHOD {
-        return if full { Sniff::Other } else { Sniff::NeedMore };
-    }
-    if method == 0 || method > MAX_METHOD || !matches!(line[method], b' ' | b'\t') {
+    let Some(&after_method) = line.get(method) else {
+        // Nothing but blanks, or one word without an end.
+        return match () {
+            () if is_too_long => Sniff::Http,
+            () if has_ended => Sniff::Other,
+            () => Sniff::NeedMore,
+        };
+    };
+    if method == 0 || !is_blank(after_method) {
         return Sniff::Other;
     }
-    // Other protocols have words and spaces too (`EHLO me`, `SSH-2.0-x y`), but no version.
-    if line.starts_with(b"PRI * HTTP/2") {
-        Sniff::Http2
-    } else if line
-        .windows(5)
-        .any(|part| part.eq_ignore_ascii_case(b"HTTP/"))
-    {
-        // The version may still be cut (`PRI * HTTP/`); wait for the line.
-        if full { Sniff::Http } else { Sniff::NeedMore }
-    } else if bytes.len() >= MAX_LINE {
-        Sniff::Http
-    } else if full {
-        Sniff::Other
-    } else {
-        Sniff::NeedMore
+    // The version may still be cut (`PRI * HTTP/`), or yet to come: wait for the whole line.
+    match () {
+        () if !has_ended && !is_too_long => Sniff::NeedMore,
+        () if line.starts_with(b"PRI * HTTP/2") => Sniff::Http2,
+        () if is_too_long || is_request_line(&line[method..]) => Sniff::Http,
+        // Other protocols have words and blanks too: `EHLO me`, `SSH-2.0-x y`.
+        () => Sniff::Other,
     }
+}
+
+/// Whether a server may take a line for a request; `rest` is what follows the method.
+fn is_request_line(rest: &[u8]) -> bool {
+    let has_version = rest
+        .windows(5)
+        .any(|part| part.eq_ignore_ascii_case(b"HTTP/"));
+    // Old servers answer a request without a version, and one with a version they do not know.
+    let blanks = rest.iter().take_while(|&&byte| is_blank(byte)).count();
+    let target = rest[blanks..].to_ascii_lowercase();
+    let has_web_target = [&b"/"[..], b"http:", b"https:"]
+        .iter()
+        .any(|prefix| target.starts_with(prefix));
+    has_version || has_web_target
+}
+
+/// What RFC 9112 lets a server take for a space between the parts of a request line.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c)
 }
 
 fn is_token(byte: u8) -> bool {
@@ -92,7 +103,7 @@ mod tests {
         for (bytes, open, ended) in [
             (&b""[..], Sniff::NeedMore, Sniff::Other),
             (b"GET", Sniff::NeedMore, Sniff::Other),
-            (b"GET / HT", Sniff::NeedMore, Sniff::Other),
+            (b"GET / HT", Sniff::NeedMore, Sniff::Http),
             (b"GET / HTTP/1.1", Sniff::NeedMore, Sniff::Http),
             (b"GET / HTTP/1.1\r\n", Sniff::Http, Sniff::Http),
             (b"\r\n\r\nGET / HTTP/1.1\r\n", Sniff::Http, Sniff::Http),
@@ -119,6 +130,26 @@ mod tests {
             (b"*1\r\n$4\r\nPING\r\n", Sniff::Other, Sniff::Other),
             (b"\0\0\0\x08\x04\xd2\x16\x2f", Sniff::Other, Sniff::Other),
             (b" GET / HTTP/1.1\r\n", Sniff::Http, Sniff::Http),
+            // White space of other kinds, which some servers take for a space.
+            (b"GET\x0b/\x0cHTTP/1.1\r\n", Sniff::Http, Sniff::Http),
+            (b"\x0cGET / HTTP/1.1\r\n", Sniff::Http, Sniff::Http),
+            (b"GET\r/\rHTTP/1.1\r\n", Sniff::Http, Sniff::Http),
+            // HTTP/0.9, and a version that an old server may take for 1.0.
+            (b"GET /\r\n", Sniff::Http, Sniff::Http),
+            (b"GET /", Sniff::NeedMore, Sniff::Http),
+            (b"get HTTP://evil.com/\r\n", Sniff::Http, Sniff::Http),
+            (b"GET https://evil.com/ X/1\n", Sniff::Http, Sniff::Http),
+            (
+                b"OPTIONS rtsp://a.com/ RTSP/1.0\r\n",
+                Sniff::Other,
+                Sniff::Other,
+            ),
+            (
+                b"NICK me\r\nUSER /x HTTP/1.1\r\n",
+                Sniff::Other,
+                Sniff::Other,
+            ),
+            (b"<?xml version='1.0'?>", Sniff::Other, Sniff::Other),
             (b"\x16", Sniff::NeedMore, Sniff::Other),
             (b"\x16\x03\x01", Sniff::NeedMore, Sniff::BadTls),
             (b"\x16\x03\x01\0\0", Sniff::BadTls, Sniff::BadTls),
@@ -130,7 +161,13 @@ mod tests {
         let endless = [b"GET /", &[b'a'; MAX_LINE][..]].concat();
         assert_eq!(sniff(&endless, false), Sniff::Http);
         assert_eq!(sniff(&[b'\n'; MAX_LINE], false), Sniff::Http);
-        assert_eq!(sniff(&[b'a'; MAX_METHOD + 1], false), Sniff::Other);
+        assert_eq!(sniff(&[b'A'; MAX_LINE], false), Sniff::Http);
+        assert_eq!(sniff(&[b'A'; MAX_LINE - 1], false), Sniff::NeedMore);
+        for length in [65, 1000, MAX_LINE] {
+            let method = "A".repeat(length);
+            let request = format!("{method} / HTTP/1.1\r\n");
+            assert_eq!(sniff(request.as_bytes(), false), Sniff::Http, "{length}");
+        }
     }
 
     proptest::proptest! {

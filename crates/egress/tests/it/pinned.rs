@@ -113,6 +113,21 @@ async fn http_cannot_dress_up_as_something_else() {
         "GET / HTTP/1.1\nHost: evil.test\n\n",
         "GET / HTTP/1.1\r\nHost: a.test\0\r\nHost: evil.test\r\n\r\n",
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nevil.test",
+        "\x0cGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        "GET\x0b/\x0cHTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        "GET\r/\rHTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        // HTTP/0.9 has no Host, but its target can name one.
+        "GET http://evil.test/\r\n",
+        "GET / X/1.0\r\nHost: evil.test\r\n\r\n",
+        &format!("{} / HTTP/1.1\r\nHost: evil.test\r\n\r\n", "A".repeat(65)),
+        &format!(
+            "{} / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+            "a".repeat(20 << 10)
+        ),
+        &format!(
+            "{}GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+            "\r\n".repeat(9 << 10)
+        ),
     ] {
         world.forget();
         let mut client = world.client();
@@ -125,6 +140,32 @@ async fn http_cannot_dress_up_as_something_else() {
         assert!(told[0].contains(" denied: "), "{bytes:?} {told:?}");
     }
     assert_eq!(text(&seen), "");
+}
+
+#[tokio::test]
+async fn http_in_small_pieces_is_recognised() {
+    let (port, seen) = recorder().await;
+    let world = World::for_server(port);
+    let target = format!("a.test:{port}");
+    let method = "A".repeat(70);
+    let mut client = world.client();
+    client.tunnel(&target).await;
+    for byte in format!("\r\n{method} / HTTP/1.1\r\nHost: evil.test\r\n\r\n").bytes() {
+        client.send([byte]).await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(client.response().await.status, 403);
+    let denied = format!("Host header `evil.test` differs from the target `{target}`");
+    assert_eq!(world.told(), [format!("{target} denied: {denied}")]);
+    // A method that nobody knows is still one, for the right host.
+    world.forget();
+    let mut client = world.client();
+    client.tunnel(&target).await;
+    let response = client
+        .ask(format!("{method} / HTTP/1.1\r\nHost: a.test\r\n\r\n"))
+        .await;
+    assert_eq!(response.status, 200);
+    assert!(text(&seen).starts_with(&method));
 }
 
 #[tokio::test]
