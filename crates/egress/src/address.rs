@@ -37,9 +37,9 @@ pub enum Class {
     Transition,
     /// Not given out.
     Reserved,
-    /// One of the host's own addresses. [`class`] never says this: it takes a look at the host.
+    /// One of the host's own addresses. Only [`crate::class_on_host`] says this.
     Own,
-    /// One that a rule denies. [`class`] never says this either.
+    /// One that a rule denies. [`class`] never says this.
     Denied,
 }
 
@@ -49,6 +49,23 @@ pub fn class(address: IpAddr) -> Class {
         IpAddr::V4(address) => class_v4(address),
         IpAddr::V6(address) => class_v6(address),
     }
+}
+
+/// The address that a connection really goes to: the IPv4 one where an IPv6 address maps or
+/// translates to it.
+pub(crate) fn translated(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) if is_translated(v6) => Ipv4Addr::from(v6.to_bits() as u32).into(),
+        address => address,
+    }
+}
+
+/// Mapped (`::ffff:a.b.c.d`), or NAT64.
+fn is_translated(address: Ipv6Addr) -> bool {
+    matches!(
+        address.segments(),
+        [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..]
+    )
 }
 
 fn class_v4(address: Ipv4Addr) -> Class {
@@ -73,12 +90,12 @@ fn class_v4(address: Ipv4Addr) -> Class {
 }
 
 fn class_v6(address: Ipv6Addr) -> Class {
-    let embedded = Ipv4Addr::from(address.to_bits() as u32);
+    if let IpAddr::V4(v4) = translated(address.into()) {
+        return class_v4(v4);
+    }
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0] => Class::Unspecified,
         [0, 0, 0, 0, 0, 0, 0, 1] => Class::Loopback,
-        // Mapped (`::ffff:a.b.c.d`) and NAT64: the connection really goes to the IPv4 address.
-        [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => class_v4(embedded),
         // IPv4-compatible, local NAT64, 6to4, Teredo.
         [0, 0, 0, 0, 0, 0, ..] | [0x64, 0xff9b, 1, ..] | [0x2002, ..] | [0x2001, 0, ..] => {
             Class::Transition

@@ -10,12 +10,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::address::{self, Class};
+use crate::address::Class;
 use crate::connection::Reason;
 use crate::host::{Host, Target};
 use crate::hosts::Hosts;
+use crate::own::class_on_host;
 use crate::policy::{Policy, Stance};
-use crate::resolve::{Resolver, SystemResolver, is_own};
+use crate::resolve::{Resolver, SystemResolver};
 use crate::rules::{Allow, Rule};
 use crate::waiting::Waiting;
 
@@ -186,11 +187,7 @@ fn unasked(target: &Target, rule: Option<&Rule>) -> Reason {
 fn check_public(target: &Target) -> Result<(), Reason> {
     let name = match &target.host {
         Host::Address(address) => {
-            let class = match address::class(*address) {
-                Class::Public if is_own(*address) => Class::Own,
-                class => class,
-            };
-            return match class {
+            return match class_on_host(*address) {
                 Class::Public => Ok(()),
                 class => Err(Reason::NotPublic {
                     name: target.host.to_string(),

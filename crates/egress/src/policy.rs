@@ -122,6 +122,11 @@ impl Policy {
     /// which class it is either way.
     pub(crate) fn permit(&self, rule: &Rule, address: IpAddr, port: u16) -> Result<Class, Class> {
         let class = address::class(address);
+        // A translated address leads to the same host; what is denied is so in both forms.
+        let translated = address::translated(address);
+        if self.stance_on(translated, port) == Some(Stance::Deny) {
+            return Err(Class::Denied);
+        }
         match self.stance_on(address, port) {
             Some(Stance::Deny) => return Err(Class::Denied),
             Some(Stance::Allow) => return Ok(class),
@@ -307,6 +312,7 @@ mod tests {
         let permit = |address: &str| policy.permit(rule, address.parse().unwrap(), 443);
         assert_eq!(permit("8.8.8.8"), Err(Class::Denied));
         assert_eq!(permit("::ffff:8.8.8.8"), Err(Class::Denied));
+        assert_eq!(permit("64:ff9b::8.8.8.8"), Err(Class::Denied));
         assert_eq!(permit("8.8.4.4"), Ok(Class::Public));
     }
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::address::{self, Class};
+use crate::address::Class;
 use crate::connection::Reason;
 use crate::host::{Host, Target};
-use crate::resolve::{Resolver, is_own};
+use crate::own::class_on_host;
+use crate::resolve::Resolver;
 
 /// The longest that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -35,11 +36,7 @@ pub async fn public_addresses(
     let mut public = Vec::new();
     let mut refused = None;
     for address in answers {
-        let class = match address::class(address) {
-            Class::Public if is_own(address.to_canonical()) => Class::Own,
-            class => class,
-        };
-        match class {
+        match class_on_host(address) {
             Class::Public => public.push(SocketAddr::new(address.to_canonical(), target.port)),
             class => {
                 refused.get_or_insert((address, class));

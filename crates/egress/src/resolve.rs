@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use crate::address::Class;
 use crate::connection::Reason;
 use crate::host::{Host, Target};
+use crate::own::is_own;
 use crate::policy::Policy;
 use crate::rules::Rule;
 
@@ -104,22 +105,6 @@ fn choose(
     }
 }
 
-/// Whether the host would talk to itself. Connecting a UDP socket sends nothing; it only chooses
-/// the address to send from, which is the same one if and only if it is the host's own.
-pub(crate) fn is_own(address: IpAddr) -> bool {
-    let from: IpAddr = match address {
-        IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let source = || -> io::Result<IpAddr> {
-        let socket = UdpSocket::bind((from, 0))?;
-        socket.connect((address, 9))?;
-        Ok(socket.local_addr()?.ip())
-    };
-    // Without a route the connection itself will fail and say so.
-    source().is_ok_and(|source| source == address)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,10 +147,5 @@ mod tests {
         check(&["a.com", "9.9.9.9"], &["9.9.9.9"], Ok(&["9.9.9.9:443"]));
         check(&["a.com", "10.0.0.1"], &["10.0.0.1"], Ok(&["10.0.0.1:443"]));
         check(rule, &[], Err("none"));
-    }
-
-    #[test]
-    fn the_host_knows_itself() {
-        assert!(is_own("127.0.0.1".parse().unwrap()));
     }
 }

@@ -24,6 +24,8 @@ mod input;
 mod job;
 mod keys;
 mod notice;
+#[cfg(test)]
+mod own_network;
 mod parts;
 mod ports;
 mod retention;

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use egress::address::{Class, class};
-use egress::{Host, Rule, Target};
+use egress::address::Class;
+use egress::{Host, Rule, Target, class_on_host};
 use protocol::job::{JobBudget, JobInput, JobLimits, JobRequest, Webhook};
 use sandbox::{Backend, Network};
 
@@ -220,7 +220,7 @@ fn check_whole(field: &str, wanted: Option<u64>, most: u64) -> Result<(), AppErr
 /// Names are looked up when they are reached, and then checked; an address can be judged now.
 fn is_public(rule: &str) -> bool {
     match Target::parse(rule, Some(443)).map(|target| target.host) {
-        Ok(Host::Address(address)) => class(address) == Class::Public,
+        Ok(Host::Address(address)) => class_on_host(address) == Class::Public,
         Ok(Host::Name(name)) => name != "localhost",
         // With a star: always a name.
         Err(_) => true,

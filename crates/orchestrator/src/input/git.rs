@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use egress::address::{Class, class};
-use egress::{Allow, Host};
+use egress::address::Class;
+use egress::{Allow, Host, class_on_host};
 use reqwest::Url;
 use sandbox::request::{RefusalKind, Status};
 use sandbox::{Captured, Command, LimitKind, Network, Sandbox, SandboxError, SandboxSpec};
@@ -40,7 +40,7 @@ impl Source {
         let text = parsed.host_str().unwrap_or_default();
         let host = Host::parse(text).map_err(|error| bad(&error.to_string()))?;
         let is_public = match &host {
-            Host::Address(address) => class(*address) == Class::Public,
+            Host::Address(address) => class_on_host(*address) == Class::Public,
             // A rule for this name would open the server itself.
             Host::Name(name) => name != "localhost" && !name.ends_with(".localhost"),
         };

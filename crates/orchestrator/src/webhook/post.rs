@@ -4,8 +4,8 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use egress::address::{Class, class};
-use egress::{Host, Reason, Resolver, SystemResolver, Target, public_addresses};
+use egress::address::Class;
+use egress::{Host, Reason, Resolver, SystemResolver, Target, class_on_host, public_addresses};
 use hmac::{Hmac, KeyInit, Mac};
 use protocol::job::Webhook;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -93,7 +93,9 @@ impl Poster {
         let host = Host::parse(url.host_str().unwrap_or_default());
         let host = host.map_err(|error| Failed::for_ever(error.to_string()))?;
         match host {
-            Host::Address(address) if !self.allows_private && class(address) != Class::Public => {
+            Host::Address(address)
+                if !self.allows_private && class_on_host(address) != Class::Public =>
+            {
                 Err(Failed::for_ever(format!(
                     "{address} is not a public address"
                 )))

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::post::sign;
 use super::*;
+use crate::own_network;
 
 /// A request as it came.
 #[derive(Debug)]
@@ -229,6 +230,33 @@ async fn failures_are_tried_again_later_and_later_and_then_given_up() {
     }
     try_once(&scene, true).await;
     assert!(scene.due(Timestamp::MAX).await.is_empty());
+}
+
+#[tokio::test]
+async fn the_servers_own_public_address_is_not_told() {
+    if !own_network::entered("webhook::tests::the_servers_own_public_address_is_not_told") {
+        return;
+    }
+    for own in own_network::OWN {
+        // It would be answered, if it were asked.
+        TcpListener::bind((own.trim_matches(['[', ']']), 0))
+            .await
+            .unwrap();
+    }
+    for host in own_network::SPELLINGS {
+        let scene = Scene::new().await;
+        scene
+            .end_job(&format!("http://{host}:9/"), None, "body")
+            .await;
+        let due = scene.only_due().await;
+        let failed = attempt(&scene.jobs, &Poster::new(false), due).await;
+        let failed = failed.unwrap_err();
+        assert!(failed.is_final, "{host}: {failed:?}");
+        assert!(
+            failed.reason.ends_with("is not a public address"),
+            "{failed:?}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use sandbox::{Backend, Network, Strength};
 use super::house::{Site, task, within};
 use super::script::text;
 use crate::app::{App, AppError, Caller};
+use crate::own_network;
 
 #[test]
 fn a_request_is_held_against_the_policy() {
@@ -235,5 +236,37 @@ fn walls_weaker_than_required_are_refused() {
             Some("require: the walls of `native` are `namespaces`, and `kernel` is required"),
         )
         .await;
+    });
+}
+
+#[test]
+fn a_job_cannot_open_the_servers_own_public_address() {
+    if !own_network::entered(
+        "app::tests::admission::a_job_cannot_open_the_servers_own_public_address",
+    ) {
+        return;
+    }
+    within(async {
+        let site = Site::new();
+        let server = site.server().await;
+        let app = App::new(server.parts().clone());
+        let schedule = async |rule: String| {
+            let request = JobRequest {
+                network: vec![rule],
+                ..task("good")
+            };
+            app.schedule(&Caller::local(), request, None, None).await
+        };
+        for host in own_network::SPELLINGS {
+            for rule in [host.to_owned(), format!("{host}:22")] {
+                match schedule(rule.clone()).await {
+                    Err(AppError::Invalid(reason)) => {
+                        assert!(reason.starts_with("network: "), "{rule}: {reason}");
+                    }
+                    other => panic!("{rule}: {other:?}"),
+                }
+            }
+        }
+        schedule("203.0.114.9".to_owned()).await.unwrap();
     });
 }

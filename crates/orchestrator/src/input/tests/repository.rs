@@ -10,6 +10,7 @@ use std::thread;
 
 use super::super::git::{self, Source};
 use super::*;
+use crate::own_network;
 
 #[test]
 fn only_public_repositories_over_https_may_be_cloned() {
@@ -58,6 +59,21 @@ fn only_public_repositories_over_https_may_be_cloned() {
             Err("its branch is no name of one"),
         );
     }
+}
+
+#[test]
+fn the_servers_own_public_address_cannot_be_cloned_from() {
+    if !own_network::entered(
+        "input::tests::repository::the_servers_own_public_address_cannot_be_cloned_from",
+    ) {
+        return;
+    }
+    for host in own_network::SPELLINGS {
+        let refused = Source::check(&format!("https://{host}/a"), None).unwrap_err();
+        let expect = "cannot clone the repository: its host is not public";
+        assert_eq!(refused.to_string(), expect, "{host}");
+    }
+    assert!(Source::check("https://203.0.114.9/a", None).is_ok());
 }
 
 /// Serves the bare repositories of a folder over HTTP, by git's own program.

@@ -1,0 +1,78 @@
+//! Which addresses are the host's own. Entry: [`class_on_host`].
+//!
+//! A public address of the host leads to services that are meant for the host or its network, so
+//! those who must not reach these must not reach it either, by name or as a literal.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use nix::ifaddrs::getifaddrs;
+
+use crate::address::{self, Class};
+
+/// Says what kind of address this is, as [`address::class`] does, and [`Class::Own`] for a public
+/// one that is the host's own.
+pub fn class_on_host(address: IpAddr) -> Class {
+    match address::class(address) {
+        Class::Public if is_own(address) => Class::Own,
+        class => class,
+    }
+}
+
+/// Whether a connection to this address would end on the host itself.
+pub(crate) fn is_own(address: IpAddr) -> bool {
+    let address = address::translated(address);
+    // Without a route the connection itself will fail and say so.
+    source_towards(address).is_ok_and(|source| source == address) || is_of_interface(address)
+}
+
+/// Connecting a UDP socket sends nothing; it only chooses the address to send from. For a local
+/// route this is the destination itself, except for a second address of the same network.
+fn source_towards(address: IpAddr) -> io::Result<IpAddr> {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect((address, 9))?;
+    Ok(socket.local_addr()?.ip())
+}
+
+fn is_of_interface(address: IpAddr) -> bool {
+    let Ok(mut interfaces) = getifaddrs() else {
+        return false;
+    };
+    interfaces.any(|interface| {
+        let Some(found) = interface.address else {
+            return false;
+        };
+        let v4 = found
+            .as_sockaddr_in()
+            .map(|v4| SocketAddr::V4((*v4).into()));
+        let v6 = found
+            .as_sockaddr_in6()
+            .map(|v6| SocketAddr::V6((*v6).into()));
+        v4.or(v6).is_some_and(|found| found.ip() == address)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_knows_itself() {
+        for (text, expect) in [
+            ("127.0.0.1", true),
+            ("::ffff:127.0.0.1", true),
+            ("64:ff9b::127.0.0.1", true),
+            ("192.0.2.1", false),
+            ("64:ff9b::192.0.2.1", false),
+            ("2001:db8::1", false),
+        ] {
+            assert_eq!(is_own(text.parse().unwrap()), expect, "{text}");
+        }
+        assert!(is_of_interface("127.0.0.1".parse().unwrap()));
+        assert!(!is_of_interface("192.0.2.1".parse().unwrap()));
+    }
+}

@@ -1,0 +1,63 @@
+//! For tests: a network namespace in which the machine has public addresses of its own.
+//!
+//! Such a test runs itself again there, as a process of its own. Entry: [`entered`].
+
+use std::process::Command;
+
+/// The addresses of the loopback interface there. The kernel treats the second of two in one
+/// network differently from the first.
+pub(crate) const OWN: [&str; 3] = ["203.0.114.7", "203.0.114.8", "[2600:7::1]"];
+
+/// All the spellings under which a job, webhook or repository may name one of them.
+pub(crate) const SPELLINGS: [&str; 7] = [
+    "203.0.114.7",
+    "203.0.114.8",
+    "0xcb007207",
+    "0313.0.0162.07",
+    "[::ffff:203.0.114.7]",
+    "[64:ff9b::203.0.114.8]",
+    "[2600:7::1]",
+];
+
+const MARK: &str = "HOTCELL_TEST_OWN_NETWORK";
+
+const SCRIPT: &str = r#"
+PATH="$PATH:/usr/sbin:/sbin"
+ip link set lo up &&
+ip address add 203.0.114.7/24 dev lo &&
+ip address add 203.0.114.8/24 dev lo &&
+ip address add 2600:7::1/128 dev lo &&
+exec "$@"
+"#;
+
+/// Whether this process is in that network. If not, runs the test of this name there, and fails
+/// unless it passes.
+pub(crate) fn entered(test: &str) -> bool {
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    let output = Command::new("unshare")
+        .args([
+            "--user",
+            "--map-root-user",
+            "--net",
+            "--",
+            "sh",
+            "-c",
+            SCRIPT,
+            "sh",
+        ])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test])
+        .env(MARK, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{errors}");
+    assert!(
+        text.contains("1 passed"),
+        "there is no test `{test}`: {text}"
+    );
+    false
+}
