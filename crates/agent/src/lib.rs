@@ -37,6 +37,7 @@ mod surroundings;
 mod switching;
 mod toolbox;
 mod turn;
+mod typed;
 mod undo;
 mod visits;
 mod witness;

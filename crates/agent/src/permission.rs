@@ -3,6 +3,7 @@
 //! A denial is a text for whoever asked, and says by whom. Entry points: [`permit`] for calls,
 //! [`introduce`] for connections.
 
+use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::approval::{Approvals, Verdict};
 use crate::pattern::exactly;
 use crate::person::Person;
 use crate::scribe::Teller;
+use crate::typed::Typed;
 use crate::witness::Witness;
 
 /// More of an argument is not shown in a question.
@@ -27,6 +29,10 @@ const NO_OTHER_WAY: &str = "Do not try it again or in another way: go on without
 /// The arguments that rules about tools speak of.
 const COMMAND: &str = "command";
 const PATH: &str = "path";
+
+/// What is typed into a job of the one is held against the rules of the other.
+pub(crate) const SHELL_TOOL: &str = "bash";
+pub(crate) const TYPING_TOOL: &str = "bash_job";
 
 /// How results begin that say no.
 const BY_RULE: &str = "Denied by rule `";
@@ -46,14 +52,67 @@ pub(crate) async fn permit(
     input: &Value,
     stop: &CancellationToken,
 ) -> Result<(), String> {
-    let argument = main_argument(input);
-    let what = what(tool, argument.as_deref());
+    let typed = Typed::of(tool, input);
+    let lines = typed.as_ref().map(|typed| typed.lines(person));
+    let argument = match &typed {
+        Some(typed) => Some(typed.text().trim().to_owned()),
+        None => main_argument(input),
+    };
+    let claims = claims(tool, argument, lines.unwrap_or_default());
+    let rules = person.tool_rules();
+    let decide = |claim: &Claim| rules.decide(&claim.tool, claim.argument.as_deref());
+    let mut judged: Vec<(Claim, Verdict)> = claims
+        .into_iter()
+        .map(|claim| {
+            let verdict = decide(&claim);
+            (claim, verdict)
+        })
+        .collect();
+    // Nobody is asked about what is denied in part.
+    judged.sort_by_key(|(_, verdict)| !matches!(verdict, Verdict::Deny { .. }));
+    for (claim, verdict) in judged {
+        permit_one(person, tool, claim, verdict, stop).await?;
+    }
+    if let Some(typed) = typed {
+        typed.keep(person);
+    }
+    Ok(())
+}
+
+/// What rules are held against: a tool and its main argument.
+#[derive(Debug, PartialEq, Eq)]
+struct Claim {
+    tool: String,
+    argument: Option<String>,
+}
+
+/// A call is one claim. Text for a command in the background may be commands for a shell, so it is
+/// also one for `bash` with each of its lines.
+fn claims(tool: &str, argument: Option<String>, lines: Vec<String>) -> Vec<Claim> {
+    let call = Claim {
+        tool: tool.to_owned(),
+        argument,
+    };
+    let typed = lines.into_iter().map(|line| Claim {
+        tool: SHELL_TOOL.to_owned(),
+        argument: Some(line),
+    });
+    std::iter::once(call).chain(typed).collect()
+}
+
+async fn permit_one(
+    person: &Arc<Person>,
+    tool: &str,
+    claim: Claim,
+    verdict: Verdict,
+    stop: &CancellationToken,
+) -> Result<(), String> {
+    let what = what(tool, claim.argument.as_deref());
     let witness = &person.witness;
-    let verdict = person.tool_rules().decide(tool, argument.as_deref());
     let recorded = match &verdict {
         Verdict::Allow { rule: None } | Verdict::Ask { .. } => Ok(()),
-        Verdict::Allow { rule: Some(rule) } => witness.ruled(&what, true, rule),
-        Verdict::Deny { rule } => witness.ruled(&what, false, rule),
+        Verdict::Allow { rule: Some(rule) } => witness.ruled(&what, true, rule).await,
+        Verdict::Deny { rule } => witness.ruled(&what, false, rule).await,
     };
     // What cannot be recorded is not done.
     recorded.map_err(|error| format!("Not run: {error}."))?;
@@ -66,8 +125,8 @@ pub(crate) async fn permit(
     };
     let why = format!("rule `{rule}` says to ask");
     let subject = Subject::Tool {
-        tool: exactly(tool),
-        argument: argument.as_deref().map(exactly),
+        tool: exactly(&claim.tool),
+        argument: claim.argument.as_deref().map(exactly),
     };
     let decision = tokio::select! {
         biased;
@@ -79,7 +138,7 @@ pub(crate) async fn permit(
         Some(_) => Err(format!("{BY_PERSON}{NO_OTHER_WAY}")),
         None if stop.is_cancelled() => Err("Not run: the turn was interrupted.".to_owned()),
         None => {
-            let _ = witness.ruled(&what, false, &rule);
+            let _ = witness.ruled(&what, false, &rule).await;
             Err(format!(
                 "{BY_NOBODY}{rule}` says to ask, and nobody can be asked here. {NO_OTHER_WAY}"
             ))
@@ -87,14 +146,18 @@ pub(crate) async fn permit(
     }
 }
 
-/// What a rule about a tool is held against: a command, or a path from the workspace on.
-fn main_argument(input: &Value) -> Option<String> {
-    // Tools take an object that is written as text too.
+/// The object of a call's arguments. Tools take one that is written as text too.
+pub(crate) fn object(input: &Value) -> Cow<'_, Value> {
     let reread = match input {
         Value::String(text) => serde_json::from_str(text.trim()).ok(),
         _ => None,
     };
-    let input = reread.as_ref().unwrap_or(input);
+    reread.map_or(Cow::Borrowed(input), Cow::Owned)
+}
+
+/// What a rule about a tool is held against: a command, or a path from the workspace on.
+fn main_argument(input: &Value) -> Option<String> {
+    let input = object(input);
     if let Some(command) = input.get(COMMAND).and_then(Value::as_str) {
         return Some(command.trim().to_owned());
     }
@@ -129,7 +192,7 @@ fn what(tool: &str, argument: Option<&str>) -> String {
     let mut line = format!("{tool}: ");
     let mut characters = argument.chars();
     for character in characters.by_ref().take(LONGEST_SHOWN) {
-        match character.is_control() || is_invisible(character) {
+        match audit::is_unprintable(character) {
             true => line.extend(character.escape_default()),
             false => line.push(character),
         }
@@ -138,12 +201,6 @@ fn what(tool: &str, argument: Option<&str>) -> String {
         0 => line,
         more => format!("{line}… and {more} more characters"),
     }
-}
-
-/// Characters that change how others around them are shown, or that nobody sees.
-fn is_invisible(character: char) -> bool {
-    matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Puts the person, or their rules alone, behind the gate of the session's sandbox. What is

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::approval::{Approvals, ToolRules, stance};
 use crate::error::AgentError;
 use crate::scribe::Teller;
+use crate::typed::Unfinished;
 use crate::witness::Witness;
 
 #[derive(Debug)]
@@ -37,6 +38,8 @@ struct State {
     /// Hosts that were denied once. Programs try again at once, and in this turn the answer would
     /// be the same.
     denied: HashSet<String>,
+    /// What was typed into commands in the background.
+    unfinished: Unfinished,
 }
 
 #[derive(Debug)]
@@ -69,6 +72,11 @@ impl Person {
     /// The rules about tools as they are now.
     pub(crate) fn tool_rules(&self) -> ToolRules {
         self.state().tools.clone()
+    }
+
+    /// Looks at the lines that were begun in commands in the background, or changes them.
+    pub(crate) fn unfinished<T>(&self, work: impl FnOnce(&mut Unfinished) -> T) -> T {
+        work(&mut self.state().unfinished)
     }
 
     /// Puts a question, and waits. `None` when nobody will answer it. Whoever stops waiting takes
@@ -135,7 +143,7 @@ impl Person {
     async fn conclude(&self, open: Open, decision: Decision) -> Result<(), AgentError> {
         let Open { question, answer } = open;
         // What cannot be recorded is not done.
-        if let Err(error) = self.witness.answered(&question, Some(decision)) {
+        if let Err(error) = self.witness.answered(&question, decision).await {
             self.decided(question, None).await;
             return Err(error);
         }
@@ -182,7 +190,7 @@ impl Person {
         let hosts = self.hosts.as_ref().ok_or(AgentError::NoProxy)?;
         let rule: egress::Rule = host.parse()?;
         let host = rule.to_string();
-        self.witness.opened(&host)?;
+        self.witness.opened(&host).await?;
         hosts.answer(rule, Stance::Allow);
         self.state().denied.remove(&host);
         self.tell_network().await;

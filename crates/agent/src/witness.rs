@@ -21,59 +21,64 @@ impl Witness {
     }
 
     /// A person's answer, before anything follows from it.
-    pub(crate) fn answered(
+    pub(crate) async fn answered(
         &self,
         question: &Question,
-        decision: Option<Decision>,
+        decision: Decision,
     ) -> Result<(), AgentError> {
-        let scope = decision.map(|decision| match decision.scope {
+        let scope = match decision.scope {
             Scope::Once => "once",
             Scope::Session => "session",
             Scope::Always => "always",
-        });
-        let decided = match decision {
-            Some(decision) => allowed_or_denied(decision.is_allowed),
-            None => "unanswered",
         };
-        self.record(&question.what, decided, scope, "person")
+        let decided = allowed_or_denied(decision.is_allowed);
+        let record = approval(&question.what, decided, Some(scope), "person");
+        self.record(record).await
     }
 
     /// A question that nobody will answer.
     pub(crate) fn unanswered(&self, question: &Question) {
-        if let Err(error) = self.answered(question, None) {
+        let record = approval(&question.what, "unanswered", None, "person");
+        if let Some(log) = &self.log
+            && let Err(error) = log.append_later(&self.name, record)
+        {
             error!(%error, "audit record lost");
         }
     }
 
     /// What a rule said.
-    pub(crate) fn ruled(&self, what: &str, is_allowed: bool, rule: &str) -> Result<(), AgentError> {
+    pub(crate) async fn ruled(
+        &self,
+        what: &str,
+        is_allowed: bool,
+        rule: &str,
+    ) -> Result<(), AgentError> {
         let by = format!("rule `{rule}`");
-        self.record(what, allowed_or_denied(is_allowed), None, &by)
+        let record = approval(what, allowed_or_denied(is_allowed), None, &by);
+        self.record(record).await
     }
 
     /// A person opened a host.
-    pub(crate) fn opened(&self, host: &str) -> Result<(), AgentError> {
+    pub(crate) async fn opened(&self, host: &str) -> Result<(), AgentError> {
         let what = format!("connect to {host}");
-        self.record(&what, "allowed", Some("session"), "person")
+        let record = approval(&what, "allowed", Some("session"), "person");
+        self.record(record).await
     }
 
-    fn record(
-        &self,
-        what: &str,
-        decision: &str,
-        scope: Option<&str>,
-        by: &str,
-    ) -> Result<(), AgentError> {
-        let Some(log) = &self.log else {
-            return Ok(());
-        };
-        let record = Record::Approval {
-            what: what.to_owned(),
-            decision: decision.to_owned(),
-            scope: scope.map(str::to_owned),
-            by: by.to_owned(),
-        };
-        Ok(log.append(&self.name, &record)?)
+    async fn record(&self, record: Record) -> Result<(), AgentError> {
+        match &self.log {
+            Some(log) => Ok(log.append(&self.name, record).await?),
+            None => Ok(()),
+        }
+    }
+}
+
+fn approval(what: &str, decision: &str, scope: Option<&str>, by: &str) -> Record {
+    Record::Approval {
+        what: what.to_owned(),
+        decision: decision.to_owned(),
+        scope: scope.map(str::to_owned),
+        by: by.to_owned(),
     }
 }
 

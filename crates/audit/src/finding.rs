@@ -13,8 +13,12 @@ const MAX_FINDINGS: usize = 1000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// How many lines the log has.
+    /// How many lines the log has, with the files that were put aside.
     pub lines: u64,
+    /// How many files were put aside and are still there.
+    pub files_aside: u64,
+    /// How many records were removed with their files because the log was too long.
+    pub rotated_away: u64,
     /// What is wrong with it, in the order of the lines; empty for a log that is whole.
     pub findings: Vec<Finding>,
     /// How many more findings there are than the list holds.
@@ -29,6 +33,8 @@ impl Report {
         let last = Hash::START.to_string();
         Report {
             lines: 0,
+            files_aside: 0,
+            rotated_away: 0,
             findings: Vec::new(),
             unlisted: 0,
             last,
@@ -40,9 +46,14 @@ impl Report {
         self.findings.is_empty()
     }
 
-    pub(crate) fn add(&mut self, line: u64, problem: Problem) {
+    pub(crate) fn add(&mut self, file: Option<&str>, line: u64, problem: Problem) {
         if self.findings.len() < MAX_FINDINGS {
-            self.findings.push(Finding { line, problem });
+            let file = file.map(str::to_owned);
+            self.findings.push(Finding {
+                file,
+                line,
+                problem,
+            });
         } else {
             self.unlisted += 1;
         }
@@ -52,6 +63,8 @@ impl Report {
 /// One thing that is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
+    /// The name of the file, if it is not the log itself but one that was put aside.
+    pub file: Option<String>,
     /// The line, counted from 1; one past the end for what is missing there.
     pub line: u64,
     /// What is wrong with it.
@@ -70,6 +83,11 @@ pub enum Problem {
     NoNewline,
     /// The first line names a line before it.
     NotTheFirst,
+    /// Files that were put aside and should still be there are not.
+    FilesRemoved {
+        /// How many records were in them.
+        records: u64,
+    },
     /// The line before is not the one that this line was written after.
     Broken,
     /// The line was written while the head file was missing.
@@ -100,6 +118,9 @@ pub enum Problem {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = self.line;
+        if let Some(file) = &self.file {
+            write!(f, "{file} ")?;
+        }
         write!(f, "line {line}: ")?;
         match &self.problem {
             Problem::NotARecord => {
@@ -115,6 +136,11 @@ impl fmt::Display for Finding {
             Problem::NotTheFirst => {
                 f.write_str("is not the beginning of a log: lines before it were removed")
             }
+            Problem::FilesRemoved { records } => write!(
+                f,
+                "{records} records before it are gone: files of the log that should still be there \
+                 were removed"
+            ),
             Problem::Broken if line == 1 => f.write_str("was changed, or lines before it removed"),
             Problem::Broken => write!(
                 f,

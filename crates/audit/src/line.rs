@@ -76,14 +76,28 @@ struct Written<'a, E> {
     seq: u64,
     time: String,
     prev: String,
+    /// How many lines were written together, in the first of them; a crash can leave the head file
+    /// that far behind.
+    #[serde(skip_serializing_if = "is_one")]
+    group: u64,
     sandbox: &'a str,
     event: E,
 }
 
-/// The text of the line that follows `before`, without a newline.
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_one(count: &u64) -> bool {
+    *count == 1
+}
+
+/// The text of the line that follows `before`, without a newline. `group`: this many lines are
+/// written together, of which it is the first; 1 for all others.
 pub(crate) fn write(
     before: Link,
     time: Timestamp,
+    group: u64,
     sandbox: &str,
     record: &Record,
 ) -> serde_json::Result<Vec<u8>> {
@@ -91,10 +105,11 @@ pub(crate) fn write(
         seq: before.seq.saturating_add(1),
         time: format!("{time:.3}"),
         prev: before.hash.to_string(),
+        group,
         sandbox,
         event: record,
     };
-    let line = serde_json::to_vec(&written)?;
+    let line = escape(serde_json::to_string(&written)?);
     if line.len() <= MAX_LINE {
         return Ok(line);
     }
@@ -105,13 +120,43 @@ pub(crate) fn write(
     let Written {
         seq, time, prev, ..
     } = written;
-    serde_json::to_vec(&Written {
+    let short = Written {
         seq,
         time,
         prev,
+        group,
         sandbox: &sandbox,
         event,
-    })
+    };
+    Ok(escape(serde_json::to_string(&short)?))
+}
+
+/// Whether a character is not printed as itself: controls, those that nobody sees, and those that
+/// change how others around them are shown.
+pub fn is_unprintable(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// JSON leaves some of these characters as they are, and a log is looked at in terminals. They can
+/// only stand in strings, where they may be written as numbers.
+fn escape(json: String) -> Vec<u8> {
+    if !json.contains(is_unprintable) {
+        return json.into_bytes();
+    }
+    let mut escaped = String::with_capacity(json.len() + 64);
+    for character in json.chars() {
+        if is_unprintable(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                escaped.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped.into_bytes()
 }
 
 /// The parts of a line that the chain is made of.
@@ -119,6 +164,26 @@ pub(crate) fn write(
 pub(crate) struct Parsed {
     pub(crate) seq: u64,
     pub(crate) prev: Hash,
+    /// How many lines were written together with it, itself included.
+    pub(crate) group: u64,
+    /// For the line of a rotation: from which record on files were kept.
+    pub(crate) first_kept: Option<u64>,
+}
+
+fn first_kept(line: &[u8]) -> Option<u64> {
+    const MARK: &[u8] = br#""event":{"kind":"rotated""#;
+    #[derive(Deserialize)]
+    struct Rotation {
+        event: Record,
+    }
+    // Most lines are others, and need not be read twice.
+    line.windows(MARK.len()).find(|part| *part == MARK)?;
+    match serde_json::from_slice(line).ok()? {
+        Rotation {
+            event: Record::Rotated { first_kept, .. },
+        } => Some(first_kept),
+        Rotation { .. } => None,
+    }
 }
 
 /// Reads a line back; `None` if it is not a record. The event itself is not looked into, so that
@@ -130,6 +195,8 @@ pub(crate) fn parse(line: &[u8]) -> Option<Parsed> {
         seq: u64,
         time: IgnoredAny,
         prev: String,
+        #[serde(default)]
+        group: Option<u64>,
         sandbox: IgnoredAny,
         event: IgnoredAny,
     }
@@ -137,6 +204,8 @@ pub(crate) fn parse(line: &[u8]) -> Option<Parsed> {
     Some(Parsed {
         seq: read.seq,
         prev: Hash::parse(&read.prev)?,
+        group: read.group.unwrap_or(1),
+        first_kept: first_kept(line),
     })
 }
 
@@ -150,7 +219,7 @@ mod tests {
         let record = Record::End {
             cause: "done".into(),
         };
-        let line = write(Link::START, time, "s1", &record).unwrap();
+        let line = write(Link::START, time, 1, "s1", &record).unwrap();
         assert_eq!(
             String::from_utf8(line.clone()).unwrap(),
             format!(
@@ -162,7 +231,9 @@ mod tests {
             parse(&line),
             Some(Parsed {
                 seq: 1,
-                prev: Hash::START
+                prev: Hash::START,
+                group: 1,
+                first_kept: None,
             })
         );
         assert_eq!(parse(&line[..line.len() - 1]), None);
@@ -172,6 +243,7 @@ mod tests {
     fn no_record_makes_a_line_too_long() {
         let hostile = vec!["\0".repeat(1 << 12); 300];
         let record = Record::Exec {
+            exec: 1,
             argv: hostile.clone(),
             cwd: "\0".repeat(1 << 21),
             env_names: hostile,
@@ -180,12 +252,50 @@ mod tests {
         let line = write(
             Link::START,
             Timestamp::now(),
+            1,
             &"\0".repeat(1 << 21),
             &record,
         )
         .unwrap();
         assert!(line.len() <= MAX_LINE, "{}", line.len());
         assert!(parse(&line).is_some());
+    }
+
+    #[test]
+    fn a_line_is_safe_to_show() {
+        let cause = "\u{1b}[2J\u{9b}31m\u{7f}\u{202e}txt\u{200b}\u{e0041} grün".to_owned();
+        let record = Record::End { cause };
+        let line = write(Link::START, Timestamp::now(), 1, "a\u{9d}", &record).unwrap();
+        let line = String::from_utf8(line).unwrap();
+        assert!(!line.contains(is_unprintable), "{line}");
+        assert!(line.contains("grün"), "{line}");
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(
+            serde_json::from_value::<Record>(value["event"].clone()).unwrap(),
+            record
+        );
+        assert_eq!(value["sandbox"], "a\u{9d}");
+    }
+
+    #[test]
+    fn a_rotation_says_what_is_kept() {
+        let rotated = |first_kept| Record::Rotated {
+            previous: "a".into(),
+            first_kept,
+        };
+        let line = write(Link::START, Timestamp::now(), 3, "s", &rotated(7)).unwrap();
+        let parsed = parse(&line).unwrap();
+        assert_eq!((parsed.group, parsed.first_kept), (3, Some(7)));
+        let cause = r#""event":{"kind":"rotated","first_kept":7"#.into();
+        let line = write(
+            Link::START,
+            Timestamp::now(),
+            1,
+            "s",
+            &Record::End { cause },
+        )
+        .unwrap();
+        assert_eq!(parse(&line).unwrap().first_kept, None);
     }
 
     #[test]

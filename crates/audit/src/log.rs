@@ -1,49 +1,44 @@
-//! Appends to the log. Any number of handles, threads and processes may share one file.
+//! The handle for appending. Any number of handles, threads and processes may share one file.
 //!
-//! Never reads the log whole, never rewrites a line, and never hides that lines are gone: when the
-//! file holds less than the head file (or this handle) remembers, the chain goes on from what is
-//! remembered, and the break stays for [`crate::verify()`] to find. Entry type: [`AuditLog`].
+//! A line that was appended has been handed to the kernel: it outlives the process, and within a
+//! second or so of further lines also a loss of power. Entry type: [`AuditLog`].
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-use nix::fcntl::OFlag;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::{mpsc, oneshot};
 
+use crate::chain::{Chain, Entry};
 use crate::error::AuditError;
-use crate::line::{self, Hash, Link};
 use crate::record::Record;
-use crate::{head, tail};
+use crate::rotation::Rotation;
+use crate::writer::{self, Waiting, Written};
 
-/// A handle for appending. Clones share it.
+/// Between two looks whether everything is written.
+const FLUSH_PAUSE: Duration = Duration::from_micros(200);
+
+/// A handle for appending. Clones share it, and its writer.
 #[derive(Clone, Debug)]
 pub struct AuditLog {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    path: PathBuf,
-    head: PathBuf,
-    file: File,
-    // The lock of the file keeps other handles out, this one the clones of the same handle: they
-    // share one open file, for which the file's lock counts as held.
-    written: Mutex<Option<Written>>,
-}
-
-/// Where this handle's last write ended.
-#[derive(Clone, Copy, Debug)]
-struct Written {
-    len: u64,
-    link: Link,
+    path: Arc<Path>,
+    writer: mpsc::Sender<Waiting>,
 }
 
 impl AuditLog {
-    /// Opens the log, creating it (mode 0600) and its folders (0700) where they are missing.
+    /// Opens the log, creating it (mode 0600) and its folders (0700) where they are missing. May
+    /// wait for the lock.
     pub fn open(path: impl Into<PathBuf>) -> Result<AuditLog, AuditError> {
+        AuditLog::open_with(path, Rotation::default())
+    }
+
+    /// Like [`Self::open`], with other limits than usual.
+    pub fn open_with(path: impl Into<PathBuf>, rotation: Rotation) -> Result<AuditLog, AuditError> {
         let path = path.into();
         if let Some(folder) = path
             .parent()
@@ -55,221 +50,108 @@ impl AuditLog {
                 .create(folder)
                 .map_err(|source| AuditError::CreateFolder {
                     path: path.clone(),
-                    source,
+                    source: Arc::new(source),
                 })?;
         }
-        let file = open_file(
-            OpenOptions::new().append(true).create(true).mode(0o600),
-            &path,
-        )?;
-        let head = head::path_of(&path);
-        let inner = Inner {
-            path,
-            head,
-            file,
-            written: Mutex::new(None),
-        };
-        inner.locked(|| inner.create_head())?;
+        let chain = Chain::open(&path, rotation)?;
+        let writer = writer::start(chain, path.clone())?;
         Ok(AuditLog {
-            inner: Arc::new(inner),
+            path: path.into(),
+            writer,
         })
     }
 
-    /// Appends one line, as the next link of the chain.
-    pub fn append(&self, sandbox: &str, record: &Record) -> Result<(), AuditError> {
-        let inner = &*self.inner;
-        // A panic elsewhere leaves at worst an old value behind, which the next append checks
-        // against the file anyway.
-        let mut written = inner.written.lock().unwrap_or_else(PoisonError::into_inner);
-        *written = Some(inner.locked(|| inner.append(*written, sandbox, record))?);
-        Ok(())
+    /// Appends one line, as the next link of the chain, and waits until it is written.
+    pub async fn append(&self, sandbox: &str, record: Record) -> Result<(), AuditError> {
+        let (waiting, written) = waiting(Some((sandbox, record)));
+        let sent = self.writer.send(waiting).await;
+        sent.map_err(|_| self.no_writer())?;
+        written.await.unwrap_or_else(|_| Err(self.no_writer()))
+    }
+
+    /// Like [`Self::append`], for threads that run no tasks.
+    pub fn append_blocking(&self, sandbox: &str, record: Record) -> Result<(), AuditError> {
+        self.wait_blocking(waiting(Some((sandbox, record))))
+    }
+
+    /// Appends one line some time soon, after those that were sent before. A failure is only told
+    /// in the program's own log.
+    pub fn append_later(&self, sandbox: &str, record: Record) -> Result<(), AuditError> {
+        let waiting = Waiting {
+            entry: Some(entry(sandbox, record)),
+            done: None,
+        };
+        self.writer.try_send(waiting).map_err(|error| match error {
+            TrySendError::Full(_) => self.queue_full(),
+            TrySendError::Closed(_) => self.no_writer(),
+        })
+    }
+
+    /// Waits until everything that was sent so far is written, but not for ever. Blocks the thread,
+    /// whatever it runs: for the end of a program.
+    pub fn flush(&self, patience: Duration) -> Result<(), AuditError> {
+        let deadline = Instant::now() + patience;
+        let (waiting, mut written) = waiting(None);
+        let mut unsent = Some(waiting);
+        while Instant::now() < deadline {
+            if let Some(waiting) = unsent.take() {
+                match self.writer.try_send(waiting) {
+                    Ok(()) => {}
+                    Err(TrySendError::Full(waiting)) => unsent = Some(waiting),
+                    Err(TrySendError::Closed(_)) => return Err(self.no_writer()),
+                }
+            } else {
+                match written.try_recv() {
+                    Ok(written) => return written,
+                    Err(TryRecvError::Empty) => {}
+                    Err(TryRecvError::Closed) => return Err(self.no_writer()),
+                }
+            }
+            thread::sleep(FLUSH_PAUSE);
+        }
+        Err(self.queue_full())
     }
 
     /// The file that is written to.
     pub fn path(&self) -> &Path {
-        &self.inner.path
-    }
-}
-
-impl Inner {
-    fn locked<T>(&self, work: impl FnOnce() -> Result<T, AuditError>) -> Result<T, AuditError> {
-        let lock = |source| AuditError::Lock {
-            path: self.path.clone(),
-            source,
-        };
-        self.file.lock().map_err(lock)?;
-        let result = work();
-        let unlocked = self.file.unlock().map_err(lock);
-        let value = result?;
-        unlocked.map(|()| value)
+        &self.path
     }
 
-    /// A log has a head from the beginning, so that a missing one always means something.
-    fn create_head(&self) -> Result<(), AuditError> {
-        if self.len()? == 0 && head::read(&self.head).map_err(self.reading())?.is_none() {
-            head::write(&self.head, Link::START).map_err(self.appending())?;
-        }
-        Ok(())
-    }
-
-    fn append(
+    fn wait_blocking(
         &self,
-        written: Option<Written>,
-        sandbox: &str,
-        record: &Record,
-    ) -> Result<Written, AuditError> {
-        self.check_in_place()?;
-        let len = self.len()?;
-        let (before, torn) = match written {
-            Some(written) if written.len == len => (written.link, false),
-            _ => self.find_end(len, written.map(|written| written.link))?,
-        };
-
-        let mut bytes = if torn { vec![b'\n'] } else { Vec::new() };
-        let line = line::write(before, Timestamp::now(), sandbox, record)
-            .map_err(|source| AuditError::Encode { source })?;
-        let link = Link {
-            seq: before.seq.saturating_add(1),
-            hash: Hash::of(&line),
-        };
-        bytes.extend(line);
-        bytes.push(b'\n');
-
-        self.write_once(&bytes, len).map_err(self.appending())?;
-        head::write(&self.head, link).map_err(self.appending())?;
-        Ok(Written {
-            len: len + bytes.len() as u64,
-            link,
-        })
+        (waiting, written): (Waiting, oneshot::Receiver<Written>),
+    ) -> Result<(), AuditError> {
+        let sent = self.writer.blocking_send(waiting);
+        sent.map_err(|_| self.no_writer())?;
+        let written = written.blocking_recv();
+        written.unwrap_or_else(|_| Err(self.no_writer()))
     }
 
-    /// One write call, so that a reader or a crash sees the line whole or cut, never interleaved.
-    fn write_once(&self, bytes: &[u8], len: u64) -> io::Result<()> {
-        let count = loop {
-            match (&self.file).write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => break result?,
-            }
-        };
-        if count < bytes.len() {
-            // The disk is full. Take the half line back; if that fails too, the next append
-            // finds a torn line and goes on over it.
-            let _ = self.file.set_len(len);
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        Ok(())
-    }
-
-    /// The line to follow, and whether a newline is missing first.
-    fn find_end(&self, len: u64, mine: Option<Link>) -> Result<(Link, bool), AuditError> {
-        let head = head::read(&self.head).map_err(self.reading())?;
-        let tail = tail::read(&self.file, len).map_err(self.reading())?;
-        Ok(follow(head, mine, tail))
-    }
-
-    /// A log that was moved away must not go on unseen under another name.
-    fn check_in_place(&self) -> Result<(), AuditError> {
-        let opened = self.file.metadata().map_err(self.reading())?;
-        match std::fs::symlink_metadata(&self.path) {
-            Ok(found) if (found.dev(), found.ino()) == (opened.dev(), opened.ino()) => Ok(()),
-            Ok(_) => Err(AuditError::Replaced {
-                path: self.path.clone(),
-            }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(AuditError::Replaced {
-                path: self.path.clone(),
-            }),
-            Err(source) => Err(AuditError::Read {
-                path: self.path.clone(),
-                source,
-            }),
+    fn queue_full(&self) -> AuditError {
+        AuditError::QueueFull {
+            path: self.path.to_path_buf(),
         }
     }
 
-    fn len(&self) -> Result<u64, AuditError> {
-        self.file
-            .metadata()
-            .map(|data| data.len())
-            .map_err(self.reading())
-    }
-
-    fn reading(&self) -> impl FnOnce(io::Error) -> AuditError {
-        |source| AuditError::Read {
-            path: self.path.clone(),
-            source,
-        }
-    }
-
-    fn appending(&self) -> impl FnOnce(io::Error) -> AuditError {
-        |source| AuditError::Append {
-            path: self.path.clone(),
-            source,
+    fn no_writer(&self) -> AuditError {
+        AuditError::NoWriter {
+            path: self.path.to_path_buf(),
         }
     }
 }
 
-/// Opens for reading and whatever `options` add; never through a symlink, never anything but a
-/// regular file.
-pub(crate) fn open_file(options: &mut OpenOptions, path: &Path) -> Result<File, AuditError> {
-    let file = options
-        .read(true)
-        // Without O_NONBLOCK a FIFO in the place of the log would block for ever.
-        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
-        .open(path)
-        .map_err(|source| AuditError::Open {
-            path: path.to_owned(),
-            source,
-        })?;
-    match file.metadata() {
-        Ok(data) if data.is_file() => Ok(file),
-        Ok(_) => Err(AuditError::NotAFile {
-            path: path.to_owned(),
-        }),
-        Err(source) => Err(AuditError::Read {
-            path: path.to_owned(),
-            source,
-        }),
-    }
+fn waiting(line: Option<(&str, Record)>) -> (Waiting, oneshot::Receiver<Written>) {
+    let (done, written) = oneshot::channel();
+    let waiting = Waiting {
+        entry: line.map(|(sandbox, record)| entry(sandbox, record)),
+        done: Some(done),
+    };
+    (waiting, written)
 }
 
-/// Decides which line the next one follows.
-///
-/// `head` is what the head file says, `mine` what this handle wrote last, `tail` what the file
-/// ends in. Where they disagree about lines that were once written, memory wins over the file.
-fn follow(head: Option<Link>, mine: Option<Link>, tail: Option<tail::Tail>) -> (Link, bool) {
-    let torn = tail.as_ref().is_some_and(|tail| tail.torn);
-    let record = tail.as_ref().and_then(|tail| tail.record);
-    let Some(head) = head else {
-        // Without a head nobody knows whether the end is whole: start a new chain here, as a mark.
-        let seq = [mine, record]
-            .into_iter()
-            .flatten()
-            .map(|link| link.seq)
-            .max()
-            .unwrap_or(0);
-        return (
-            Link {
-                seq,
-                hash: Hash::START,
-            },
-            torn,
-        );
-    };
-    let known = mine.filter(|mine| mine.seq > head.seq).unwrap_or(head);
-    let Some(tail) = tail else {
-        return (known, torn);
-    };
-    // The last record is older than the known one, or is not what it was.
-    let lost = record.is_some_and(|record| {
-        record.seq < known.seq || (record.seq == known.seq && record.hash != known.hash)
-    });
-    match tail.last {
-        Some(last) if !lost => (
-            Link {
-                seq: record.map_or(known.seq, |record| record.seq),
-                hash: last,
-            },
-            torn,
-        ),
-        _ => (known, torn),
+fn entry(sandbox: &str, record: Record) -> Entry {
+    Entry {
+        sandbox: sandbox.to_owned(),
+        record,
     }
 }

@@ -1,7 +1,7 @@
 //! What the log can say: one [`Record`] for each kind of event.
 //!
-//! Records never hold the values of environment variables, only their names, and never the bytes
-//! that a command read or wrote.
+//! Records never hold the values of environment variables, only their names, and never what a
+//! command read or wrote, except the text that an agent typed into one of its own shell commands.
 
 use std::collections::BTreeMap;
 
@@ -32,6 +32,9 @@ pub enum Record {
     },
     /// A command began.
     Exec {
+        /// Which command of the sandbox it is, counted from 1; its end has the same number.
+        #[serde(default)]
+        exec: u64,
         /// The command and its arguments; bytes that are not UTF-8 are replaced.
         argv: Vec<String>,
         /// The folder it runs in, as the sandbox sees it.
@@ -43,8 +46,39 @@ pub enum Record {
     },
     /// A command ended.
     ExecEnd {
+        /// Which one.
+        #[serde(default)]
+        exec: u64,
         /// How it ended.
         outcome: String,
+        /// How long it ran, in milliseconds.
+        #[serde(default)]
+        millis: u64,
+        /// Bytes that it printed, as far as they were asked for.
+        #[serde(default)]
+        bytes: u64,
+    },
+    /// An agent is about to write to the standard input of a command in the background.
+    Input {
+        /// Which one, if it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exec: Option<u64>,
+        /// The number under which the agent knows it.
+        job: u32,
+        /// What is written; bytes that are not UTF-8 are replaced.
+        text: String,
+        /// Whether the input ends with it.
+        last: bool,
+    },
+    /// An agent is about to send a signal to a command in the background.
+    Signal {
+        /// Which one, if it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exec: Option<u64>,
+        /// The number under which the agent knows it.
+        job: u32,
+        /// The signal's number.
+        signal: i32,
     },
     /// The host changed a file for the sandbox.
     FileChange {
@@ -66,6 +100,16 @@ pub enum Record {
         /// The address that was connected to or refused, once it was known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         address: Option<String>,
+        /// How many attempts the line stands for: repeats are counted for a while.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        count: u64,
+    },
+    /// There was more than is recorded one by one.
+    Capped {
+        /// What, such as `connections`.
+        what: String,
+        /// How many were not recorded; 0 in the line that says that recording stops.
+        count: u64,
     },
     /// A person or a rule decided on something that leaves the sandbox.
     Approval {
@@ -80,16 +124,57 @@ pub enum Record {
         #[serde(default)]
         by: String,
     },
-    /// Somebody asked a server for a change.
+    /// Somebody asks a server for a change, which begins after this line is written.
     Request {
+        /// The same as in the answer's header, and in the record of the answer.
+        id: String,
+        /// The address that it came from.
+        remote: String,
         /// Whose key it was; empty when nobody's.
         user: String,
+        /// Which key; absent for a login, and without keys.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
         /// Of HTTP.
         method: String,
         /// Without what comes after the `?`.
         path: String,
+    },
+    /// A change that was asked for has been made or has failed; the answer follows this line.
+    Answer {
+        /// Of the request.
+        id: String,
+        /// Who turned out to have asked, if it was not known before, as at a login.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<String>,
+        /// What is answered.
+        status: u16,
+    },
+    /// A server turned requests away.
+    Refusal {
+        /// The address that they came from.
+        remote: String,
+        /// Whose key it was; empty when nobody's.
+        user: String,
+        /// Which key, if it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        /// Of HTTP.
+        method: String,
+        /// Which kind of request.
+        route: String,
         /// What was answered.
         status: u16,
+        /// How many: repeats are counted for a while.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        count: u64,
+    },
+    /// The log goes on in a new file, of which this is the first line.
+    Rotated {
+        /// The file that the lines before are in now.
+        previous: String,
+        /// The number of the first record for which there is still a file.
+        first_kept: u64,
     },
     /// A sandbox ended.
     End {
@@ -106,6 +191,18 @@ pub enum Verdict {
     Allowed,
     /// It was refused or failed.
     Denied,
+}
+
+fn one() -> u64 {
+    1
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
+fn is_one(count: &u64) -> bool {
+    *count == 1
 }
 
 /// Strings of a record that is too long keep this many bytes.
@@ -169,6 +266,7 @@ mod tests {
             verdict: Verdict::Denied,
             because: "no rule".into(),
             address: None,
+            count: 1,
         };
         let json = serde_json::to_string(&record).unwrap();
         assert_eq!(

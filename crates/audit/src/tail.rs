@@ -95,7 +95,7 @@ mod tests {
         let record = Record::End {
             cause: "x".repeat(length),
         };
-        line::write(before, jiff::Timestamp::now(), "s", &record).unwrap()
+        line::write(before, jiff::Timestamp::now(), 1, "s", &record).unwrap()
     }
 
     #[test]

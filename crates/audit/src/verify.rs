@@ -6,50 +6,91 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use crate::chain::{is_in_place, open_file};
 use crate::error::AuditError;
 use crate::finding::{Problem, Report};
-use crate::head;
 use crate::line::{self, Hash, Link, MAX_LINE, Parsed};
-use crate::log::open_file;
+use crate::{head, lock, rotation};
 
-/// Checks every line of the log at `path`, and its end against the head file.
+/// Checks every line of the log at `path` and of the files that it was put aside into, oldest
+/// first, and its end against the head file.
 ///
 /// Writers may go on meanwhile; what they add after the start is not looked at.
 pub fn verify(path: impl AsRef<Path>) -> Result<Report, AuditError> {
     let path = path.as_ref();
-    let file = open_file(&mut OpenOptions::new(), path)?;
     let reading = |source| AuditError::Read {
         path: path.to_owned(),
-        source,
+        source: Arc::new(source),
     };
-
-    // Length and head are taken together, between two appends; the lines before never change.
-    file.lock_shared().map_err(|source| AuditError::Lock {
-        path: path.to_owned(),
-        source,
-    })?;
-    let taken = snapshot(&file, path);
-    file.unlock().map_err(|source| AuditError::Lock {
-        path: path.to_owned(),
-        source,
-    })?;
-    let (len, head) = taken.map_err(reading)?;
-
-    let mut check = Check::new();
-    let mut lines = Lines {
-        reader: BufReader::with_capacity(64 << 10, file.take(len)),
-    };
-    while let Some(read) = lines.next().map_err(reading)? {
-        check.line(read);
+    let snapshot = Snapshot::take(path)?;
+    let mut check = Check::new(snapshot.head, snapshot.first_kept);
+    check.report.files_aside = snapshot.aside.len() as u64;
+    for (name, file) in snapshot.aside {
+        check.begin_file(Some(name));
+        check.read(file).map_err(reading)?;
     }
-    Ok(check.end(head))
+    check.begin_file(None);
+    check
+        .read(snapshot.file.take(snapshot.len))
+        .map_err(reading)?;
+    Ok(check.end())
 }
 
-fn snapshot(file: &File, path: &Path) -> io::Result<(u64, Option<Link>)> {
-    Ok((file.metadata()?.len(), head::read(&head::path_of(path))?))
+/// A log between two appends; what is in it never changes.
+struct Snapshot {
+    /// Files that were put aside, with their names.
+    aside: Vec<(String, File)>,
+    file: File,
+    len: u64,
+    head: Option<Link>,
+    /// From which record on files were kept at the last rotation.
+    first_kept: Option<u64>,
+}
+
+impl Snapshot {
+    fn take(path: &Path) -> Result<Snapshot, AuditError> {
+        loop {
+            let file = open_file(&mut OpenOptions::new(), path)?;
+            lock::shared(&file, path)?;
+            // The lock goes with the file, or at the end of this.
+            let taken = Snapshot::of_locked(path, file).map_err(|source| AuditError::Read {
+                path: path.to_owned(),
+                source: Arc::new(source),
+            })?;
+            if let Some(snapshot) = taken {
+                return Ok(snapshot);
+            }
+        }
+    }
+
+    /// `None` if the file was put aside while it was waited for.
+    fn of_locked(path: &Path, file: File) -> io::Result<Option<Snapshot>> {
+        if !is_in_place(&file, path)? {
+            return Ok(None);
+        }
+        let mut aside = Vec::new();
+        for one in rotation::list(path)? {
+            let name = one.path.file_name().unwrap_or_default();
+            let opened = File::open(&one.path)?;
+            // A crash can leave the log with a second name, before a new file got its first.
+            if !is_in_place(&opened, path)? {
+                aside.push((name.to_string_lossy().into_owned(), opened));
+            }
+        }
+        let snapshot = Snapshot {
+            aside,
+            len: file.metadata()?.len(),
+            head: head::read(&head::path_of(path))?,
+            first_kept: rotation::first_kept(&file)?,
+            file,
+        };
+        snapshot.file.unlock()?;
+        Ok(Some(snapshot))
+    }
 }
 
 /// A line as read: its hash, and its content if it is a record.
@@ -105,39 +146,79 @@ impl<R: BufRead> Lines<R> {
 /// The chain as far as it was followed.
 struct Check {
     report: Report,
+    head: Option<Link>,
+    first_kept: Option<u64>,
+    /// The file that is being read, if it is not the log itself.
+    file: Option<String>,
+    /// Lines of that file so far.
+    number: u64,
     /// The hash of the line before.
     before: Hash,
     /// The last line that is a record.
     record: Link,
-    /// The line before is not a record; what that means depends on the line after it.
-    unread: bool,
+    /// The line before is not a record; what that means depends on the line after it. It may be
+    /// the last of the file before.
+    unread: Option<(Option<String>, u64)>,
+    /// How far a crash could have left the head file behind.
+    tolerated: u64,
 }
 
 impl Check {
-    fn new() -> Check {
+    fn new(head: Option<Link>, first_kept: Option<u64>) -> Check {
         Check {
             report: Report::new(),
+            head,
+            first_kept,
+            file: None,
+            number: 0,
             before: Hash::START,
             record: Link::START,
-            unread: false,
+            unread: None,
+            tolerated: 1,
         }
     }
 
-    fn line(&mut self, read: ReadLine) {
+    fn begin_file(&mut self, name: Option<String>) {
+        self.file = name;
+        self.number = 0;
+    }
+
+    fn read(&mut self, file: impl Read) -> io::Result<()> {
+        let mut lines = Lines {
+            reader: BufReader::with_capacity(64 << 10, file),
+        };
+        while let Some(read) = lines.next()? {
+            self.line(&read);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, line: u64, problem: Problem) {
+        self.report.add(self.file.as_deref(), line, problem);
+    }
+
+    fn line(&mut self, read: &ReadLine) {
         self.report.lines += 1;
-        let number = self.report.lines;
-        if let Some(parsed) = read.parsed {
+        self.number += 1;
+        let number = self.number;
+        let before = self.unread.take();
+        if let Some(parsed) = &read.parsed {
             let joined = parsed.prev == self.before;
-            if std::mem::take(&mut self.unread) {
-                let problem = if joined {
-                    Problem::CutOff
-                } else {
-                    Problem::NotARecord
+            if let Some((file, line)) = before {
+                let problem = match joined {
+                    true => Problem::CutOff,
+                    false => Problem::NotARecord,
                 };
-                self.report.add(number - 1, problem);
+                self.report.add(file.as_deref(), line, problem);
             }
-            if let Some(problem) = self.judge(number, &parsed, joined) {
-                self.report.add(number, problem);
+            if let Some(problem) = self.judge(parsed, joined) {
+                self.add(number, problem);
+            }
+            if self
+                .head
+                .is_some_and(|head| parsed.seq == head.seq.saturating_add(1))
+            {
+                self.tolerated = parsed.group;
             }
             // Whatever was wrong, go on from here: one change is found once.
             self.record = Link {
@@ -145,26 +226,21 @@ impl Check {
                 hash: read.hash,
             };
         } else {
-            if self.unread {
-                self.report.add(number - 1, Problem::NotARecord);
+            if let Some((file, line)) = before {
+                self.report.add(file.as_deref(), line, Problem::NotARecord);
             }
-            self.unread = true;
+            self.unread = Some((self.file.clone(), number));
         }
         if !read.ended {
-            self.report.add(number, Problem::NoNewline);
+            self.add(number, Problem::NoNewline);
         }
         self.before = read.hash;
     }
 
-    fn judge(&self, number: u64, parsed: &Parsed, joined: bool) -> Option<Problem> {
+    fn judge(&mut self, parsed: &Parsed, joined: bool) -> Option<Problem> {
         let expected = self.record.seq.saturating_add(1);
-        if number == 1 {
-            return match (joined, parsed.seq) {
-                (true, 1) => None,
-                (true, _) => Some(Problem::HeadWasMissing),
-                (false, 1) => Some(Problem::Broken),
-                (false, _) => Some(Problem::NotTheFirst),
-            };
+        if self.report.lines == 1 {
+            return self.judge_first(parsed, joined);
         }
         if !joined && parsed.prev == Hash::START {
             return Some(match parsed.seq {
@@ -180,29 +256,44 @@ impl Check {
         (found != expected).then_some(Problem::Number { expected, found })
     }
 
-    fn end(mut self, head: Option<Link>) -> Report {
-        let lines = self.report.lines;
-        if self.unread {
-            self.report.add(lines, Problem::NotARecord);
+    /// The first line that there is: the first of all, or the first that rotation kept.
+    fn judge_first(&mut self, parsed: &Parsed, joined: bool) -> Option<Problem> {
+        match (joined, parsed.seq, self.first_kept) {
+            (true, 1, _) => None,
+            (true, _, _) => Some(Problem::HeadWasMissing),
+            (false, 1, _) => Some(Problem::Broken),
+            // A file that could not be removed may have stayed.
+            (false, seq, Some(kept)) if kept > 1 && seq <= kept => {
+                self.report.rotated_away = seq - 1;
+                None
+            }
+            (false, seq, Some(kept)) => Some(Problem::FilesRemoved {
+                records: seq - kept,
+            }),
+            (false, _, None) => Some(Problem::NotTheFirst),
+        }
+    }
+
+    fn end(mut self) -> Report {
+        let lines = self.number;
+        if let Some((file, line)) = self.unread.take() {
+            self.report.add(file.as_deref(), line, Problem::NotARecord);
         }
         let last = self.record;
-        match head {
-            None => self.report.add(lines + 1, Problem::NoHead),
+        match self.head {
+            None => self.add(lines + 1, Problem::NoHead),
             Some(head) if head.seq > last.seq => {
                 let records = head.seq - last.seq;
-                self.report.add(lines + 1, Problem::EndRemoved { records });
+                self.add(lines + 1, Problem::EndRemoved { records });
             }
             Some(head) if head.seq == last.seq && head.hash != last.hash => {
-                self.report.add(lines, Problem::EndChanged);
+                self.add(lines, Problem::EndChanged);
             }
-            // One line ahead of the head is what a crash between the two writes leaves behind.
-            Some(head) if last.seq - head.seq > 1 => {
-                self.report.add(
-                    lines,
-                    Problem::HeadBehind {
-                        records: last.seq - head.seq,
-                    },
-                );
+            // What a crash between the two writes leaves behind: as many lines as were written
+            // together.
+            Some(head) if last.seq - head.seq > self.tolerated => {
+                let records = last.seq - head.seq;
+                self.add(lines, Problem::HeadBehind { records });
             }
             Some(_) => {}
         }

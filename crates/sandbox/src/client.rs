@@ -14,9 +14,11 @@ use link::request::{
 use link::{Item, Receiver, Sender, StreamIo};
 use serde::de::DeserializeOwned;
 
+use crate::background::outcome;
 use crate::batches::{Batches, Bound};
 use crate::error::SandboxError;
 use crate::handle::Sandbox;
+use crate::recorder::Begun;
 
 type Outcome<T> = Result<T, SandboxError>;
 
@@ -42,20 +44,33 @@ impl Sandbox {
         session: &str,
         script: &str,
         wait: Duration,
-        print: impl FnMut(Bytes, bool),
+        mut print: impl FnMut(Bytes, bool),
     ) -> Outcome<Progress> {
-        self.recorder.record(&Record::Exec {
+        let begun = Begun {
             argv: vec!["bash".into(), "-c".into(), script.into()],
             cwd: format!("session {session}"),
             env_names: Vec::new(),
             terminal: false,
-        })?;
+        };
+        let mut run = self.recorder.begin(begun).await?;
         let command = ShellCommand {
             session: session.to_owned(),
             script: Raw::from(script),
             wait,
         };
-        self.follow(&Request::Shell(command), wait, print).await
+        let counted = |bytes: Bytes, is_error| {
+            run.printed(bytes.len());
+            print(bytes, is_error);
+        };
+        let followed = self.follow(&Request::Shell(command), wait, counted).await;
+        match &followed {
+            Ok(Progress {
+                exit: Some(exit), ..
+            }) => run.end(outcome(exit)).await,
+            Ok(progress) => self.background.add(progress.job, run),
+            Err(error) => run.end(format!("failed: {error}")).await,
+        }
+        followed
     }
 
     /// Looks after a background command; `print` gets what it printed since the last look.
@@ -63,10 +78,18 @@ impl Sandbox {
         &self,
         job: u32,
         wait: Duration,
-        print: impl FnMut(Bytes, bool),
+        mut print: impl FnMut(Bytes, bool),
     ) -> Outcome<Progress> {
+        let counted = |bytes: Bytes, is_error| {
+            self.background.printed(job, bytes.len());
+            print(bytes, is_error);
+        };
         let request = Request::Poll(Poll { job, wait });
-        self.follow(&request, wait, print).await
+        let progress = self.follow(&request, wait, counted).await?;
+        if let Some(exit) = &progress.exit {
+            self.background.end(job, exit, None).await;
+        }
+        Ok(progress)
     }
 
     async fn follow(
@@ -102,11 +125,21 @@ impl Sandbox {
         let mut tail: Tail = self.ask(&Request::Tail { job, seen }).await?;
         // A guest can say anything.
         tail.bytes.truncate(LONGEST_TAIL);
+        if let Some(exit) = &tail.ended {
+            self.background.end(job, exit, Some(tail.printed)).await;
+        }
         Ok(tail)
     }
 
     /// Writes to the standard input of a background command, and closes it if `last`.
     pub async fn feed(&self, job: u32, bytes: Bytes, last: bool) -> Outcome<()> {
+        let record = Record::Input {
+            exec: self.background.exec(job),
+            job,
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            last,
+        };
+        self.recorder.record(record).await?;
         let (mut sender, receiver) = self.request(&Request::Feed { job }).await?.split();
         // A refusal may come before all is sent; it says more than the broken stream.
         let _ = sender.send_data(bytes).await;
@@ -118,6 +151,9 @@ impl Sandbox {
 
     /// Sends a signal to the process group of a background command.
     pub async fn kill(&self, job: u32, signal: i32) -> Outcome<()> {
+        let exec = self.background.exec(job);
+        let record = Record::Signal { exec, job, signal };
+        self.recorder.record(record).await?;
         self.ask(&Request::Kill { job, signal }).await
     }
 
@@ -140,7 +176,7 @@ impl Sandbox {
         permissions: Option<u32>,
     ) -> Outcome<()> {
         let path = path.as_ref();
-        self.record_change("write", path)?;
+        self.record_change("write", path).await?;
         let request = WriteFile {
             path: Raw::from(path),
             mode,
@@ -158,22 +194,22 @@ impl Sandbox {
 
     pub async fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Outcome<()> {
         let (from, to) = (from.as_ref(), to.as_ref());
-        self.record_change("rename", from)?;
-        self.record_change("rename to", to)?;
+        self.record_change("rename", from).await?;
+        self.record_change("rename to", to).await?;
         let (from, to) = (Raw::from(from), Raw::from(to));
         self.ask(&Request::Rename { from, to }).await
     }
 
     pub async fn remove(&self, path: impl AsRef<Path>, recursive: bool) -> Outcome<()> {
         let path = path.as_ref();
-        self.record_change("remove", path)?;
+        self.record_change("remove", path).await?;
         let path = Raw::from(path);
         self.ask(&Request::Remove { path, recursive }).await
     }
 
     pub async fn make_folder(&self, path: impl AsRef<Path>) -> Outcome<()> {
         let path = path.as_ref();
-        self.record_change("make folder", path)?;
+        self.record_change("make folder", path).await?;
         let path = Raw::from(path);
         self.ask(&Request::MakeFolder { path }).await
     }
@@ -181,7 +217,7 @@ impl Sandbox {
     /// Makes a symlink, in place of whatever is there and is no folder.
     pub async fn make_link(&self, path: impl AsRef<Path>, target: impl AsRef<Path>) -> Outcome<()> {
         let path = path.as_ref();
-        self.record_change("make link", path)?;
+        self.record_change("make link", path).await?;
         let (path, target) = (Raw::from(path), Raw::from(target.as_ref()));
         self.ask(&Request::MakeLink { path, target }).await
     }
@@ -189,7 +225,7 @@ impl Sandbox {
     /// Sets the permission bits of what is no symlink.
     pub async fn set_mode(&self, path: impl AsRef<Path>, mode: u32) -> Outcome<()> {
         let path = path.as_ref();
-        self.record_change("set mode", path)?;
+        self.record_change("set mode", path).await?;
         let path = Raw::from(path);
         self.ask(&Request::SetMode { path, mode }).await
     }
@@ -267,11 +303,12 @@ impl Sandbox {
         Ok(Batches::new(stream, self.link.clone(), bound))
     }
 
-    fn record_change(&self, operation: &str, path: &Path) -> Outcome<()> {
-        self.recorder.record(&Record::FileChange {
+    async fn record_change(&self, operation: &str, path: &Path) -> Outcome<()> {
+        let record = Record::FileChange {
             operation: operation.to_owned(),
             path: path.display().to_string(),
-        })
+        };
+        self.recorder.record(record).await
     }
 }
 

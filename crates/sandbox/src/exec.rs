@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use audit::Record;
 use bytes::Bytes;
 use link::request::{
     Answer, Control, Exec, Exit, Limit, Program, Raw, Request, Status, TerminalSize,
@@ -14,6 +13,7 @@ use crate::client::ANSWER_TIMEOUT;
 use crate::error::SandboxError;
 use crate::handle::Sandbox;
 use crate::limits::LimitKind;
+use crate::recorder::{Begun, Run};
 
 /// A command to run.
 #[derive(Debug, Clone, Default)]
@@ -101,6 +101,8 @@ pub struct Running<'a> {
     silence: Option<Duration>,
     /// Bytes that it may still print. The guest ends it before that.
     output_left: u64,
+    /// For the record.
+    run: Run,
 }
 
 /// Standard input of a running command. Dropping it is the end of input.
@@ -170,7 +172,7 @@ impl Sandbox {
     /// Starts a command.
     pub async fn exec(&self, command: Command) -> Result<Running<'_>, SandboxError> {
         let text = |text: &OsString| text.to_string_lossy().into_owned();
-        self.recorder.record(&Record::Exec {
+        let begun = Begun {
             argv: command.argv.iter().map(text).collect(),
             cwd: command
                 .cwd
@@ -178,7 +180,8 @@ impl Sandbox {
                 .map_or_else(|| self.workdir.clone(), text),
             env_names: command.env.iter().map(|(name, _)| text(name)).collect(),
             terminal: command.terminal.is_some(),
-        })?;
+        };
+        let run = self.recorder.begin(begun).await?;
         let memory_kills = self.memory_kills().await;
         let raw = |text: &OsString| Raw::from(text);
         let request = Request::Exec(Exec {
@@ -215,6 +218,7 @@ impl Sandbox {
                 .limits
                 .output
                 .map_or(u64::MAX, |limit| limit.saturating_add(OUTPUT_UNDER_WAY)),
+            run,
         })
     }
 
@@ -274,8 +278,14 @@ impl Running<'_> {
             })?;
         }
         match item {
-            Item::Data(bytes) => Ok(Output::Stdout(bytes)),
-            Item::Errors(bytes) => Ok(Output::Stderr(bytes)),
+            Item::Data(bytes) => {
+                self.run.printed(bytes.len());
+                Ok(Output::Stdout(bytes))
+            }
+            Item::Errors(bytes) => {
+                self.run.printed(bytes.len());
+                Ok(Output::Stderr(bytes))
+            }
             message => {
                 let exit = message.decode::<Answer<Exit>>()??;
                 let verdict = self.judge(exit).await;
@@ -283,7 +293,7 @@ impl Running<'_> {
                     Some(limit) => format!("{:?}, {} limit", verdict.status, limit.name()),
                     None => format!("{:?}", verdict.status),
                 };
-                self.sandbox.recorder.note(&Record::ExecEnd { outcome });
+                self.run.end(outcome).await;
                 Ok(Output::Ended(verdict))
             }
         }

@@ -15,6 +15,8 @@ use tokio::task::JoinHandle;
 use tracing::{debug, info, warn};
 
 use crate::backends::{self, Description, Raised, Standing};
+use crate::background::Background;
+use crate::connections::Connections;
 use crate::error::SandboxError;
 use crate::limits::{BYTES_PER_INODE, Enforcer, LimitKind};
 use crate::recorder::Recorder;
@@ -31,6 +33,8 @@ pub struct Sandbox {
     instance: u64,
     pub(crate) link: Link,
     pub(crate) recorder: Recorder,
+    pub(crate) background: Background,
+    connections: Arc<Connections>,
     pub(crate) workdir: String,
     pub(crate) spec: SandboxSpec,
     description: Description,
@@ -64,7 +68,8 @@ impl Sandbox {
         let recorder = Recorder::new(&id, spec.audit.clone());
         let (raised, mut spec) = backends::raise(spec).await?;
         starting::step("record the start in the audit log");
-        recorder.record(&start_record(&spec, &raised.description))?;
+        let started = start_record(&spec, &raised.description);
+        recorder.record(started).await?;
         let left = |wall: Duration| wall.saturating_sub(begun.elapsed());
         spec.limits.wall = spec.limits.wall.map(left);
         starting::step("greet the guest");
@@ -102,13 +107,16 @@ impl Sandbox {
                 }
             })
         };
-        let proxy = tokio::spawn(serve_proxy(incoming, egress(&spec.network, &recorder)));
+        let connections = Arc::new(Connections::new(recorder.clone()));
+        let proxy = tokio::spawn(serve_proxy(incoming, egress(&spec.network, &connections)));
         static INSTANCES: AtomicU64 = AtomicU64::new(0);
         Ok(Self {
             id,
             instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
             link,
             recorder,
+            background: Background::default(),
+            connections,
             workdir,
             spec,
             description: raised.description,
@@ -162,9 +170,12 @@ impl Sandbox {
         } else {
             "ended"
         };
-        self.recorder.note(&Record::End {
+        self.background.end_all().await;
+        self.connections.finish();
+        let record = Record::End {
             cause: cause.into(),
-        });
+        };
+        self.recorder.note(record).await;
         info!(sandbox = %self.id, memory_kills, "sandbox ended");
         Ending {
             memory_kills,
@@ -242,27 +253,14 @@ fn by_guest(description: &Description, limit: LimitKind) -> bool {
     limits.any(|one| one.limit == limit && one.enforcer == Enforcer::Guest)
 }
 
-fn egress(network: &Network, recorder: &Recorder) -> Option<Arc<Egress>> {
+fn egress(network: &Network, connections: &Arc<Connections>) -> Option<Arc<Egress>> {
     let gate = match network {
         Network::Off => return None,
         Network::Allow(allow) => Gate::from(allow.clone()),
         Network::Gated(gate) => gate.clone(),
     };
-    let recorder = recorder.clone();
-    let log = move |connection: egress::Connection| {
-        let (verdict, because) = match &connection.verdict {
-            egress::Verdict::Allowed { rule } => (audit::Verdict::Allowed, rule.to_string()),
-            egress::Verdict::Denied { reason } => (audit::Verdict::Denied, reason.to_string()),
-        };
-        info!(host = %connection.host, port = connection.port, ?verdict, %because, "connection");
-        recorder.note(&Record::Connection {
-            host: connection.host.clone(),
-            port: connection.port,
-            verdict,
-            because,
-            address: connection.address.map(|address| address.to_string()),
-        });
-    };
+    let connections = Arc::clone(connections);
+    let log = move |connection| connections.add(&connection, Instant::now());
     Some(Arc::new(Egress::new(gate, log)))
 }
 

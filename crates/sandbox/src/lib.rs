@@ -6,8 +6,10 @@
 
 mod backends;
 mod batches;
+mod background;
 mod choosing;
 mod client;
+mod connections;
 pub mod doctor;
 mod error;
 mod exec;

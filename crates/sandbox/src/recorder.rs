@@ -1,6 +1,8 @@
 //! Writes what a sandbox does into the audit log, if there is one.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use audit::{AuditLog, Record};
 use tracing::error;
@@ -12,6 +14,8 @@ use crate::error::SandboxError;
 pub(crate) struct Recorder {
     sandbox: Arc<str>,
     log: Option<Arc<AuditLog>>,
+    /// Commands so far.
+    execs: Arc<AtomicU64>,
 }
 
 impl Recorder {
@@ -19,21 +23,112 @@ impl Recorder {
         Self {
             sandbox: sandbox.into(),
             log,
+            execs: Arc::default(),
         }
     }
 
     /// Records before the thing is done: what cannot be recorded is not done.
-    pub(crate) fn record(&self, record: &Record) -> Result<(), SandboxError> {
+    pub(crate) async fn record(&self, record: Record) -> Result<(), SandboxError> {
         if let Some(log) = &self.log {
-            log.append(&self.sandbox, record)?;
+            log.append(&self.sandbox, record).await?;
         }
         Ok(())
     }
 
-    /// Records what has happened already.
-    pub(crate) fn note(&self, record: &Record) {
-        if let Err(error) = self.record(record) {
+    /// Records what has happened already, and waits until it is written.
+    pub(crate) async fn note(&self, record: Record) {
+        if let Err(error) = self.record(record).await {
             error!(sandbox = %self.sandbox, %error, "audit record lost");
+        }
+    }
+
+    /// Records what has happened already, some time soon.
+    pub(crate) fn note_later(&self, record: Record) {
+        if let Some(log) = &self.log
+            && let Err(error) = log.append_later(&self.sandbox, record)
+        {
+            error!(sandbox = %self.sandbox, %error, "audit record lost");
+        }
+    }
+
+    /// Records that a command is about to begin.
+    pub(crate) async fn begin(&self, command: Begun) -> Result<Run, SandboxError> {
+        let exec = self.execs.fetch_add(1, Ordering::Relaxed) + 1;
+        let Begun {
+            argv,
+            cwd,
+            env_names,
+            terminal,
+        } = command;
+        let record = Record::Exec {
+            exec,
+            argv,
+            cwd,
+            env_names,
+            terminal,
+        };
+        self.record(record).await?;
+        Ok(Run {
+            recorder: self.clone(),
+            exec,
+            begun: Instant::now(),
+            bytes: 0,
+            is_ended: false,
+        })
+    }
+}
+
+/// What is recorded of a command that begins.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) argv: Vec<String>,
+    pub(crate) cwd: String,
+    pub(crate) env_names: Vec<String>,
+    pub(crate) terminal: bool,
+}
+
+/// A command whose beginning is recorded. Its end is too, whatever becomes of it.
+#[derive(Debug)]
+pub(crate) struct Run {
+    recorder: Recorder,
+    pub(crate) exec: u64,
+    begun: Instant,
+    /// What it printed.
+    bytes: u64,
+    is_ended: bool,
+}
+
+impl Run {
+    pub(crate) fn printed(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes as u64);
+    }
+
+    pub(crate) fn printed_in_all(&mut self, bytes: u64) {
+        self.bytes = self.bytes.max(bytes);
+    }
+
+    pub(crate) async fn end(&mut self, outcome: String) {
+        if !std::mem::replace(&mut self.is_ended, true) {
+            self.recorder.note(self.record(outcome)).await;
+        }
+    }
+
+    fn record(&self, outcome: String) -> Record {
+        Record::ExecEnd {
+            exec: self.exec,
+            outcome,
+            millis: u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            bytes: self.bytes,
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            // Whoever waited for it went away, which interrupts or kills it.
+            self.recorder
+                .note_later(self.record("abandoned".to_owned()));
         }
     }
 }

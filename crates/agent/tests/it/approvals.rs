@@ -257,6 +257,77 @@ fn a_rule_denies_and_says_so() {
 }
 
 #[test]
+fn text_for_a_shell_in_the_background_is_held_against_the_rules_of_bash() {
+    within(async {
+        let world = World::new().await;
+        let (log, audit) = audited(&world);
+        let rules = [
+            about("bash", Some("touch evil*"), Action::Deny),
+            about("bash", Some("touch asked*"), Action::Ask),
+        ];
+        let shell = ScriptedReply::call("bash", json!({"command": "sh", "background": true}));
+        let write = |text: &str| {
+            ScriptedReply::call(
+                "bash_job",
+                json!({"job": 1, "action": "write", "text": text}),
+            )
+        };
+        let replies = vec![
+            shell,
+            write("touch evil\n"),
+            write("touch fine; echo\ntouch evil2\n"),
+            // In pieces.
+            write("touch e"),
+            write("vil3\n"),
+            write("cho; touch good\n"),
+            write("touch asked\n"),
+            ScriptedReply::call("bash_job", json!({"job": 1, "action": "kill"})),
+            done(),
+        ];
+        let mut agent = world
+            .start_with(scripted(replies), |setup| {
+                under(&rules, true)(setup);
+                setup.sandbox.audit = Some(audit);
+            })
+            .await;
+        agent.send(Command::prompt("Begin.")).await;
+        let question = agent.question().await;
+        assert_eq!(question.what, "bash_job: touch asked");
+        let subject = Subject::Tool {
+            tool: "bash".to_owned(),
+            argument: Some("touch asked".to_owned()),
+        };
+        assert_eq!(question.subject, subject);
+        agent.decide(question.number, false, ONCE).await;
+        agent
+            .until(|kind| matches!(kind, EventKind::TurnEnded { .. }))
+            .await;
+        let results = agent.results();
+        for denied in [1, 2, 4] {
+            assert_says(&results[denied].0, "Denied by rule `bash touch evil*`");
+        }
+        assert!(!results[3].1 && !results[5].1, "{results:?}");
+        assert_says(&results[6].0, "Denied by the person.");
+        for name in ["evil", "evil2", "evil3", "fine", "asked"] {
+            assert!(!world.path(name).exists(), "{name}");
+        }
+        agent.end().await;
+
+        let text = std::fs::read_to_string(&log).unwrap();
+        let events: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["event"].clone())
+            .collect();
+        let typed = events.iter().filter(|event| event["kind"] == "input");
+        let typed: Vec<&str> = typed.map(|event| event["text"].as_str().unwrap()).collect();
+        assert_eq!(typed, ["touch e", "cho; touch good\n"]);
+        assert!(events.iter().any(|event| event["kind"] == "signal"));
+        let ends = events.iter().filter(|event| event["kind"] == "exec_end");
+        assert_eq!(ends.count(), 1, "{events:?}");
+    });
+}
+
+#[test]
 fn where_nobody_can_be_asked_to_ask_is_to_deny() {
     within(async {
         let world = World::new().await;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
+mod rotate;
 mod tamper;
 mod write;
 
@@ -25,7 +26,7 @@ impl Log {
         let log = Log::empty();
         let handle = log.open();
         for number in 0..count {
-            handle.append("s1", &end(number)).unwrap();
+            handle.append_blocking("s1", end(number)).unwrap();
         }
         log
     }

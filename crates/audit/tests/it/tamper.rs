@@ -76,7 +76,7 @@ proptest! {
         let log = Log::empty();
         let handle = log.open();
         for cause in causes {
-            handle.append("s1", &Record::End { cause }).unwrap();
+            handle.append_blocking("s1", Record::End { cause }).unwrap();
         }
         prop_assert!(log.report().is_clean(), "{:?}", texts(&log.report()));
 
@@ -87,9 +87,9 @@ proptest! {
         prop_assert!(!log.report().is_clean());
 
         // Going on must not cover it up, neither by the same handle nor by a new one.
-        handle.append("s1", &end(0)).unwrap();
+        handle.append_blocking("s1", end(0)).unwrap();
         prop_assert!(!log.report().is_clean());
-        AuditLog::open(&log.path).unwrap().append("s1", &end(1)).unwrap();
+        AuditLog::open(&log.path).unwrap().append_blocking("s1", end(1)).unwrap();
         prop_assert!(!log.report().is_clean());
     }
 
@@ -100,7 +100,7 @@ proptest! {
         let after = apply(&tampering, &before);
         prop_assume!(after != before && !is_healed(&before, &after));
         log.edit(|_| after);
-        AuditLog::open(&log.path).unwrap().append("s1", &end(6)).unwrap();
+        AuditLog::open(&log.path).unwrap().append_blocking("s1", end(6)).unwrap();
         prop_assert!(!log.report().is_clean());
     }
 
@@ -109,7 +109,7 @@ proptest! {
         let log = Log::with(2);
         log.edit(|_| bytes);
         prop_assert!(!log.report().is_clean());
-        log.open().append("s1", &end(2)).unwrap();
+        log.open().append_blocking("s1", end(2)).unwrap();
     }
 }
 
@@ -162,7 +162,7 @@ fn a_finding_is_a_sentence() {
     check(
         |log| {
             std::fs::remove_file(log.head()).unwrap();
-            log.open().append("s1", &end(9)).unwrap();
+            log.open().append_blocking("s1", end(9)).unwrap();
         },
         &[
             "line 10: the chain begins anew: the head file was missing when this line was written, \
@@ -193,7 +193,7 @@ fn one_change_is_found_once_and_the_rest_is_still_checked() {
 fn an_old_head_is_noticed() {
     let log = Log::with(2);
     let head = std::fs::read(log.head()).unwrap();
-    (0..3).for_each(|n| log.open().append("s1", &end(n)).unwrap());
+    (0..3).for_each(|n| log.open().append_blocking("s1", end(n)).unwrap());
     std::fs::write(log.head(), head).unwrap();
     assert_eq!(
         log.report().findings[0].problem,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
+use std::time::Duration;
 
 use audit::{AuditError, AuditLog, Problem, Record, Verdict};
 
@@ -21,13 +22,28 @@ fn every_kind_of_record_is_one_line() {
             workspace: "/src".into(),
         },
         Record::Exec {
+            exec: 1,
             argv: vec!["sh".into(), "-c".into(), "echo \n\u{1b}]52;c;x\u{7}".into()],
             cwd: "/workspace".into(),
             env_names: vec!["PATH".into()],
             terminal: true,
         },
+        Record::Input {
+            exec: Some(1),
+            job: 1,
+            text: "ls\n".into(),
+            last: false,
+        },
+        Record::Signal {
+            exec: None,
+            job: 1,
+            signal: 15,
+        },
         Record::ExecEnd {
+            exec: 1,
             outcome: "exit 0".into(),
+            millis: 5,
+            bytes: 10,
         },
         Record::FileChange {
             operation: "write".into(),
@@ -39,6 +55,33 @@ fn every_kind_of_record_is_one_line() {
             verdict: Verdict::Allowed,
             because: "example.com".into(),
             address: Some("192.0.2.1:443".into()),
+            count: 3,
+        },
+        Record::Capped {
+            what: "connections".into(),
+            count: 9,
+        },
+        Record::Request {
+            id: "1".into(),
+            remote: "192.0.2.1:9".into(),
+            user: "me".into(),
+            key: Some("k".into()),
+            method: "POST".into(),
+            path: "/v1/jobs".into(),
+        },
+        Record::Answer {
+            id: "1".into(),
+            user: None,
+            status: 200,
+        },
+        Record::Refusal {
+            remote: "192.0.2.1".into(),
+            user: String::new(),
+            key: None,
+            method: "GET".into(),
+            route: "/v1/jobs".into(),
+            status: 401,
+            count: 1,
         },
         Record::Approval {
             what: "push".into(),
@@ -51,7 +94,7 @@ fn every_kind_of_record_is_one_line() {
         },
     ];
     for record in &records {
-        handle.append("s1", record).unwrap();
+        handle.append_blocking("s1", record.clone()).unwrap();
     }
 
     let text = String::from_utf8(log.bytes()).unwrap();
@@ -68,7 +111,7 @@ fn every_kind_of_record_is_one_line() {
     }
     let report = log.report();
     assert!(report.is_clean(), "{:?}", texts(&report));
-    assert_eq!(report.lines, 7);
+    assert_eq!(report.lines, records.len() as u64);
     assert!(
         std::fs::read_to_string(log.head())
             .unwrap()
@@ -82,7 +125,7 @@ fn files_and_folders_are_private() {
     let path = log.path.with_file_name("new").join("deep").join("log");
     AuditLog::open(&path)
         .unwrap()
-        .append("s1", &end(0))
+        .append_blocking("s1", end(0))
         .unwrap();
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(&path.with_extension("head")), 0o600);
@@ -132,7 +175,9 @@ fn many_writers_share_one_log() {
             scope.spawn(move || {
                 let handle = AuditLog::open(path).unwrap();
                 for line in 0..LINES {
-                    handle.append(&format!("s{writer}"), &end(line)).unwrap();
+                    handle
+                        .append_blocking(&format!("s{writer}"), end(line))
+                        .unwrap();
                 }
             });
         }
@@ -159,7 +204,8 @@ fn clones_of_a_handle_share_it() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             let handle = handle.clone();
-            scope.spawn(move || (0..50).for_each(|n| handle.append("s1", &end(n)).unwrap()));
+            scope
+                .spawn(move || (0..50).for_each(|n| handle.append_blocking("s1", end(n)).unwrap()));
         }
     });
     assert!(log.report().is_clean());
@@ -171,8 +217,8 @@ fn verify_sees_whole_lines_while_others_write() {
     let log = Log::with(1);
     std::thread::scope(|scope| {
         let handle = log.open();
-        let writer =
-            scope.spawn(move || (0..300).for_each(|n| handle.append("s1", &end(n)).unwrap()));
+        let writer = scope
+            .spawn(move || (0..300).for_each(|n| handle.append_blocking("s1", end(n)).unwrap()));
         while !writer.is_finished() {
             let report = log.report();
             assert!(report.is_clean(), "{:?}", texts(&report));
@@ -198,7 +244,7 @@ fn a_torn_line_is_kept_and_the_chain_goes_on_over_it() {
                 .any(|found| found.problem == Problem::NoNewline)
         );
 
-        log.open().append("s1", &end(4)).unwrap();
+        log.open().append_blocking("s1", end(4)).unwrap();
         assert!(
             log.bytes()
                 .starts_with(&[whole, torn, b"\n".to_vec()].concat())
@@ -215,10 +261,10 @@ fn a_torn_line_is_kept_and_the_chain_goes_on_over_it() {
 fn a_crash_between_line_and_head_is_healed() {
     let log = Log::with(3);
     let head = std::fs::read(log.head()).unwrap();
-    log.open().append("s1", &end(3)).unwrap();
+    log.open().append_blocking("s1", end(3)).unwrap();
     std::fs::write(log.head(), head).unwrap();
     assert!(log.report().is_clean());
-    log.open().append("s1", &end(4)).unwrap();
+    log.open().append_blocking("s1", end(4)).unwrap();
     assert!(log.report().is_clean());
 }
 
@@ -228,12 +274,71 @@ fn a_replaced_log_is_not_written_to() {
     let handle = log.open();
     std::fs::rename(&log.path, log.path.with_extension("old")).unwrap();
     assert!(matches!(
-        handle.append("s1", &end(1)),
+        handle.append_blocking("s1", end(1)),
         Err(AuditError::Replaced { .. })
     ));
     std::fs::write(&log.path, "").unwrap();
     assert!(matches!(
-        handle.append("s1", &end(1)),
+        handle.append_blocking("s1", end(1)),
         Err(AuditError::Replaced { .. })
     ));
+}
+
+#[test]
+fn what_need_not_be_waited_for_is_written_in_its_order() {
+    let log = Log::empty();
+    let handle = log.open();
+    for number in 0..500 {
+        handle.append_later("s1", end(number)).unwrap();
+    }
+    handle.append_blocking("s1", end(500)).unwrap();
+    let text = String::from_utf8(log.bytes()).unwrap();
+    for (number, line) in text.lines().enumerate() {
+        assert!(line.ends_with(&format!("\"cause {number}\"}}}}")), "{line}");
+    }
+    assert_eq!(text.lines().count(), 501);
+    assert!(log.report().is_clean(), "{:?}", texts(&log.report()));
+}
+
+#[test]
+fn a_crash_after_lines_that_were_written_together_is_healed() {
+    let log = Log::with(3);
+    let head = std::fs::read(log.head()).unwrap();
+    let handle = log.open();
+    // Held up by the lock, so that they are written together.
+    let lock = std::fs::File::open(&log.path).unwrap();
+    lock.lock().unwrap();
+    for number in 0..20 {
+        handle.append_later("s1", end(number)).unwrap();
+    }
+    lock.unlock().unwrap();
+    handle.flush(Duration::from_secs(60)).unwrap();
+    let text = String::from_utf8(log.bytes()).unwrap();
+    let group = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        line["group"].as_u64().unwrap_or(1) as usize
+    };
+    // One may have gone ahead before the others came.
+    let last = 3 + usize::from(group(text.lines().nth(3).unwrap()) == 1);
+    let together = group(text.lines().nth(last).unwrap());
+    assert!(together > 1, "{text}");
+    // The power went after the lines and before the head.
+    log.keep_lines(|line| line < last + together);
+    let head = match last {
+        3 => head,
+        _ => {
+            let before = Log::empty();
+            std::fs::write(
+                &before.path,
+                text.lines().take(last).collect::<Vec<_>>().join("\n") + "\n",
+            )
+            .unwrap();
+            let seq_and_hash = format!("{last:020} {}\n", before.report().last);
+            seq_and_hash.into_bytes()
+        }
+    };
+    std::fs::write(log.head(), head).unwrap();
+    assert!(log.report().is_clean(), "{:?}", texts(&log.report()));
+    log.open().append_blocking("s1", end(99)).unwrap();
+    assert!(log.report().is_clean(), "{:?}", texts(&log.report()));
 }

@@ -13,6 +13,18 @@ pub(crate) fn verify(file: &Path) -> Result<u8, Complaint> {
     for finding in &report.findings {
         println!("{finding}");
     }
+    if report.files_aside > 0 {
+        println!(
+            "{} older files of the log were checked too",
+            report.files_aside
+        );
+    }
+    if report.rotated_away > 0 {
+        println!(
+            "the first {} lines are gone: the oldest files were removed",
+            report.rotated_away
+        );
+    }
     match report.findings.len() as u64 + report.unlisted {
         0 => println!("{} lines, all whole and in order", report.lines),
         1 => println!("{} lines, 1 finding", report.lines),

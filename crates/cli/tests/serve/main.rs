@@ -19,6 +19,7 @@ mod fairness;
 mod lifecycle;
 mod load;
 mod model;
+mod on_record;
 mod outages;
 #[path = "../it/place.rs"]
 #[allow(dead_code, reason = "other tests use the rest of it")]

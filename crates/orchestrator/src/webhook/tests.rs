@@ -249,7 +249,7 @@ async fn the_servers_own_public_address_is_not_told() {
             .end_job(&format!("http://{host}:9/"), None, "body")
             .await;
         let due = scene.only_due().await;
-        let failed = attempt(&scene.jobs, &Poster::new(false), due).await;
+        let failed = attempt(&scene.jobs, &Poster::new(false), &due).await;
         let failed = failed.unwrap_err();
         assert!(failed.is_final, "{host}: {failed:?}");
         assert!(

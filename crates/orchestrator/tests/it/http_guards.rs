@@ -222,7 +222,12 @@ fn changes_are_on_record_and_nothing_secret_is() {
                 .post("/schedule")
                 .bearer_auth(&users.ann)
                 .json(&json!({"task": secret}));
-            let answer: Value = request.send().await.unwrap().json().await.unwrap();
+            let answer = request.send().await.unwrap();
+            let schedule_id = answer.headers()["x-request-id"]
+                .to_str()
+                .unwrap()
+                .to_owned();
+            let answer: Value = answer.json().await.unwrap();
             let id = answer["job_id"].as_str().unwrap();
             let cancel = format!("/v1/jobs/{id}/cancel");
             scene
@@ -250,16 +255,38 @@ fn changes_are_on_record_and_nothing_secret_is() {
                 .lines()
                 .map(|line| serde_json::from_str::<Value>(line).unwrap());
             let seen: Vec<_> = lines.map(|line| line["event"].clone()).collect();
-            let line = |user: &str, path: &str, status: u16| json!({"kind": "request", "user": user, "method": "POST", "path": path, "status": status});
+            let shown: Vec<String> = seen
+                .iter()
+                .map(|event| {
+                    let field = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+                    match event["kind"].as_str().unwrap() {
+                        "request" => format!("{} asks for {}", field("user"), field("path")),
+                        "answer" => format!("{}{}", field("user"), event["status"]),
+                        "refusal" => format!("{} {} is refused", event["status"], field("route")),
+                        other => other.to_owned(),
+                    }
+                })
+                .collect();
             assert_eq!(
-                seen,
+                shown,
                 [
-                    line("ann", "/schedule", 200),
-                    line("ben", &cancel, 404),
-                    line("ben", "/v1/login", 204),
-                    line("", "/v1/login", 401),
+                    "ann asks for /schedule".to_owned(),
+                    "200".to_owned(),
+                    format!("ben asks for {cancel}"),
+                    "404".to_owned(),
+                    " asks for /v1/login".to_owned(),
+                    "ben204".to_owned(),
+                    "401 /v1/login is refused".to_owned(),
+                    "401 /v1/keys is refused".to_owned(),
                 ]
             );
+            // Who, from where, and which line belongs to which answer.
+            assert_eq!(seen[0]["id"], schedule_id.as_str());
+            assert_eq!(seen[1]["id"], schedule_id.as_str());
+            assert_eq!(seen[0]["remote"], "127.0.0.1");
+            let key = seen[0]["key"].as_str().unwrap();
+            assert!(uuid::Uuid::parse_str(key).is_ok(), "{key}");
+            assert!(seen[4]["key"].is_null());
             for secret in [secret, &users.ann, &users.ben, "hc_wrong"] {
                 assert!(!log.contains(secret), "{log}");
             }

@@ -15,6 +15,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("proxy-rebinding", rebinding),
     ("proxy-mismatch", mismatch),
     ("proxy-injection", injection),
+    ("proxy-flood", flood),
     ("proxy-unset", unset),
     ("proxy-idle", idle),
 ];
@@ -136,6 +137,21 @@ fn others(world: &World) {
     if let Some(sibling) = world.0.get("sibling-tcp") {
         refused(&format!("127.0.0.1:{sibling}"));
     }
+}
+
+/// Refused requests without end, of one host and of many, each as long as it can be.
+fn flood(_: &World) {
+    for number in 0..1500 {
+        let label = match number % 2 {
+            0 => "x".repeat(60),
+            _ => format!("{number:060}"),
+        };
+        let target = format!("{label}.{label}.{label}.example:443");
+        let tunnel = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n");
+        let answer = ask(&mut proxy(), tunnel.as_bytes());
+        assert_eq!(status(&answer), "403", "{answer}");
+    }
+    held("flood");
 }
 
 /// A name that the rules allow and that leads to the host itself.

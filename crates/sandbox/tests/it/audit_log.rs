@@ -60,6 +60,18 @@ fn everything_is_on_the_record_and_no_secret_is() {
             .shell("main", "cd c; exit 3", wait, |_, _| {})
             .await
             .unwrap();
+        let first = world.shell("main", "cat; exit 4", Duration::ZERO, |_, _| {});
+        let job = first.await.unwrap().job;
+        world.feed(job, "typed\n".into(), true).await.unwrap();
+        let ended = world.poll(job, wait, |_, _| {}).await.unwrap();
+        assert!(ended.exit.is_some(), "{ended:?}");
+        let second = world.shell("main", "sleep 1000", Duration::ZERO, |_, _| {});
+        let job = second.await.unwrap().job;
+        world.kill(job, 15).await.unwrap();
+        let ended = world.poll(job, wait, |_, _| {}).await.unwrap();
+        assert!(ended.exit.is_some(), "{ended:?}");
+        let third = world.shell("main", "sleep 2000", Duration::ZERO, |_, _| {});
+        third.await.unwrap();
         // What only looks is not recorded.
         world.stat("c").await.unwrap();
         world.read_file("/etc/passwd", 0, None).await.unwrap();
@@ -71,6 +83,8 @@ fn everything_is_on_the_record_and_no_secret_is() {
             match event["kind"].as_str().unwrap() {
                 "exec" => format!("exec {} in {}", event["argv"], text("cwd")),
                 "exec_end" => format!("exec_end {}", text("outcome")),
+                "input" => format!("input {:?} to command {}", text("text"), event["exec"]),
+                "signal" => format!("signal {} to command {}", event["signal"], event["exec"]),
                 "file_change" => format!("{} {}", text("operation"), text("path")),
                 other => other.to_owned(),
             }
@@ -90,9 +104,30 @@ fn everything_is_on_the_record_and_no_secret_is() {
             "make link d",
             "set mode c",
             r#"exec ["bash","-c","cd c; exit 3"] in session main"#,
+            "exec_end Code(3)",
+            r#"exec ["bash","-c","cat; exit 4"] in session main"#,
+            r#"input "typed\n" to command 4"#,
+            "exec_end Code(4)",
+            r#"exec ["bash","-c","sleep 1000"] in session main"#,
+            "signal 15 to command 5",
+            "exec_end Signal(15)",
+            r#"exec ["bash","-c","sleep 2000"] in session main"#,
+            "exec_end ended with the sandbox",
             "end",
         ];
         assert_eq!(lines, expect);
+        let ends: Vec<&Value> = events
+            .iter()
+            .filter(|one| one["kind"] == "exec_end")
+            .collect();
+        let numbers: Vec<u64> = ends
+            .iter()
+            .map(|one| one["exec"].as_u64().unwrap())
+            .collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
+        assert_eq!(ends[0]["bytes"], 6);
+        assert_eq!(ends[3]["bytes"], 6);
+        assert!(ends[1]["millis"].as_u64().unwrap() >= 50);
         assert_eq!(events[1]["env_names"], serde_json::json!(["PASSWORD"]));
         assert_eq!(events[0]["backend"], under_test::backend().name());
         assert_eq!(events[0]["limits"].as_object().unwrap().len(), 7);

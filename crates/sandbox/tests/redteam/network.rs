@@ -46,6 +46,9 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(59, "proxy-injection")
         .tune(one_port)
         .outside(nothing_evil_was_asked),
+    Attack::new(104, "proxy-flood")
+        .tune(one_port)
+        .outside(the_log_stays_small),
     Attack::new(67, "proxy-unset").tune(one_port),
     Attack::new(67, "proxy-idle").tune(one_port),
     Attack::new(68, "proxy-others")
@@ -130,15 +133,16 @@ fn it_got_through(scene: &Scene, outcome: &Outcome) -> Finding {
     if !asked.contains("/plain") || !asked.contains("/tunnelled") {
         return Err(format!("the allowed server heard {asked:?}"));
     }
+    // The second is a repeat of the first, which is counted for a while.
     match scene.props.log().matches("\"verdict\":\"allowed\"").count() {
-        2 => Ok(()),
+        1 => Ok(()),
         count => Err(format!(
-            "{count} allowed connections on record instead of 2"
+            "{count} lines for the allowed connections instead of 1"
         )),
     }
 }
 
-/// One record for each refusal, none for a success.
+/// Refusals are on record, repeats of one folded, and there is none of a success.
 fn every_attempt_is_on_record(scene: &Scene, outcome: &Outcome) -> Finding {
     let log = scene.props.log();
     let denied = log.matches("\"verdict\":\"denied\"").count();
@@ -146,9 +150,24 @@ fn every_attempt_is_on_record(scene: &Scene, outcome: &Outcome) -> Finding {
     if log.contains("\"verdict\":\"allowed\"") {
         return Err("a connection was allowed".into());
     }
-    match denied >= refused.max(1) {
+    match denied > 0 {
         true => Ok(()),
-        false => Err(format!("{denied} refusals on record instead of {refused}")),
+        false => Err(format!("none of {refused} refusals is on record")),
+    }
+}
+
+/// Whatever a program inside tries, and however often, the host's log stays small.
+fn the_log_stays_small(scene: &Scene, outcome: &Outcome) -> Finding {
+    if outcome.lines("HELD flood").len() != 1 {
+        return Err(format!("the flood did not end: {}", say(outcome)));
+    }
+    let log = scene.props.log();
+    let lines = log.matches("\"kind\":\"connection\"").count();
+    // So many are told apart within the time for which repeats are counted; there may be a few
+    // such times.
+    match (1..1000).contains(&lines) && log.len() < 2 << 20 {
+        true => Ok(()),
+        false => Err(format!("{lines} lines, {} bytes in the log", log.len())),
     }
 }
 

@@ -206,6 +206,7 @@ impl Props {
     }
 
     pub(crate) fn log(&self) -> String {
+        let _ = self.audit.flush(Duration::from_secs(60));
         fs::read_to_string(self.audit.path()).unwrap_or_default()
     }
 }

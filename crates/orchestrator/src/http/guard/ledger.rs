@@ -1,97 +1,228 @@
-//! Writes down who asked for what change, in the server's own audit log.
+//! Writes down who asked for what change, in the server's own audit log, and whom it turned away.
 //!
-//! A thread writes, so that no request waits for a disk. A request gets its line reserved before it
-//! changes anything: when the log cannot be written, changes are refused rather than forgotten.
-//! Dropped, it waits until everything is written. Never has bodies or tokens.
+//! A change begins after its line is written, and is answered after its outcome is: a server that
+//! is killed at any moment has recorded everything it did. When the log cannot be written, changes
+//! are refused rather than forgotten. Refusals cost nobody anything, so repeats of them are folded
+//! and need not be waited for. Never has bodies or tokens.
 
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use audit::{AuditLog, Record};
-use tokio::sync::mpsc::{self, OwnedPermit};
+use audit::{AuditLog, Fold, FoldLimits, Folded, Record};
+use axum::http::{Method, StatusCode};
 use tokio::time::timeout;
+use uuid::Uuid;
 
+use crate::app::Caller;
 use crate::http::problem::{Kind, Problem};
-
-/// Lines that may wait to be written.
-const ROOM: usize = 4_096;
 
 /// How long a request waits for its line.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two tries to write a line.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How long the end of a server waits for what is still to be written.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
+
+/// At most 33 lines a minute.
+const REFUSALS: FoldLimits = FoldLimits {
+    window: Duration::from_secs(60),
+    keys: 32,
+    lines: u64::MAX,
+};
 
 /// In the place of a sandbox's name.
 const SERVER: &str = "server";
 
+/// For a client that did not wait for its answer.
+const GONE: u16 = 499;
+
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    lines: Option<mpsc::Sender<Record>>,
-    writer: Option<JoinHandle<()>>,
+    log: Arc<AuditLog>,
+    refusals: Mutex<Fold<Refused>>,
 }
 
-/// A line that is reserved.
-#[derive(Debug)]
-pub(crate) struct Line(OwnedPermit<Record>);
+/// A change that is asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) id: Uuid,
+    pub(crate) remote: IpAddr,
+    pub(crate) who: Seen,
+    pub(crate) method: Method,
+    pub(crate) path: String,
+}
 
-impl Line {
-    pub(crate) fn write(self, record: Record) {
-        self.0.send(record);
+/// As much as is known of who asks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Seen {
+    user: String,
+    key: Option<Uuid>,
+}
+
+impl From<&Caller> for Seen {
+    fn from(caller: &Caller) -> Self {
+        Self {
+            user: caller.user.clone(),
+            key: caller.key,
+        }
     }
+}
+
+/// A request that was turned away.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Refused {
+    pub(crate) remote: IpAddr,
+    pub(crate) who: Seen,
+    pub(crate) method: Method,
+    pub(crate) route: String,
+    pub(crate) status: StatusCode,
+}
+
+/// A change whose beginning is recorded. Its outcome is too, whatever becomes of it.
+#[derive(Debug)]
+pub(crate) struct Line {
+    log: Arc<AuditLog>,
+    id: Uuid,
+    is_ended: bool,
 }
 
 impl Ledger {
     pub(crate) fn new(log: Arc<AuditLog>) -> Self {
-        let (lines, waiting) = mpsc::channel(ROOM);
-        let writer = thread::Builder::new()
-            .name("audit".to_owned())
-            .spawn(move || write_all(&log, waiting))
-            .expect("a server that starts has a thread left");
         Self {
-            lines: Some(lines),
-            writer: Some(writer),
+            log,
+            refusals: Mutex::new(Fold::new(REFUSALS)),
         }
     }
 
-    pub(crate) async fn reserve(&self) -> Result<Line, Problem> {
-        let lines = self.lines.clone().expect("lines are there until the drop");
-        match timeout(PATIENCE, lines.reserve_owned()).await {
-            Ok(Ok(line)) => Ok(Line(line)),
-            _ => Err(
-                Problem::new(Kind::Unavailable, "cannot write the audit log")
-                    .hint("the server's log says why")
-                    .retry_after(5),
-            ),
+    /// Records that a change is asked for, before anything is done about it.
+    pub(crate) async fn begin(&self, asked: Asked) -> Result<Line, Problem> {
+        let Asked {
+            id,
+            remote,
+            who,
+            method,
+            path,
+        } = asked;
+        let record = Record::Request {
+            id: id.to_string(),
+            remote: remote.to_string(),
+            user: who.user,
+            key: who.key.map(|key| key.to_string()),
+            method: method.to_string(),
+            path,
+        };
+        let line = Line {
+            log: Arc::clone(&self.log),
+            id,
+            is_ended: false,
+        };
+        let problem = match timeout(PATIENCE, self.log.append(SERVER, record)).await {
+            Ok(Ok(())) => return Ok(line),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it takes too long".to_owned(),
+        };
+        tracing::error!(request = %id, %problem, "a change is refused: it cannot be recorded");
+        // Nothing begins, so nothing ends.
+        line.forget();
+        Err(
+            Problem::new(Kind::Unavailable, "cannot write the audit log")
+                .hint("the server's log says why")
+                .retry_after(5),
+        )
+    }
+
+    /// Records that a request was turned away, if that is a matter of who asks or how often.
+    pub(crate) fn refused(&self, refused: Refused, now: Instant) {
+        let is_of_caller = matches!(
+            refused.status,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
+        );
+        if is_of_caller {
+            let due = self.refusals().add(refused, now);
+            self.write(due);
+        }
+    }
+
+    fn write(&self, due: Vec<Folded<Refused>>) {
+        for Folded { what, count } in due {
+            let record = match what {
+                Some(refused) => {
+                    let Refused {
+                        remote,
+                        who,
+                        method,
+                        route,
+                        status,
+                    } = refused;
+                    Record::Refusal {
+                        remote: remote.to_string(),
+                        user: who.user,
+                        key: who.key.map(|key| key.to_string()),
+                        method: method.to_string(),
+                        route,
+                        status: status.as_u16(),
+                        count,
+                    }
+                }
+                None => Record::Capped {
+                    what: "refusals".to_owned(),
+                    count,
+                },
+            };
+            if let Err(error) = self.log.append_later(SERVER, record) {
+                tracing::error!(%error, "audit entry is lost");
+            }
+        }
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, Fold<Refused>> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    /// Records the outcome, before it is answered. `user`: who turned out to have asked.
+    pub(crate) async fn end(mut self, user: Option<String>, status: StatusCode) {
+        let record = self.record(user, status.as_u16());
+        self.is_ended = true;
+        // The change is made; nothing is gained by not answering.
+        match timeout(PATIENCE, self.log.append(SERVER, record)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(request = %self.id, %error, "audit entry is lost"),
+            Err(_) => tracing::error!(request = %self.id, "audit entry is late"),
+        }
+    }
+
+    fn forget(mut self) {
+        self.is_ended = true;
+    }
+
+    fn record(&self, user: Option<String>, status: u16) -> Record {
+        Record::Answer {
+            id: self.id.to_string(),
+            user,
+            status,
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if self.is_ended {
+            return;
+        }
+        if let Err(error) = self.log.append_later(SERVER, self.record(None, GONE)) {
+            tracing::error!(%error, "audit entry is lost");
         }
     }
 }
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        self.lines = None;
-        if let Some(writer) = self.writer.take()
-            && writer.join().is_err()
-        {
-            tracing::error!("audit log was not written to its end");
-        }
-    }
-}
-
-fn write_all(log: &AuditLog, mut waiting: mpsc::Receiver<Record>) {
-    while let Some(record) = waiting.blocking_recv() {
-        let mut is_told = false;
-        while let Err(error) = log.append(SERVER, &record) {
-            if waiting.is_closed() {
-                tracing::error!(%error, ?record, "audit entry is lost");
-                break;
-            }
-            if !is_told {
-                tracing::error!(%error, "cannot write the audit log");
-                is_told = true;
-            }
-            thread::sleep(PAUSE);
+        let due = self.refusals().finish();
+        self.write(due);
+        if let Err(error) = self.log.flush(FLUSH_PATIENCE) {
+            tracing::error!(%error, "audit log was not written to its end");
         }
     }
 }

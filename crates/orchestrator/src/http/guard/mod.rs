@@ -17,11 +17,10 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
-use audit::Record;
 use axum::body::{Body, HttpBody};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -31,7 +30,7 @@ use crate::http::body::{self, BodyError};
 use crate::http::connections::Introduction;
 use crate::http::guard::authentication::{Token, no_key, too_many};
 use crate::http::guard::client::ClientAddress;
-use crate::http::guard::ledger::Line;
+use crate::http::guard::ledger::{Asked, Line, Refused, Seen};
 use crate::http::guard::origin::{check_change, is_change};
 use crate::http::guard::owner::Peer;
 use crate::http::problem::{Kind, MEDIA_TYPE, Problem};
@@ -53,35 +52,59 @@ const UPLOADS: &str = "/v1/jobs";
 #[derive(Debug, Clone)]
 pub(crate) struct Who(pub(crate) String);
 
-/// What is to be written down of a request.
-struct Noted {
-    user: String,
-    path: String,
-    line: Line,
+/// What is written down of a request.
+enum Noted {
+    /// It asks for a change, and that is on record.
+    Begun(Line),
+    /// Nobody is known to ask, as at a login. It changes nothing for anybody before it is answered,
+    /// and is on record before that.
+    Unknown(Asked),
 }
 
 pub(crate) async fn pass(State(http): State<Http>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let id = Uuid::now_v7();
     let (mut parts, body) = request.into_parts();
+    let peer = peer(&parts.extensions).address().ip();
+    let trusted = &http.app.config().trusted_proxies;
+    let client = ClientAddress::find(peer, &parts.headers, trusted);
     let method = parts.method.clone();
     let origin = parts.headers.get(header::ORIGIN).cloned();
     let route = parts.extensions.get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("", MatchedPath::as_str);
 
     let end = body::End::of(&body);
-    let mut response = match admit(&http, &mut parts, (body, &end), route, begun).await {
+    let mut seen = Seen::default();
+    let asking = Asking {
+        id,
+        client,
+        route,
+        now: begun,
+    };
+    let admitted = admit(&http, &mut parts, (body, &end), &asking, &mut seen).await;
+    let refused = |status: StatusCode| Refused {
+        remote: client.0,
+        who: seen.clone(),
+        method: method.clone(),
+        route: route.to_owned(),
+        status,
+    };
+    let mut response = match admitted {
         Ok(Admitted::In { body, noted }) => {
             let request = Request::from_parts(parts, body);
             let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
             let response = handled.await.unwrap_or_else(|_| broken());
-            if let Some(noted) = noted {
-                note(noted, &method, &response);
+            match noted {
+                Some(noted) => note(&http, noted, refused(response.status()), response).await,
+                None => response,
             }
-            response
         }
         Ok(Admitted::Preflight(answer)) => answer,
-        Err(problem) => problem.into_response(),
+        Err(problem) => {
+            let response = problem.into_response();
+            http.ledger.refused(refused(response.status()), begun);
+            response
+        }
     };
     response = as_problem(response);
 
@@ -126,14 +149,28 @@ enum Admitted {
     Preflight(Response),
 }
 
-/// The guards, in their order.
+/// What the guards are asked about.
+struct Asking<'a> {
+    id: Uuid,
+    client: ClientAddress,
+    route: &'a str,
+    now: Instant,
+}
+
+/// The guards, in their order. `seen` is who asks, as soon as that is known.
 async fn admit(
     http: &Http,
     parts: &mut Parts,
     body: (Body, &body::End),
-    route: &str,
-    now: Instant,
+    asking: &Asking<'_>,
+    seen: &mut Seen,
 ) -> Result<Admitted, Problem> {
+    let &Asking {
+        id,
+        client,
+        route,
+        now,
+    } = asking;
     let headers = &parts.headers;
     let host = http.hosts.check(&parts.uri, headers)?;
     if let Some(answer) = http.origins.preflight(&parts.method, headers) {
@@ -141,8 +178,6 @@ async fn admit(
     }
 
     let peer = peer(&parts.extensions).clone();
-    let trusted = &http.app.config().trusted_proxies;
-    let client = ClientAddress::find(peer.address().ip(), headers, trusted);
 
     let token = Token::find(headers)?;
     let is_change = is_change(&parts.method);
@@ -171,6 +206,9 @@ async fn admit(
         }
         caller => caller,
     };
+    if let Some(caller) = &caller {
+        *seen = Seen::from(&**caller);
+    }
     if let Some(caller) = &caller
         && let Some(users) = &http.users
     {
@@ -181,10 +219,16 @@ async fn admit(
 
     let mut noted = None;
     if is_change && !route.is_empty() {
-        noted = Some(Noted {
-            user: caller.as_ref().map_or("", |caller| &caller.user).to_owned(),
+        let asked = Asked {
+            id,
+            remote: client.0,
+            who: seen.clone(),
+            method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
-            line: http.ledger.reserve().await?,
+        };
+        noted = Some(match &caller {
+            Some(_) => Noted::Begun(http.ledger.begin(asked).await?),
+            None => Noted::Unknown(asked),
         });
     }
     parts.extensions.insert(client);
@@ -243,17 +287,26 @@ fn is_multipart(headers: &HeaderMap) -> bool {
         .is_some_and(|value| value.as_bytes().starts_with(b"multipart/"))
 }
 
-fn note(noted: Noted, method: &Method, response: &Response) {
-    let user = match response.extensions().get::<Who>() {
-        Some(Who(user)) => user.clone(),
-        None => noted.user,
+/// Writes down what came of a request, before it is answered. What cannot be written down is not
+/// answered, where the answer is what it was asked for.
+async fn note(http: &Http, noted: Noted, refused: Refused, response: Response) -> Response {
+    let status = response.status();
+    let user = response.extensions().get::<Who>();
+    let user = user.map(|Who(user)| user.clone());
+    let line = match noted {
+        Noted::Begun(line) => line,
+        // Anybody can be turned away as often as they like.
+        Noted::Unknown(_) if status.is_client_error() => {
+            http.ledger.refused(refused, Instant::now());
+            return response;
+        }
+        Noted::Unknown(asked) => match http.ledger.begin(asked).await {
+            Ok(line) => line,
+            Err(problem) => return problem.into_response(),
+        },
     };
-    noted.line.write(Record::Request {
-        user,
-        method: method.to_string(),
-        path: noted.path,
-        status: response.status().as_u16(),
-    });
+    line.end(user, status).await;
+    response
 }
 
 /// An answer of the framework's own gets a body that says what is wrong. Problems and pages do

@@ -1,0 +1,75 @@
+//! The lock on a log's file, which keeps writers of all processes apart. Never waits for ever.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::AuditError;
+
+/// Who holds the lock writes a few lines. A process that holds it for longer is stopped or stuck.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Between two tries, from the first to the last.
+const FIRST_PAUSE: Duration = Duration::from_micros(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+
+pub(crate) fn exclusive(file: &File, path: &Path) -> Result<(), AuditError> {
+    wait(path, DEADLINE, || file.try_lock())
+}
+
+pub(crate) fn shared(file: &File, path: &Path) -> Result<(), AuditError> {
+    wait(path, DEADLINE, || file.try_lock_shared())
+}
+
+/// A blocking lock would have no deadline, so it is tried again and again.
+fn wait(
+    path: &Path,
+    deadline: Duration,
+    mut try_lock: impl FnMut() -> Result<(), TryLockError>,
+) -> Result<(), AuditError> {
+    let begun = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if begun.elapsed() >= deadline => {
+                return Err(AuditError::LockTimeout {
+                    path: path.to_owned(),
+                    waited: deadline,
+                });
+            }
+            Err(TryLockError::WouldBlock) => {
+                thread::sleep(pause);
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(AuditError::Lock {
+                    path: path.to_owned(),
+                    source: Arc::new(source),
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_never_given_back_is_an_error_that_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.jsonl");
+        let holder = File::create(&path).unwrap();
+        holder.lock().unwrap();
+        let other = File::open(&path).unwrap();
+        let deadline = Duration::from_millis(5);
+        let error = wait(&path, deadline, || other.try_lock()).unwrap_err();
+        assert!(matches!(error, AuditError::LockTimeout { .. }), "{error}");
+        assert!(error.to_string().contains("audit.jsonl"), "{error}");
+        holder.unlock().unwrap();
+        wait(&path, deadline, || other.try_lock()).unwrap();
+    }
+}

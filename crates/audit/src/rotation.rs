@@ -1,0 +1,127 @@
+//! Files that a log was put aside into: when, under which names, and how many are kept.
+//!
+//! A full log becomes `<log>.<number of its last record>`. The new file begins with a
+//! [`Record::Rotated`] line, which follows the last line of the old one in the chain and says from
+//! which record on there are still files. Never removes a file before a newer one says so.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use crate::line::{self, MAX_LINE};
+
+/// When a log is put aside, and how many such files are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rotation {
+    /// A log of this many bytes gets no more lines.
+    pub bytes: u64,
+    /// Files that are kept beside the log; the oldest go first.
+    pub keep: usize,
+}
+
+impl Default for Rotation {
+    /// 64 MiB and 8 files: at most about 576 MiB for a log.
+    fn default() -> Rotation {
+        Rotation {
+            bytes: 64 << 20,
+            keep: 8,
+        }
+    }
+}
+
+/// A file that was put aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Aside {
+    pub(crate) path: PathBuf,
+    /// The number of its last record.
+    pub(crate) last_seq: u64,
+}
+
+/// Twenty digits hold any `u64`, and sort as text.
+pub(crate) fn aside(log: &Path, last_seq: u64) -> Aside {
+    let mut name = log.as_os_str().to_owned();
+    name.push(format!(".{last_seq:020}"));
+    Aside {
+        path: PathBuf::from(name),
+        last_seq,
+    }
+}
+
+/// Where the next file is made before it takes the log's name.
+pub(crate) fn next_path(log: &Path) -> PathBuf {
+    let mut name = log.as_os_str().to_owned();
+    name.push(".next");
+    PathBuf::from(name)
+}
+
+/// The files that were put aside, oldest first.
+pub(crate) fn list(log: &Path) -> io::Result<Vec<Aside>> {
+    let folder = match log.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let name = log.file_name().unwrap_or_default().as_encoded_bytes();
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let entry_name = entry.file_name();
+        let rest = entry_name.as_encoded_bytes().strip_prefix(name);
+        let digits = rest.and_then(|rest| rest.strip_prefix(b"."));
+        let last_seq = digits
+            .filter(|digits| digits.len() == 20 && digits.iter().all(u8::is_ascii_digit))
+            .and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        if let Some(last_seq) = last_seq {
+            found.push(aside(log, last_seq));
+        }
+    }
+    found.sort_unstable_by_key(|aside| aside.last_seq);
+    Ok(found)
+}
+
+/// From which record on there are files, as the first line of the log says; `None` if that line is
+/// not one of a rotation.
+pub(crate) fn first_kept(file: &File) -> io::Result<Option<u64>> {
+    let mut first = Vec::new();
+    let mut reader = BufReader::new(FromStart { file, at: 0 }).take(MAX_LINE as u64);
+    reader.read_until(b'\n', &mut first)?;
+    let line = first.strip_suffix(b"\n").unwrap_or(&first);
+    Ok(line::parse(line).and_then(|parsed| parsed.first_kept))
+}
+
+/// Reads a file from its start without moving the place that others read from.
+struct FromStart<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = std::os::unix::fs::FileExt::read_at(self.file, buffer, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_in_their_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("a.jsonl");
+        for seq in [30, 4, 100] {
+            fs::write(aside(&log, seq).path, "").unwrap();
+        }
+        for other in [
+            "a.jsonl",
+            "a.jsonl.head",
+            "a.jsonl.5",
+            "b.jsonl.00000000000000000001",
+        ] {
+            fs::write(dir.path().join(other), "").unwrap();
+        }
+        let found: Vec<u64> = list(&log).unwrap().iter().map(|one| one.last_seq).collect();
+        assert_eq!(found, [4, 30, 100]);
+    }
+}

@@ -1,0 +1,86 @@
+//! The thread that writes a log, so that nobody else waits for a lock or a disk.
+//!
+//! Lines wait in a bounded queue. All that wait at one moment are written together, under one lock
+//! and in one call, and then everybody who waits for them is told. Ends when the last sender is
+//! gone and everything is written. Entry: [`start`].
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::chain::{Chain, Entry};
+use crate::error::AuditError;
+
+/// Lines that may wait.
+const QUEUE: usize = 1024;
+
+/// Lines that are written together, and their bytes, before the line that goes beyond.
+const MAX_GROUP: usize = 64;
+const MAX_GROUP_BYTES: usize = 256 << 10;
+
+/// How long lines may be lost to a loss of power; never to the end of the process.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What came of a line.
+pub(crate) type Written = Result<(), AuditError>;
+
+/// A line on its way.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// `None` only waits for all that was sent before.
+    pub(crate) entry: Option<Entry>,
+    /// Who wants to know; nobody for what need not be waited for.
+    pub(crate) done: Option<oneshot::Sender<Written>>,
+}
+
+pub(crate) fn start(chain: Chain, path: PathBuf) -> Result<mpsc::Sender<Waiting>, AuditError> {
+    let (sender, receiver) = mpsc::channel(QUEUE);
+    let spawned = thread::Builder::new()
+        .name("audit".to_owned())
+        .spawn(move || run(chain, receiver));
+    match spawned {
+        Ok(_) => Ok(sender),
+        Err(_) => Err(AuditError::NoWriter { path }),
+    }
+}
+
+fn run(mut chain: Chain, mut receiver: mpsc::Receiver<Waiting>) {
+    let mut synced = Instant::now();
+    let mut is_synced = true;
+    while let Some(first) = receiver.blocking_recv() {
+        let mut entries = Vec::new();
+        let mut waiting = Vec::new();
+        let mut bytes = 0;
+        let mut next = Some(first);
+        while let Some(Waiting { entry, done }) = next {
+            waiting.extend(done);
+            if let Some(entry) = entry {
+                bytes += entry.size();
+                entries.push(entry);
+            }
+            let is_full = entries.len() >= MAX_GROUP || bytes >= MAX_GROUP_BYTES;
+            next = match is_full {
+                true => None,
+                false => receiver.try_recv().ok(),
+            };
+        }
+        let written = match entries.is_empty() {
+            true => Ok(()),
+            false => chain.append(&entries),
+        };
+        if let Err(error) = &written {
+            tracing::error!(%error, lines = entries.len(), "cannot write to an audit log");
+        }
+        for done in waiting {
+            // Whoever waited may have gone.
+            let _ = done.send(written.clone());
+        }
+        is_synced &= entries.is_empty();
+        if !is_synced && synced.elapsed() >= SYNC_INTERVAL && receiver.is_empty() {
+            let _ = chain.sync();
+            (synced, is_synced) = (Instant::now(), true);
+        }
+    }
+}

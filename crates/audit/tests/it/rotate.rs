@@ -1,0 +1,170 @@
+//! A log that grows goes on in another file, and the chain with it.
+
+use std::path::PathBuf;
+
+use audit::{AuditLog, Rotation};
+
+use crate::{Log, end, texts};
+
+const SMALL: Rotation = Rotation {
+    bytes: 2_000,
+    keep: 3,
+};
+
+fn open(log: &Log) -> AuditLog {
+    AuditLog::open_with(&log.path, SMALL).unwrap()
+}
+
+/// The files beside the log that hold lines, oldest first.
+fn aside(log: &Log) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(log.path.parent().unwrap()).unwrap();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| *path != log.path && *path != log.head());
+    found.sort();
+    found
+}
+
+#[test]
+fn a_full_log_goes_on_in_a_new_file() {
+    let log = Log::empty();
+    let handle = open(&log);
+    let mut written = 0;
+    while aside(&log).len() < 2 {
+        handle.append_blocking("s1", end(written)).unwrap();
+        written += 1;
+    }
+    let report = log.report();
+    assert!(report.is_clean(), "{:?}", texts(&report));
+    // One line more for each new file.
+    assert_eq!(report.lines, written as u64 + 2);
+    assert_eq!((report.files_aside, report.rotated_away), (2, 0));
+    let first: serde_json::Value =
+        serde_json::from_slice(log.bytes().split(|&byte| byte == b'\n').next().unwrap()).unwrap();
+    assert_eq!(first["event"]["kind"], "rotated");
+    let previous = first["event"]["previous"].as_str().unwrap();
+    assert!(aside(&log)[1].ends_with(previous), "{previous}");
+    for file in aside(&log) {
+        assert!(std::fs::metadata(file).unwrap().len() < 2 * SMALL.bytes);
+    }
+}
+
+#[test]
+fn the_oldest_files_go_and_the_rest_is_whole() {
+    let log = Log::empty();
+    let handle = open(&log);
+    for number in 0..100 {
+        handle.append_blocking("s1", end(number)).unwrap();
+    }
+    assert_eq!(aside(&log).len(), SMALL.keep);
+    let report = log.report();
+    assert!(report.is_clean(), "{:?}", texts(&report));
+    assert!(report.rotated_away > 0);
+    let last: serde_json::Value = serde_json::from_slice(
+        log.bytes()
+            .trim_ascii_end()
+            .rsplit(|&byte| byte == b'\n')
+            .next()
+            .unwrap(),
+    )
+    .unwrap();
+    assert_eq!(
+        report.rotated_away + report.lines,
+        last["seq"].as_u64().unwrap()
+    );
+}
+
+#[test]
+fn a_file_that_somebody_removed_or_changed_is_missed() {
+    fn check(tamper: impl FnOnce(&[PathBuf]), expect: &str) {
+        let log = Log::empty();
+        let handle = open(&log);
+        for number in 0..100 {
+            handle.append_blocking("s1", end(number)).unwrap();
+        }
+        tamper(&aside(&log));
+        let found = texts(&log.report());
+        assert!(found.iter().any(|text| text.contains(expect)), "{found:?}");
+    }
+    let remove = |path: &PathBuf| std::fs::remove_file(path).unwrap();
+    check(
+        |files| remove(&files[0]),
+        "files of the log that should still be there were removed",
+    );
+    check(
+        |files| files.iter().for_each(remove),
+        "files of the log that should still be there were",
+    );
+    check(
+        |files| remove(&files[1]),
+        "line 1: was changed, or lines before it removed",
+    );
+    check(
+        |files| {
+            let text = std::fs::read_to_string(&files[1]).unwrap();
+            std::fs::write(&files[1], text.replacen("cause", "Cause", 1)).unwrap();
+        },
+        "hash of the line before does not match",
+    );
+    check(
+        |files| {
+            let text = std::fs::read_to_string(&files[1]).unwrap();
+            let cut = text.trim_end().rfind('\n').unwrap() + 1;
+            std::fs::write(&files[1], &text[..cut]).unwrap();
+        },
+        "line 1: was changed, or lines before it removed",
+    );
+}
+
+#[test]
+fn writers_of_one_log_follow_it_into_new_files() {
+    const WRITERS: usize = 4;
+    const LINES: usize = 100;
+    let log = Log::empty();
+    let all = Rotation {
+        keep: 1000,
+        ..SMALL
+    };
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let path = &log.path;
+            scope.spawn(move || {
+                let handle = AuditLog::open_with(path, all).unwrap();
+                for line in 0..LINES {
+                    handle
+                        .append_blocking(&format!("s{writer}"), end(line))
+                        .unwrap();
+                }
+            });
+        }
+    });
+    let report = log.report();
+    assert!(report.is_clean(), "{:?}", texts(&report));
+    assert!(report.files_aside > 10);
+    assert_eq!(report.lines, (WRITERS * LINES) as u64 + report.files_aside);
+}
+
+#[test]
+fn a_crash_during_rotation_loses_nothing() {
+    let log = Log::empty();
+    let handle = open(&log);
+    let mut number = 0;
+    while std::fs::metadata(&log.path).unwrap().len() < SMALL.bytes {
+        handle.append_blocking("s1", end(number)).unwrap();
+        number += 1;
+    }
+    // The second name is there and the new file half written, but it has not got its name yet.
+    let mut second = log.path.clone().into_os_string();
+    second.push(format!(".{number:020}"));
+    std::fs::hard_link(&log.path, second).unwrap();
+    std::fs::write(log.path.with_extension("jsonl.next"), "{\"seq").unwrap();
+    let report = log.report();
+    assert!(report.is_clean(), "{:?}", texts(&report));
+    assert_eq!((report.lines, report.files_aside), (number as u64, 0));
+    for handle in [handle, open(&log)] {
+        handle.append_blocking("s1", end(number)).unwrap();
+        number += 1;
+    }
+    let report = log.report();
+    assert!(report.is_clean(), "{:?}", texts(&report));
+    assert_eq!((report.lines, report.files_aside), (number as u64 + 1, 1));
+}

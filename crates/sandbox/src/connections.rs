@@ -1,0 +1,214 @@
+//! Records the connections that a sandbox makes or tries to make, so that a program inside cannot
+//! fill the host's disk by trying: repeats are folded, and there is a most of lines for a sandbox.
+//! Entry type: [`Connections`].
+
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use audit::{Fold, FoldLimits, Folded, Record, Verdict};
+use tracing::info;
+
+use crate::recorder::Recorder;
+
+/// A line has at most about 3 KiB, so refusals take at most 1.5 MiB of a log.
+const DENIED: FoldLimits = FoldLimits {
+    window: Duration::from_secs(10),
+    keys: 64,
+    lines: 500,
+};
+const ALLOWED: FoldLimits = FoldLimits {
+    lines: 5_000,
+    ..DENIED
+};
+
+/// The connections of one sandbox.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    recorder: Recorder,
+    folds: Mutex<Folds>,
+}
+
+#[derive(Debug)]
+struct Folds {
+    allowed: Fold<Attempt>,
+    denied: Fold<Attempt>,
+}
+
+/// What one line says.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Attempt {
+    host: String,
+    port: u16,
+    address: Option<SocketAddr>,
+    is_allowed: bool,
+    because: String,
+}
+
+impl Connections {
+    pub(crate) fn new(recorder: Recorder) -> Self {
+        Self {
+            recorder,
+            folds: Mutex::new(Folds {
+                allowed: Fold::new(ALLOWED),
+                denied: Fold::new(DENIED),
+            }),
+        }
+    }
+
+    pub(crate) fn add(&self, connection: &egress::Connection, now: Instant) {
+        let (is_allowed, because) = match &connection.verdict {
+            egress::Verdict::Allowed { rule } => (true, rule.clone()),
+            egress::Verdict::Denied { reason } => (false, reason.to_string()),
+        };
+        let attempt = Attempt {
+            host: connection.host.clone(),
+            port: connection.port,
+            address: connection.address,
+            is_allowed,
+            because,
+        };
+        let mut folds = self.folds.lock().unwrap_or_else(PoisonError::into_inner);
+        let fold = match is_allowed {
+            true => &mut folds.allowed,
+            false => &mut folds.denied,
+        };
+        let was_capped = fold.is_capped();
+        let due = fold.add(attempt, now);
+        let is_newly_capped = fold.is_capped() && !was_capped;
+        for line in due {
+            self.write(line, is_allowed);
+        }
+        if is_newly_capped {
+            self.write(
+                Folded {
+                    what: None,
+                    count: 0,
+                },
+                is_allowed,
+            );
+        }
+    }
+
+    /// Records what was only counted so far, when the sandbox ends.
+    pub(crate) fn finish(&self) {
+        let mut folds = self.folds.lock().unwrap_or_else(PoisonError::into_inner);
+        for line in folds.allowed.finish() {
+            self.write(line, true);
+        }
+        for line in folds.denied.finish() {
+            self.write(line, false);
+        }
+    }
+
+    fn write(&self, Folded { what, count }: Folded<Attempt>, is_allowed: bool) {
+        let verdict = match is_allowed {
+            true => Verdict::Allowed,
+            false => Verdict::Denied,
+        };
+        let Some(attempt) = what else {
+            info!(?verdict, count, "connections not recorded one by one");
+            let what = match is_allowed {
+                true => "allowed connections",
+                false => "denied connections",
+            };
+            return self.recorder.note_later(Record::Capped {
+                what: what.to_owned(),
+                count,
+            });
+        };
+        let Attempt {
+            host,
+            port,
+            address,
+            because,
+            ..
+        } = attempt;
+        info!(%host, port, ?verdict, %because, count, "connection");
+        self.recorder.note_later(Record::Connection {
+            host,
+            port,
+            verdict,
+            because,
+            address: address.map(|address| address.to_string()),
+            count,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use audit::AuditLog;
+    use egress::{Connection, Reason, Target};
+
+    use super::*;
+
+    fn denied(host: &str) -> Connection {
+        let target = Target::parse(&format!("{host}:443"), None).unwrap();
+        Connection {
+            host: host.to_owned(),
+            port: 443,
+            address: None,
+            verdict: egress::Verdict::Denied {
+                reason: Reason::NoRule { target },
+            },
+        }
+    }
+
+    /// The events that come of a flood, and the bytes of the log.
+    fn flood(count: usize, host: impl Fn(usize) -> String) -> (Vec<serde_json::Value>, u64) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let log = Arc::new(AuditLog::open(&path).unwrap());
+        let connections = Connections::new(Recorder::new("s", Some(log.clone())));
+        let begin = Instant::now();
+        for number in 0..count {
+            // A thousand a second.
+            let now = begin + Duration::from_millis(number as u64);
+            connections.add(&denied(&host(number)), now);
+            // The writer keeps up, as it would with that many.
+            if number % 500 == 0 {
+                log.flush(Duration::from_secs(60)).unwrap();
+            }
+        }
+        connections.finish();
+        log.flush(Duration::from_secs(60)).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let events = text.lines().map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            line["event"].clone()
+        });
+        (events.collect(), text.len() as u64)
+    }
+
+    #[test]
+    fn the_same_refusal_is_one_line_in_ten_seconds() {
+        let (events, _) = flood(30_000, |_| "evil.test".into());
+        let counts: Vec<u64> = events
+            .iter()
+            .map(|event| event["count"].as_u64().unwrap_or(1))
+            .collect();
+        assert_eq!(counts, [1, 9_999, 10_000, 10_000]);
+    }
+
+    #[test]
+    fn a_flood_of_refusals_is_bounded() {
+        let (events, bytes) = flood(120_000, |number| {
+            format!("{number:0200x}.test").split_off(140)
+        });
+        let capped: Vec<_> = events
+            .iter()
+            .filter(|event| event["kind"] == "capped")
+            .collect();
+        assert!(events.len() < 600, "{}", events.len());
+        assert!(bytes < 2 << 20, "{bytes}");
+        assert!(capped.iter().any(|event| event["count"] == 0), "{capped:?}");
+        let total: u64 = events
+            .iter()
+            .map(|event| event["count"].as_u64().unwrap_or(1))
+            .sum();
+        assert_eq!(total, 120_000);
+    }
+}
