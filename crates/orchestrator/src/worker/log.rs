@@ -1,6 +1,8 @@
 //! What happened to a job, line by line, for people: `logs/job.log`.
 //!
 //! Bounded. What it cannot write is lost, and the job goes on: all that matters is in the store.
+//! Nothing in it is obeyed by a terminal or hidden from a reader: control characters, and those that
+//! change how others are shown, are written out as `\u{1b}`.
 
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
@@ -106,8 +108,8 @@ impl JobLog {
             text.truncate(end);
             text.push('…');
         }
-        let text = text.trim_end().replace('\n', "\n    ");
-        let what = what.replace(char::is_control, " ");
+        let text = shown(text.trim_end()).replace('\n', "\n    ");
+        let what = shown(&what.replace(['\n', '\t'], " "));
         let mut entry = format!("{time:.3} {what}: {text}\n");
         self.length += entry.len() as u64;
         let is_full = self.length > LONGEST;
@@ -124,6 +126,21 @@ impl JobLog {
     }
 }
 
+/// The text, with everything written out that is not printed as itself; lines and tabs stay.
+fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.replace("\r\n", "\n").chars() {
+        match character {
+            '\n' | '\t' => shown.push(character),
+            character if audit::is_unprintable(character) => {
+                shown.extend(character.escape_unicode());
+            }
+            character => shown.push(character),
+        }
+    }
+    shown
+}
+
 fn text(content: &[Block]) -> String {
     let texts: Vec<&str> = content.iter().filter_map(Block::as_text).collect();
     texts.join("\n")
@@ -136,5 +153,34 @@ fn end(outcome: &Outcome) -> String {
         Outcome::Budget { reason, .. } => format!("out of budget: {reason}"),
         Outcome::Provider { reason, .. } => format!("the provider failed: {reason}"),
         Outcome::Interrupted => "interrupted".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_log_holds_nothing_that_a_terminal_obeys() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("job.log");
+        let mut log = JobLog::open(&path);
+        let time = Timestamp::UNIX_EPOCH;
+        let hostile = "\u{1b}]52;c;ZXZpbA==\u{7}\u{9b}31mred\r\nnext\rback\u{8}\u{7f}\tgrün";
+        log.line(time, "mes\u{1b}[2Jsage\nx", hostile);
+        log.line(
+            time,
+            "branch",
+            "main\u{202e}txt.exe \u{2066}a\u{200b}\u{feff}",
+        );
+        let text = std::fs::read_to_string(&path).unwrap();
+        let expect = [
+            r"1970-01-01T00:00:00.000Z mes\u{1b}[2Jsage x: \u{1b}]52;c;ZXZpbA==\u{7}\u{9b}31mred",
+            "    next\\u{d}back\\u{8}\\u{7f}\tgrün",
+            r"1970-01-01T00:00:00.000Z branch: main\u{202e}txt.exe \u{2066}a\u{200b}\u{feff}",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expect);
     }
 }
