@@ -5,8 +5,8 @@
 //! Entry points: [`Sandbox::start`] with a [`SandboxSpec`], and [`doctor`].
 
 mod backends;
-mod batches;
 mod background;
+mod batches;
 mod choosing;
 mod client;
 mod connections;
