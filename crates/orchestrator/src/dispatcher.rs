@@ -244,7 +244,7 @@ impl Dispatcher {
             epoch: job.epoch,
             ran_millis: job.ran_millis,
             end: End::failed(Cause::Server, "its worker broke: this is a bug in hotcell"),
-            result: None,
+            answer: None,
             artifact: None,
             spending: job.spending.clone(),
         }));

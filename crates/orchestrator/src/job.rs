@@ -40,7 +40,7 @@ pub(crate) struct Finish {
     pub(crate) epoch: u32,
     pub(crate) ran_millis: u64,
     pub(crate) end: End,
-    pub(crate) result: Option<String>,
+    pub(crate) answer: Option<String>,
     pub(crate) artifact: Option<Artifact>,
     pub(crate) spending: Spending,
 }
@@ -130,7 +130,7 @@ pub(crate) fn transition(job: &Job, change: Change, now: Timestamp) -> Result<Jo
         Change::Finish(finish) => {
             require_claim(job, finish.epoch)?;
             count(&mut next, finish.ran_millis);
-            next.result = finish.result;
+            next.answer = finish.answer;
             next.artifact = finish.artifact;
             next.spending = finish.spending;
             end(&mut next, finish.end, now);
@@ -153,6 +153,12 @@ pub(crate) fn transition(job: &Job, change: Change, now: Timestamp) -> Result<Jo
         }
     }
     Ok(next)
+}
+
+/// The address of the published zip, for a job that is complete.
+pub(crate) fn result_url(job: &Job) -> Option<String> {
+    let is_complete = job.state == State::Complete && job.artifact.is_some();
+    is_complete.then(|| format!("/jobs/{}/output.zip", job.id))
 }
 
 /// The end of a job that somebody cancelled.

@@ -3,6 +3,8 @@
 use protocol::job::{Job, State};
 use serde_json::json;
 
+use crate::job::result_url;
+
 /// The JSON for a job's webhook; nothing if it has none, or has not ended.
 pub(crate) fn notice(job: &Job) -> Option<String> {
     job.request.webhook.as_ref()?;
@@ -17,7 +19,8 @@ pub(crate) fn notice(job: &Job) -> Option<String> {
         "status": job.state.status(),
         "cause": failure.map(|failure| failure.cause),
         "error": failure.map(|failure| &failure.message),
-        "result": job.result,
+        "result": result_url(job),
+        "answer": job.answer,
         "created": job.created,
         "ended": job.ended,
         "artifact": job.artifact.as_ref().map(|artifact| json!({

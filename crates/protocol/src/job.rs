@@ -278,7 +278,7 @@ pub struct Job {
     /// Set when a failure that may pass put it back into the queue; cleared when it goes on.
     pub parked: Option<Parked>,
     /// The model's last words.
-    pub result: Option<String>,
+    pub answer: Option<String>,
     pub artifact: Option<Artifact>,
     pub spending: Spending,
 }
@@ -320,7 +320,7 @@ impl Job {
             messages: 1,
             crashes: 0,
             parked: None,
-            result: None,
+            answer: None,
             artifact: None,
             spending: Spending::none(),
         }

@@ -248,7 +248,7 @@ async fn check(client: &Client, job: &Value, number: usize) {
     } else {
         "done"
     };
-    assert_eq!(job["result"], format!("{} {word}", name(number)), "{job}");
+    assert_eq!(job["answer"], format!("{} {word}", name(number)), "{job}");
 
     let told = client.follow(id, 0).await.all().await;
     let lasting: Vec<u64> = told.iter().filter_map(|sent| sent.id).collect();

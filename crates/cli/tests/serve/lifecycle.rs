@@ -78,20 +78,22 @@ fn the_two_lines_of_the_readme() {
                 "{seen}"
             );
             assert_eq!(seen.get("artifact_url"), None);
+            assert_eq!(seen["result"], Value::Null);
+            assert_eq!(seen["error"], Value::Null);
             seen = status().await;
         }
         assert_eq!(seen["job_id"], id);
-        assert_eq!(seen["result"], "Done: `todo.sh` prints the list.");
+        assert_eq!(seen["result"], format!("/jobs/{id}/output.zip"));
+        assert_eq!(seen["error"], Value::Null);
+        assert_eq!(seen["answer"], "Done: `todo.sh` prints the list.");
         assert_eq!(seen["files"], 2);
-        for absent in ["error", "cause"] {
-            assert_eq!(seen.get(absent), None, "{seen}");
-        }
+        assert_eq!(seen.get("cause"), None, "{seen}");
         for time in ["created", "started", "ended"] {
             assert!(seen[time].is_string(), "{seen}");
         }
 
         // The link of the answer leads to the zip.
-        let link = seen["artifact_url"].as_str().unwrap();
+        let link = seen["result"].as_str().unwrap();
         let zip = client.get(link).send().await.unwrap();
         assert_eq!(zip.headers()["content-type"], "application/zip");
         let named = zip.headers()["content-disposition"].to_str().unwrap();
@@ -127,7 +129,7 @@ fn plain_text_is_a_task() {
         let id = answer["job_id"].as_str().unwrap();
         let job = server.client().complete(id).await;
         assert_eq!(job["task"], "Say my words");
-        assert_eq!(job["result"], "You said: Say my words");
+        assert_eq!(job["answer"], "You said: Say my words");
     });
 }
 

@@ -2,10 +2,11 @@
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use protocol::job::{Artifact, Job, JobId, State as JobState};
 use tokio::fs::File;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt};
 use tokio_util::io::ReaderStream;
 
 use crate::app::{App, AppError};
@@ -14,6 +15,7 @@ use crate::folder::JobFolder;
 use crate::http::asked::{Asking, JobPath};
 use crate::http::disposition;
 use crate::http::problem::{Kind, Problem, ProblemDocument};
+use crate::http::range::requested;
 
 const PARTIAL: HeaderName = HeaderName::from_static("hotcell-partial");
 
@@ -26,6 +28,7 @@ const PARTIAL: HeaderName = HeaderName::from_static("hotcell-partial");
     params(("id" = JobId, Path)),
     responses(
         (status = OK, body = String, content_type = "application/zip", description = "The zip.", headers(("ETag" = Option<String>, description = "Of a published zip: its SHA-256."), ("Hotcell-Partial" = Option<String>, description = "`true` while the job runs."))),
+        (status = PARTIAL_CONTENT, body = String, content_type = "application/zip", description = "The part of a published zip that `Range` asks for.", headers(("Content-Range" = String))),
         (status = NOT_MODIFIED, description = "It is the one that the client has."),
         (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such job, or it ended without a zip."),
         (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "The job has not begun."),
@@ -40,10 +43,7 @@ pub(crate) async fn download(
     let (job, folder) = app.folder(&caller, id).await?;
     let mut response = match (&job.state, &job.artifact) {
         (JobState::Running | JobState::Waiting, _) => partial(&app, &folder).await?,
-        (_, Some(artifact)) => {
-            let known = request.headers().get(header::IF_NONE_MATCH);
-            published(&folder, artifact, known).await?
-        }
+        (_, Some(artifact)) => published(&folder, artifact, request.headers()).await?,
         (JobState::Queued, None) => {
             return Err(Problem::new(Kind::Conflict, "the job has not begun")
                 .hint("its files come with its first attempt"));
@@ -52,13 +52,50 @@ pub(crate) async fn download(
             return Err(Problem::new(Kind::NotFound, "the job ended without a zip"));
         }
     };
-    if response.status() == StatusCode::OK {
-        describe(&mut response, &job);
-    }
+    describe(&mut response, &job);
+    Ok(response)
+}
+
+/// Downloads the published zip of a job: the `result` of its status.
+#[utoipa::path(
+    get,
+    path = "/jobs/{id}/output.zip",
+    tag = "files",
+    operation_id = "download_output",
+    params(("id" = JobId, Path)),
+    responses(
+        (status = OK, body = String, content_type = "application/zip", description = "The zip.", headers(("ETag" = Option<String>, description = "Its SHA-256."))),
+        (status = PARTIAL_CONTENT, body = String, content_type = "application/zip", description = "The part that `Range` asks for.", headers(("Content-Range" = String))),
+        (status = NOT_MODIFIED, description = "It is the one that the client has."),
+        (status = NOT_FOUND, body = ProblemDocument, content_type = "application/problem+json", description = "There is no such job, or it ended without a zip."),
+        (status = CONFLICT, body = ProblemDocument, content_type = "application/problem+json", description = "The job has not ended."),
+    ),
+)]
+pub(crate) async fn output(
+    State(app): State<App>,
+    caller: Asking,
+    JobPath(id): JobPath,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (job, folder) = app.folder(&caller, id).await?;
+    let artifact = match &job.artifact {
+        // A job that was woken up still has the zip of its last end.
+        _ if !job.state.has_ended() => {
+            let hint = format!("`/v1/jobs/{id}/artifacts` packs what a running job has so far");
+            return Err(Problem::new(Kind::Conflict, "the job has not ended").hint(hint));
+        }
+        Some(artifact) => artifact,
+        None => return Err(Problem::new(Kind::NotFound, "the job ended without a zip")),
+    };
+    let mut response = published(&folder, artifact, request.headers()).await?;
+    describe(&mut response, &job);
     Ok(response)
 }
 
 fn describe(response: &mut Response, job: &Job) {
+    if !response.status().is_success() {
+        return;
+    }
     let headers = response.headers_mut();
     headers.insert(
         header::CONTENT_TYPE,
@@ -75,27 +112,47 @@ fn describe(response: &mut Response, job: &Job) {
 async fn published(
     folder: &JobFolder,
     artifact: &Artifact,
-    known: Option<&HeaderValue>,
+    asked: &HeaderMap,
 ) -> Result<Response, Problem> {
     let tag = format!("\"{}\"", artifact.sha256);
     let tag = HeaderValue::try_from(tag).expect("a hash is hexadecimal");
+    let known = asked.get(header::IF_NONE_MATCH);
     if known.is_some_and(|known| matches(known, &tag)) {
         let mut response = StatusCode::NOT_MODIFIED.into_response();
         response.headers_mut().insert(header::ETAG, tag);
         return Ok(response);
     }
-    let file = File::open(folder.output()).await.map_err(AppError::Files)?;
+    let mut file = File::open(folder.output()).await.map_err(AppError::Files)?;
     let bytes = file.metadata().await.map_err(AppError::Files)?.len();
+    if bytes != artifact.bytes {
+        // A newer one took its place since the record was read.
+        return Ok(whole(file, bytes));
+    }
+    let mut response = match requested(asked, &tag, bytes) {
+        None => whole(file, bytes),
+        Some(part) => {
+            let start = std::io::SeekFrom::Start(part.first);
+            file.seek(start).await.map_err(AppError::Files)?;
+            let mut response = whole(file.take(part.length()), part.length());
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            let headers = response.headers_mut();
+            headers.insert(header::CONTENT_RANGE, part.header(bytes));
+            response
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::ETAG, tag);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    Ok(response)
+}
+
+fn whole(file: impl AsyncRead + Send + 'static, bytes: u64) -> Response {
     let body = Body::from_stream(ReaderStream::with_capacity(file, 64 << 10));
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_LENGTH, bytes.into());
-    // Else a newer one took its place since the record was read.
-    if bytes == artifact.bytes {
-        headers.insert(header::ETAG, tag);
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    }
-    Ok(response)
+    response
 }
 
 async fn partial(app: &App, folder: &JobFolder) -> Result<Response, Problem> {

@@ -25,6 +25,7 @@ mod openapi;
 mod order;
 mod pages;
 mod problem;
+mod range;
 mod schedule;
 mod search;
 mod serve;
@@ -127,6 +128,7 @@ fn api() -> OpenApiRouter<Http> {
         .routes(routes!(diff::diff))
         .routes(routes!(logs::read))
         .routes(routes!(artifacts::download))
+        .routes(routes!(artifacts::output))
         .routes(routes!(search::search))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))

@@ -11,8 +11,9 @@ use store::jobs::DeliveryState;
 use utoipa::ToSchema;
 
 use crate::http::webhooks::DeliveryView;
+use crate::job::result_url;
 
-/// Characters of a task or a result in a list.
+/// Characters of a task or an answer in a list.
 const ABRIDGED: usize = 1_000;
 
 /// A job.
@@ -71,10 +72,12 @@ pub(crate) struct JobView {
     /// Why it waits though it was taken up before, while it is queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     parked: Option<Parked>,
+    /// The address of `output.zip` when the job is complete, null otherwise.
+    result: Option<String>,
     /// The model's last words.
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<String>,
-    /// Task and result are cut, as they are in lists when they are long.
+    answer: Option<String>,
+    /// Task and answer are cut, as they are in lists when they are long.
     is_abridged: bool,
     spending: Spending,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,6 +144,7 @@ impl From<Job> for JobView {
     fn from(job: Job) -> Self {
         let id = job.id;
         let status = job.state.status();
+        let result = result_url(&job);
         let (state, failure) = match job.state {
             State::Queued => (StateName::Queued, None),
             State::Running => (StateName::Running, None),
@@ -176,7 +180,8 @@ impl From<Job> for JobView {
             attempts: job.epoch,
             crashes: job.crashes,
             parked: job.parked.filter(|_| status == Status::Pending),
-            result: job.result,
+            result,
+            answer: job.answer,
             is_abridged: false,
             spending: job.spending,
             artifact: job.artifact.map(|artifact| ArtifactView {
@@ -203,8 +208,8 @@ impl JobView {
     /// As one of many.
     pub(crate) fn abridged(job: Job) -> Self {
         let mut view = Self::from(job);
-        let result = view.result.as_mut().is_some_and(abridge);
-        view.is_abridged = abridge(&mut view.task) || result;
+        let is_answer_cut = view.answer.as_mut().is_some_and(abridge);
+        view.is_abridged = abridge(&mut view.task) || is_answer_cut;
         view
     }
 
@@ -260,16 +265,17 @@ fn artifact_url(id: JobId) -> String {
 pub(crate) struct StatusView {
     job_id: JobId,
     status: Status,
+    /// The address of `output.zip` when the job is complete, null otherwise.
+    result: Option<String>,
+    /// Why the task was not done, in one line; null unless the status is `error`.
+    error: Option<String>,
     /// The model's last words.
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<String>,
-    /// Why the task was not done, in one line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    /// The same in one word.
+    answer: Option<String>,
+    /// `error` in one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     cause: Option<Cause>,
-    /// The zip of the project folder, once there is one.
+    /// The zip of the project folder, once the job has ended with one.
     #[serde(skip_serializing_if = "Option::is_none")]
     artifact_url: Option<String>,
     /// How many files are in it.
@@ -288,6 +294,7 @@ pub(crate) struct StatusView {
 impl From<Job> for StatusView {
     fn from(job: Job) -> Self {
         let status = job.state.status();
+        let result = result_url(&job);
         let failure = match job.state {
             State::Failed { failure } => Some(failure),
             _ => None,
@@ -300,8 +307,9 @@ impl From<Job> for StatusView {
         Self {
             job_id: job.id,
             status,
-            result: job.result,
+            result,
             error,
+            answer: job.answer,
             cause,
             artifact_url: artifact.as_ref().map(|_| artifact_url(job.id)),
             files: artifact.map(|artifact| artifact.files),

@@ -29,7 +29,7 @@ fn finish(epoch: u32, end: End) -> Change {
         epoch,
         ran_millis: 0,
         end,
-        result: Some("said".to_owned()),
+        answer: Some("said".to_owned()),
         artifact: None,
         spending: Spending::none(),
     }))

@@ -54,7 +54,7 @@ impl Worker {
             epoch: self.claimed.epoch,
             ran_millis,
             end,
-            result: self.progress.result.clone(),
+            answer: self.progress.answer.clone(),
             artifact,
             spending: Spending {
                 seconds: ran_millis as f64 / 1000.0,

@@ -2,8 +2,8 @@
 
 use protocol::{Block, Event, EventKind, Outcome, Spending};
 
-/// Bytes of a job's result; a reply can be longer.
-const LONGEST_RESULT: usize = 256 << 10;
+/// Bytes of a job's answer; a reply can be longer.
+const LONGEST_ANSWER: usize = 256 << 10;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Progress {
@@ -14,7 +14,7 @@ pub(crate) struct Progress {
     /// Replies of the model.
     pub(crate) replies: usize,
     /// The text of the last reply that had any.
-    pub(crate) result: Option<String>,
+    pub(crate) answer: Option<String>,
     pub(crate) spending: Spending,
     /// The last lasting event.
     pub(crate) seq: u64,
@@ -26,7 +26,7 @@ impl Progress {
             turns: 0,
             outcome: None,
             replies: 0,
-            result: None,
+            answer: None,
             spending: Spending::none(),
             seq: 0,
         };
@@ -51,7 +51,7 @@ impl Progress {
             EventKind::Replied { content, .. } => {
                 self.replies += 1;
                 if let Some(text) = text_of(content) {
-                    self.result = Some(text);
+                    self.answer = Some(text);
                 }
             }
             EventKind::Spent { spending } => self.spending = spending.clone(),
@@ -88,9 +88,9 @@ fn text_of(content: &[Block]) -> Option<String> {
     let text = text.trim();
     match text.len() {
         0 => None,
-        1..=LONGEST_RESULT => Some(text.to_owned()),
+        1..=LONGEST_ANSWER => Some(text.to_owned()),
         _ => {
-            let end = text.floor_char_boundary(LONGEST_RESULT);
+            let end = text.floor_char_boundary(LONGEST_ANSWER);
             Some(format!("{}…", &text[..end]))
         }
     }

@@ -219,6 +219,48 @@ fn the_zip_is_published_and_known_by_its_hash() {
 }
 
 #[test]
+fn the_result_is_a_link_to_the_zip() {
+    play(async |scene| {
+        let id = job_with(scene, "echo hello > hello.txt").await;
+        let path = format!("/jobs/{id}/output.zip");
+        let status = scene.json(&format!("/status/{id}")).await;
+        assert_eq!(status["result"], path);
+        let whole = scene.get(&format!("/v1/jobs/{id}/artifacts"));
+        let whole = whole.send().await.unwrap().bytes().await.unwrap();
+
+        let answer = scene.get(&path).send().await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+        let headers = answer.headers().clone();
+        assert_eq!(headers["content-type"], "application/zip");
+        assert_eq!(headers["accept-ranges"], "bytes");
+        assert_eq!(answer.bytes().await.unwrap(), whole);
+        let tag = headers["etag"].to_str().unwrap();
+
+        let head = scene.request("HEAD", &path).send().await.unwrap();
+        assert_eq!(head.status(), StatusCode::OK);
+        for name in ["content-length", "content-type", "etag"] {
+            assert_eq!(head.headers()[name], headers[name], "{name}");
+        }
+        let known = scene.get(&path).header("if-none-match", tag);
+        let known = known.send().await.unwrap();
+        assert_eq!(known.status(), StatusCode::NOT_MODIFIED);
+
+        let part = scene.get(&path).header("range", "bytes=4-9");
+        let part = part.header("if-range", tag).send().await.unwrap();
+        assert_eq!(part.status(), StatusCode::PARTIAL_CONTENT);
+        assert_eq!(
+            part.headers()["content-range"],
+            format!("bytes 4-9/{}", whole.len()).as_str()
+        );
+        assert_eq!(part.headers()["content-length"], "6");
+        assert_eq!(part.bytes().await.unwrap(), whole.slice(4..10));
+        let stale = scene.get(&path).header("range", "bytes=4-9");
+        let stale = stale.header("if-range", "\"x\"").send().await.unwrap();
+        assert_eq!(stale.status(), StatusCode::OK);
+    });
+}
+
+#[test]
 fn a_running_job_has_a_partial_zip_and_a_queued_one_none() {
     crate::scene::play_with(
         |config| config.concurrency = 1,
@@ -241,9 +283,17 @@ fn a_running_job_has_a_partial_zip_and_a_queued_one_none() {
             assert_eq!(answer.headers()["hotcell-partial"], "true");
             assert_eq!(unpack(&answer.bytes().await.unwrap(), "half.txt"), "half\n");
 
-            let path = format!("/v1/jobs/{queued}/artifacts");
-            let answer = scene.get(&path).send().await.unwrap();
-            assert_eq!(answer.status(), StatusCode::CONFLICT);
+            let status = scene.json(&format!("/status/{id}")).await;
+            assert_eq!(status["result"], Value::Null);
+            assert_eq!(status["error"], Value::Null);
+            for path in [
+                format!("/v1/jobs/{queued}/artifacts"),
+                format!("/jobs/{queued}/output.zip"),
+                format!("/jobs/{id}/output.zip"),
+            ] {
+                let answer = scene.get(&path).send().await.unwrap();
+                assert_eq!(answer.status(), StatusCode::CONFLICT, "{path}");
+            }
             let files = scene.json(&format!("/v1/jobs/{queued}/files")).await;
             assert_eq!(files["entries"], json!([]));
             let log = scene

@@ -20,16 +20,22 @@ fn a_task_is_scheduled_and_its_status_has_the_link() {
         let id = scheduled["job_id"].as_str().unwrap();
         assert_eq!(scheduled, json!({"job_id": id}));
 
-        scene.ended(id).await;
+        let job = scene.ended(id).await;
         let status = scene.json(&format!("/status/{id}")).await;
         assert_eq!(status["job_id"], *id);
         assert_eq!(status["status"], "complete");
-        assert_eq!(status["result"], "I made it.");
+        assert_eq!(status["result"], format!("/jobs/{id}/output.zip"));
+        assert_eq!(status["error"], Value::Null);
+        assert_eq!(status["answer"], "I made it.");
+        assert_eq!(job["result"], status["result"]);
+        assert_eq!(job["answer"], status["answer"]);
         assert_eq!(status["artifact_url"], format!("/v1/jobs/{id}/artifacts"));
         assert_eq!(status["files"], 1);
-        assert_eq!(status.get("error"), None);
-        let zip = scene.get(status["artifact_url"].as_str().unwrap());
-        assert_eq!(zip.send().await.unwrap().status(), StatusCode::OK);
+        assert!(status.as_object().unwrap().contains_key("error"));
+        for link in ["artifact_url", "result"] {
+            let zip = scene.get(status[link].as_str().unwrap());
+            assert_eq!(zip.send().await.unwrap().status(), StatusCode::OK);
+        }
     });
 }
 
@@ -102,7 +108,7 @@ fn a_job_says_all_about_itself_but_its_secret() {
         assert_eq!(ended["messages"], 1);
         assert_eq!(ended["attempts"], 1);
         assert_eq!(ended["crashes"], 0);
-        assert_eq!(ended["result"], "Done.");
+        assert_eq!(ended["answer"], "Done.");
         assert_eq!(ended["spending"]["requests"], 1);
         assert_eq!(ended["is_abridged"], false);
         assert_eq!(ended["artifact"]["url"], format!("/v1/jobs/{id}/artifacts"));
@@ -222,7 +228,7 @@ fn a_running_job_is_cancelled_and_an_ended_one_deleted_or_repeated() {
         assert_eq!(location, format!("/v1/jobs/{again}"));
         gate.open(1);
         let ended = scene.ended(again).await;
-        assert_eq!(ended["result"], "never");
+        assert_eq!(ended["answer"], "never");
         assert_eq!(ended["task"], "Wait.");
 
         assert_eq!(status("DELETE", &path).await, StatusCode::NO_CONTENT);

@@ -147,7 +147,7 @@ impl Change {
             .bind(&self.written.state)
             .bind(&self.written.spending)
             .bind(&self.written.artifact)
-            .bind(&job.result)
+            .bind(&job.answer)
             .bind(&self.written.parked)
             .bind(parked.map(|parked| nanoseconds(parked.since)))
             .bind(parked.map(|parked| nanoseconds(parked.not_before)))

@@ -111,7 +111,7 @@ pub(super) fn job(what: &'static str, row: &SqliteRow) -> Result<Job, StoreError
         session,
         messages: column(id, row, 9)?,
         crashes: column(id, row, 10)?,
-        result: column(id, row, 16)?,
+        answer: column(id, row, 16)?,
         artifact: decode_optional(id, row, 13)?,
         parked: decode_optional(id, row, 17)?,
         spending: decode(id, row, 12)?,

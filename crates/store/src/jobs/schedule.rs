@@ -146,7 +146,7 @@ impl NewJob {
             .bind(&written.artifact)
             .bind(&self.request)
             .bind(&job.request.task)
-            .bind(&job.result)
+            .bind(&job.answer)
     }
 }
 

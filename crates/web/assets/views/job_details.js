@@ -23,7 +23,7 @@ export function makeDetails() {
       fill(
         element,
         section("Task", h("pre.task-text", { tabindex: 0 }, visible(job.task))),
-        job.result && section("Result", markdown(job.result)),
+        job.answer && section("Answer", markdown(job.answer)),
         section("Job", facts(jobFacts(job))),
         section("Asked for", facts(requestFacts(job))),
         job.has_webhook && section("Webhook", webhook.element),
@@ -215,7 +215,7 @@ function commands(job) {
   const lines = [
     `curl ${origin}/status/${job.id}`,
     `curl -N ${origin}/v1/jobs/${job.id}/events`,
-    `curl -o result.zip ${origin}${address.artifacts(job.id)}`,
+    `curl -o output.zip ${origin}${job.result ?? address.artifacts(job.id)}`,
   ];
   return h(
     "ul.commands",

@@ -29,7 +29,7 @@ fn a_job_is_done_and_its_work_is_packed() {
         let job = house.end_of(id).await;
 
         assert_eq!(job.state, State::Complete);
-        assert_eq!(job.result.as_deref(), Some("It is built."));
+        assert_eq!(job.answer.as_deref(), Some("It is built."));
         assert_eq!((job.epoch, job.crashes, job.messages), (1, 0, 1));
         assert!(job.started.unwrap() <= job.ended.unwrap());
         assert_eq!(job.spending.requests, 3);
@@ -163,7 +163,7 @@ fn a_sandbox_that_dies_is_replaced_and_the_job_goes_on() {
         let id = house.schedule(request).await;
         let job = house.end_of(id).await;
         assert_eq!(job.state, State::Complete, "{:?}", job.state);
-        assert_eq!(job.result.as_deref(), Some("Still here."));
+        assert_eq!(job.answer.as_deref(), Some("Still here."));
         assert_eq!(names_in(&house.folder(id)), ["file"]);
         house.close().await;
     });

@@ -22,7 +22,7 @@ fn what_is_said_to_a_running_job_is_its_next_turn() {
         gate.open(3);
         let job = house.end_of(id).await;
         assert_eq!(job.state, State::Complete);
-        assert_eq!(job.result.as_deref(), Some("three"));
+        assert_eq!(job.answer.as_deref(), Some("three"));
         assert_eq!(
             house.heard(id).await,
             ["do as talker says", "second", "third"]
@@ -58,7 +58,7 @@ fn an_interrupted_job_waits_for_what_is_meant_instead() {
         house.say(id, "do that instead").await;
         let job = house.end_of(id).await;
         assert_eq!(job.state, State::Complete);
-        assert_eq!(job.result.as_deref(), Some("that instead"));
+        assert_eq!(job.answer.as_deref(), Some("that instead"));
         let events = house.events(id).await;
         let outcomes: Vec<_> = events
             .iter()
@@ -138,7 +138,7 @@ fn an_interactive_job_to_which_nobody_talks_is_complete() {
         let id = house.schedule(request).await;
         let job = house.end_of(id).await;
         assert_eq!(job.state, State::Complete);
-        assert_eq!(job.result.as_deref(), Some("hello"));
+        assert_eq!(job.answer.as_deref(), Some("hello"));
         house.close().await;
     });
 }
@@ -166,7 +166,7 @@ fn a_job_that_has_ended_wakes_up_in_its_own_workspace() {
             .await;
         assert_eq!(second.state, State::Complete);
         assert_eq!(second.session, first.session);
-        assert_eq!(second.result.as_deref(), Some("second"));
+        assert_eq!(second.answer.as_deref(), Some("second"));
         assert_eq!(second.spending.requests, 4, "over all claims");
         assert!(second.ran_millis > first.ran_millis);
         assert_eq!(names_in(&house.folder(id)), ["one", "two"]);

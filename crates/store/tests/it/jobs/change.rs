@@ -178,7 +178,7 @@ async fn a_forgotten_job_leaves_nothing() {
     world.jobs.schedule(job.clone(), None).await.unwrap();
     job.messages += 1;
     job.state = State::Complete;
-    job.result = Some(SECRET.into());
+    job.answer = Some(SECRET.into());
     let along = Along {
         message: Some(SECRET.repeat(3000)),
         delivery: Some(SECRET.into()),

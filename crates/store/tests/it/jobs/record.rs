@@ -187,7 +187,7 @@ prop_compose! {
             messages: 1,
             crashes,
             parked,
-            result,
+            answer: result,
             artifact,
             spending,
         }

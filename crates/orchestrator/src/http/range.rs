@@ -1,0 +1,90 @@
+//! The part of a file that a request asks for (`Range`, RFC 9110 section 14). Pure.
+//!
+//! One range of bytes is understood. Several ranges, other units, ranges beyond the end and what
+//! cannot be read are answered with the whole file, as the RFC allows.
+
+use axum::http::{HeaderMap, HeaderValue, header};
+
+/// Bytes from `first` to `last`, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+impl Part {
+    pub(crate) fn length(self) -> u64 {
+        self.last - self.first + 1
+    }
+
+    /// The `Content-Range` of this part of a file of `total` bytes.
+    pub(crate) fn header(self, total: u64) -> HeaderValue {
+        let text = format!("bytes {}-{}/{total}", self.first, self.last);
+        HeaderValue::try_from(text).expect("numbers are plain")
+    }
+}
+
+/// The part that a request wants of a file of `total` bytes with that tag; `None` for all of it.
+pub(crate) fn requested(headers: &HeaderMap, tag: &HeaderValue, total: u64) -> Option<Part> {
+    let condition = headers.get(header::IF_RANGE);
+    if condition.is_some_and(|condition| condition != tag) {
+        return None;
+    }
+    let range = headers.get(header::RANGE)?.to_str().ok()?;
+    parse(range, total)
+}
+
+fn parse(text: &str, total: u64) -> Option<Part> {
+    let (first, last) = text.trim().strip_prefix("bytes=")?.split_once('-')?;
+    let (first, last) = match (first.trim(), last.trim()) {
+        ("", suffix) => (total.saturating_sub(number(suffix)?), u64::MAX),
+        (first, "") => (number(first)?, u64::MAX),
+        (first, last) => (number(first)?, number(last)?),
+    };
+    let last = last.min(total.checked_sub(1)?);
+    (first <= last).then_some(Part { first, last })
+}
+
+/// Digits alone: `u64::from_str` takes a sign too.
+fn number(text: &str) -> Option<u64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    is_plain.then(|| text.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(first: u64, last: u64) -> Option<Part> {
+        Some(Part { first, last })
+    }
+
+    #[test]
+    fn a_range_is_cut_to_the_file() {
+        for (text, expect) in [
+            ("bytes=0-0", part(0, 0)),
+            ("bytes=2-4", part(2, 4)),
+            ("bytes=2-", part(2, 9)),
+            ("bytes=2-400", part(2, 9)),
+            ("bytes=-3", part(7, 9)),
+            ("bytes=-300", part(0, 9)),
+            ("bytes=10-", None),
+            ("bytes=-0", None),
+            ("bytes=4-2", None),
+            ("bytes=0-1,3-4", None),
+            ("bytes=+1-4", None),
+            ("bytes=-", None),
+            ("bytes=99999999999999999999-", None),
+            ("lines=0-1", None),
+            ("", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::RANGE, HeaderValue::from_static(text));
+            let tag = HeaderValue::from_static("\"a\"");
+            assert_eq!(requested(&headers, &tag, 10), expect, "{text}");
+            assert_eq!(requested(&headers, &tag, 0), None, "{text} of nothing");
+            headers.insert(header::IF_RANGE, HeaderValue::from_static("\"b\""));
+            assert_eq!(requested(&headers, &tag, 10), None, "{text}");
+        }
+    }
+}
