@@ -108,6 +108,15 @@ impl Store {
         manifest::read(&mut reader, &place).await
     }
 
+    /// The numbers of a session's checkpoints, from the first on.
+    pub(crate) async fn checkpoint_numbers(
+        &self,
+        session: &SessionId,
+    ) -> Result<Vec<u32>, StoreError> {
+        let mut reader = self.checkpoints_db().await?.slow_reader().await?;
+        manifest::numbers(&mut reader, session.as_str()).await
+    }
+
     /// Copies a session's checkpoints up to a number to another session. They keep their age.
     pub(crate) async fn copy_checkpoints(
         &self,

@@ -139,10 +139,18 @@ impl Database {
         execute(&mut writer.connection, "PRAGMA incremental_vacuum")
             .await
             .map_err(StoreError::database(WHAT))?;
-        // Answers, and does not fail, when another process is reading: then it is done later.
-        execute(&mut writer.connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+        empty_log(&mut writer.connection)
             .await
             .map_err(StoreError::database(WHAT))
+    }
+
+    /// Puts everything into the main file and empties the log, so that the main file can be copied
+    /// by itself when nobody has it open any more.
+    pub(crate) async fn settle(&self) -> Result<(), StoreError> {
+        let mut writer = self.writer().await;
+        empty_log(&mut writer.connection)
+            .await
+            .map_err(StoreError::database("empty the log"))
     }
 }
 
@@ -245,6 +253,11 @@ where
         path: path.to_owned(),
         source: Box::new(source),
     }
+}
+
+/// Answers, and does not fail, when another process is reading: then it is done later.
+async fn empty_log(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    execute(connection, "PRAGMA wal_checkpoint(TRUNCATE)").await
 }
 
 pub(crate) async fn execute(

@@ -216,6 +216,13 @@ impl Jobs {
         .await
     }
 
+    /// Empties the log of the database, for a clean end.
+    pub async fn settle(&self) -> Result<(), StoreError> {
+        let jobs = self.clone();
+        let settle = async move { jobs.inner.database.settle().await };
+        carry_out("empty the log", settle).await
+    }
+
     /// Whether it can be written to; for a check of the server's health.
     pub async fn check(&self) -> Result<(), StoreError> {
         self.write(Check).await

@@ -5,6 +5,7 @@
 //! [`Store::open`], [`Store::begin`] and [`Store::claim`] for a [`Journal`] to write to, and
 //! [`Jobs::open`].
 
+mod backup;
 mod checkpoints;
 mod database;
 mod deletion;
@@ -19,12 +20,15 @@ mod outputs;
 mod rows;
 mod search;
 mod sessions;
+mod sizes;
 mod store;
 
+pub use backup::backup;
 pub use checkpoints::{FileRecord, Hash, RecordedKind, Stamp};
 pub use error::StoreError;
 pub use jobs::Jobs;
 pub use journal::Journal;
 pub use search::Found;
 pub use sessions::{Page, Summary};
+pub use sizes::SessionSize;
 pub use store::Store;

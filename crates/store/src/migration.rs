@@ -60,11 +60,21 @@ pub(crate) async fn open(
     Ok(connection)
 }
 
+/// Refuses a database of a newer release.
+pub(crate) async fn check_version(
+    connection: &mut SqliteConnection,
+    path: &Path,
+    schema: Schema,
+) -> Result<(), StoreError> {
+    let found = version(connection).await.map_err(opening(path))?;
+    is_current(found, path, schema).map(drop)
+}
+
 /// Makes the file, for its owner only; SQLite gives the files beside it the same mode.
 ///
 /// A file that is there is not opened: closing it again would end the locks that SQLite may have
 /// on it elsewhere in this process.
-fn create(path: &Path) -> io::Result<()> {
+pub(crate) fn create(path: &Path) -> io::Result<()> {
     let made = OpenOptions::new()
         .write(true)
         .create_new(true)

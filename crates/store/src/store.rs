@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use crate::database::{Database, opening};
+use crate::database::{Database, carry_out, opening};
 use crate::error::StoreError;
 use crate::lock::SessionLock;
 use crate::migration::{CHECKPOINTS, SESSIONS};
@@ -45,6 +45,28 @@ impl Store {
                 checkpoints: OnceCell::new(),
             }),
         })
+    }
+
+    /// Opens what is otherwise opened at first use, if it is there: a server wants to know at its
+    /// start that a newer release wrote it.
+    pub async fn open_rest(&self) -> Result<(), StoreError> {
+        if self.has_checkpoints() {
+            self.checkpoints_db().await?;
+        }
+        Ok(())
+    }
+
+    /// Empties the logs of the databases, for a clean end.
+    pub async fn settle(&self) -> Result<(), StoreError> {
+        let store = self.clone();
+        carry_out("empty the log", async move {
+            store.inner.sessions.settle().await?;
+            match store.inner.checkpoints.get() {
+                Some(checkpoints) => checkpoints.settle().await,
+                None => Ok(()),
+            }
+        })
+        .await
     }
 
     pub(crate) fn sessions_db(&self) -> &Database {

@@ -13,6 +13,7 @@ mod opening;
 mod outputs;
 mod processes;
 mod search;
+mod upkeep;
 
 use std::path::{Path, PathBuf};
 

@@ -71,6 +71,8 @@ async fn a_newer_store_is_left_alone() {
     let store = world.again().await;
     let error = store.checkpoint(&id(1), 1).await.unwrap_err();
     assert!(matches!(error, StoreError::Newer { .. }), "{error:?}");
+    let error = store.open_rest().await.unwrap_err();
+    assert!(matches!(error, StoreError::Newer { .. }), "{error:?}");
 }
 
 #[tokio::test]

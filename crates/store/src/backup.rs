@@ -1,0 +1,53 @@
+//! Copies the databases of a store that is in use. Entry point: [`backup`].
+//!
+//! Each copy is one moment of its database. They are made in the order in which a restored server
+//! can live with the differences: jobs first, because a session may be further than its job's
+//! record says, as after a crash, but must not be behind it.
+
+use std::path::Path;
+
+use sqlx::{ConnectOptions, Connection, SqliteConnection};
+
+use crate::database::{execute, opening, options};
+use crate::error::StoreError;
+use crate::migration::{CHECKPOINTS, JOBS, SESSIONS, Schema, check_version, create};
+
+/// Copies all databases of a store into another folder, which must have none of them. The store may
+/// be in use by other processes, and nobody has to wait for it.
+pub async fn backup(folder: &Path, target: &Path) -> Result<(), StoreError> {
+    for schema in [JOBS, SESSIONS, CHECKPOINTS] {
+        let path = folder.join(schema.file);
+        if path.exists() {
+            copy(&path, &target.join(schema.file), schema).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn copy(path: &Path, target: &Path, schema: Schema) -> Result<(), StoreError> {
+    let mut source = options(path).connect().await.map_err(opening(path))?;
+    // SQLite fills an empty file, and keeps its mode.
+    create(target).map_err(opening(target))?;
+    check_version(&mut source, path, schema).await?;
+    sqlx::query("VACUUM INTO ?1")
+        .bind(target.display().to_string())
+        .execute(&mut source)
+        .await
+        .map_err(opening(target))?;
+    source.close().await.map_err(opening(path))?;
+    let mut made = options(target).connect().await.map_err(opening(target))?;
+    finish(&mut made).await.map_err(opening(target))?;
+    made.close().await.map_err(opening(target))
+}
+
+/// The log is turned on for a file, and a copy does not have it. `quick_check` reads all pages.
+async fn finish(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    execute(connection, "PRAGMA journal_mode = WAL").await?;
+    let said: String = sqlx::query_scalar("PRAGMA quick_check(1)")
+        .fetch_one(&mut *connection)
+        .await?;
+    match said.as_str() {
+        "ok" => Ok(()),
+        _ => Err(sqlx::Error::Protocol(format!("the copy is damaged: {said}"))),
+    }
+}

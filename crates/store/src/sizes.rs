@@ -1,0 +1,97 @@
+//! How much of the databases belongs to one session.
+
+use std::collections::HashMap;
+
+use protocol::SessionId;
+
+use crate::checkpoints::{Hash, RecordedKind};
+use crate::error::StoreError;
+use crate::rows::unsigned;
+use crate::store::Store;
+
+const EVENTS_AND_OUTPUTS: &str = "
+    SELECT
+        (SELECT coalesce(sum(length(e.body)), 0) FROM events e WHERE e.session = s.number),
+        (SELECT coalesce(sum(length(o.bytes)), 0) FROM outputs o WHERE o.session = s.number)
+    FROM sessions s WHERE s.name = ?1";
+
+const CHECKPOINTS: &str = "
+    SELECT count(*), coalesce(sum(size), 0) FROM checkpoints WHERE session = ?1";
+
+const WHAT: &str = "measure a session";
+
+/// Bytes of a session in the databases.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SessionSize {
+    pub events: u64,
+    pub outputs: u64,
+    /// With the contents of all files that they have, each counted once. A content that other
+    /// sessions have too is counted for each of them.
+    pub checkpoints: u64,
+}
+
+impl SessionSize {
+    pub fn total(self) -> u64 {
+        let sum = self.events.saturating_add(self.outputs);
+        sum.saturating_add(self.checkpoints)
+    }
+}
+
+impl Store {
+    /// Nothing for a session that is not there.
+    pub async fn size(&self, session: &SessionId) -> Result<SessionSize, StoreError> {
+        let mut reader = self.sessions_db().slow_reader().await?;
+        let row: Option<(i64, i64)> = sqlx::query_as(EVENTS_AND_OUTPUTS)
+            .bind(session.as_str())
+            .fetch_optional(&mut *reader)
+            .await
+            .map_err(StoreError::database(WHAT))?;
+        drop(reader);
+        let (events, outputs) = row.unwrap_or_default();
+        Ok(SessionSize {
+            events: unsigned(events),
+            outputs: unsigned(outputs),
+            checkpoints: self.checkpoints_size(session).await?,
+        })
+    }
+
+    /// How many checkpoints a session has: some go when others need their room.
+    pub async fn checkpoint_count(&self, session: &SessionId) -> Result<u64, StoreError> {
+        Ok(self.manifests(session).await?.0)
+    }
+
+    /// The number of a session's checkpoints, and the bytes of their lists of files.
+    async fn manifests(&self, session: &SessionId) -> Result<(u64, u64), StoreError> {
+        if !self.has_checkpoints() {
+            return Ok((0, 0));
+        }
+        let mut reader = self.checkpoints_db().await?.slow_reader().await?;
+        let (count, size): (i64, i64) = sqlx::query_as(CHECKPOINTS)
+            .bind(session.as_str())
+            .fetch_one(&mut *reader)
+            .await
+            .map_err(StoreError::database(WHAT))?;
+        Ok((unsigned(count), unsigned(size)))
+    }
+
+    async fn checkpoints_size(&self, session: &SessionId) -> Result<u64, StoreError> {
+        let (count, lists) = self.manifests(session).await?;
+        if count == 0 {
+            return Ok(0);
+        }
+        let mut contents: HashMap<Hash, u64> = HashMap::new();
+        for number in self.checkpoint_numbers(session).await? {
+            let files = match self.checkpoint(session, number).await {
+                // What cannot be read cannot be counted either.
+                Err(StoreError::DamagedCheckpoint { .. }) => continue,
+                files => files?.unwrap_or_default(),
+            };
+            contents.extend(files.iter().filter_map(|file| match file.kind {
+                RecordedKind::File { size, content } => Some((content, size)),
+                RecordedKind::Folder | RecordedKind::Symlink { .. } => None,
+            }));
+        }
+        let bytes = contents.values().fold(0, |sum: u64, size| sum.saturating_add(*size));
+        Ok(bytes.saturating_add(lists))
+    }
+}
