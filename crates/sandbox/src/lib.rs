@@ -33,7 +33,7 @@ pub use error::SandboxError;
 pub use exec::{Captured, Command, Input, Output, Remote, Running, Verdict};
 pub use guest_program::GUEST;
 pub use handle::{Ending, Sandbox};
-pub use limits::{Enforcement, Enforcer, LimitKind, Limits};
+pub use limits::{Enforcement, Enforcer, LimitKind, LimitTooSmall, Limits};
 pub use proofs::Proof;
 pub use provisions::{Containers, Gvisor, Machines, Provisions};
 pub use reading::{LONGEST_READ, Reading};

@@ -40,6 +40,45 @@ impl Default for Limits {
     }
 }
 
+/// A limit with which a sandbox cannot start or run a shell.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a {} limit of at least {least} is needed", limit.name())]
+pub struct LimitTooSmall {
+    pub limit: LimitKind,
+    /// As people write it.
+    pub least: String,
+}
+
+impl Limits {
+    /// The smallest limits with which a sandbox starts on native walls, and `bash` and `git` run.
+    pub const LEAST: Self = Self {
+        memory: 8 << 20,
+        cpus: 0.01,
+        pids: 8,
+        disk: 1 << 20,
+        open_files: 16,
+        wall: None,
+        output: None,
+    };
+
+    /// Refuses limits below [`Limits::LEAST`]: with them, everything would fail later.
+    pub fn check(&self) -> Result<(), LimitTooSmall> {
+        let least = Self::LEAST;
+        let too_small = |limit, least: String| Err(LimitTooSmall { limit, least });
+        match () {
+            () if self.memory < least.memory => too_small(LimitKind::Memory, "8 MiB".to_owned()),
+            // Also what is not a number.
+            () if !(self.cpus >= least.cpus) => too_small(LimitKind::Cpu, least.cpus.to_string()),
+            () if self.pids < least.pids => too_small(LimitKind::Pids, least.pids.to_string()),
+            () if self.disk < least.disk => too_small(LimitKind::Disk, "1 MiB".to_owned()),
+            () if self.open_files < least.open_files => {
+                too_small(LimitKind::OpenFiles, least.open_files.to_string())
+            }
+            () => Ok(()),
+        }
+    }
+}
+
 /// New files for each byte of the disk limit: small ones fill a folder too.
 pub(crate) const BYTES_PER_INODE: u64 = 4096;
 
