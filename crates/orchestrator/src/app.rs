@@ -9,7 +9,7 @@ mod following;
 mod scheduling;
 mod talking;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod webhooks;
 
 use std::net::SocketAddr;

@@ -68,7 +68,7 @@ pub struct Policy {
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
     pub age: Duration,
-    /// Bytes of all jobs' folders together; the longest ended go first.
+    /// Bytes of all jobs together, files and sessions; the longest ended go first.
     pub size: u64,
 }
 

@@ -4,6 +4,8 @@
 
 mod loads;
 mod roster;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -185,7 +187,7 @@ impl Dispatcher {
             None => self.new_session().await?,
         };
         // Before the claim can be seen, so that whoever sees it finds the worker.
-        let claimed = Arc::new(Claimed::new(&job));
+        let claimed = Arc::new(Claimed::new(&job, parts.clock.clone()));
         parts.roster.enter(job.id, claimed.clone());
         let provider = parts
             .models
@@ -194,7 +196,7 @@ impl Dispatcher {
         let change = Change::Claim { session };
         let outcome = parts.try_change(&mut job, change, None).await;
         if !matches!(outcome, Ok(true)) {
-            parts.roster.leave(job.id);
+            parts.roster.leave(job.id, claimed.epoch);
             parts.breakers.left(job.id);
         }
         match outcome {
@@ -225,7 +227,7 @@ impl Dispatcher {
             None => self.bury(&job).await,
         };
         let parts = &self.parts;
-        parts.roster.leave(job.id);
+        parts.roster.leave(job.id, job.epoch);
         if parts.breakers.left(job.id) {
             parts.loads.wake_deferred();
         }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use audit::AuditLog;
 use jiff::Timestamp;
-use protocol::job::Job;
+use protocol::job::{Job, JobId};
 use store::jobs::{Along, Changed};
 use store::{Jobs, Store, StoreError};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
@@ -22,11 +22,13 @@ use crate::hub::Hub;
 use crate::job::{Change, Refused, transition};
 use crate::notice::notice;
 use crate::ports::Models;
+use crate::watch::AwakeClock;
 
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) config: Config,
     pub(crate) address: SocketAddr,
+    pub(crate) clock: Arc<AwakeClock>,
     pub(crate) jobs: Jobs,
     pub(crate) store: Store,
     pub(crate) models: Arc<dyn Models>,
@@ -38,6 +40,8 @@ pub(crate) struct Parts {
     pub(crate) connections: Arc<Connections>,
     /// Wakes whoever tells webhooks.
     pub(crate) deliveries: Arc<Notify>,
+    /// Gets jobs that have ended, for retention. Those that find no place are found by its rounds.
+    pub(crate) ended: mpsc::Sender<JobId>,
     /// The server was told to end: nothing new is begun.
     pub(crate) ending: CancellationToken,
     /// Nothing runs any more: followers leave.
@@ -98,6 +102,9 @@ impl Parts {
                 self.hub.tell_job(job);
                 if is_due {
                     self.deliveries.notify_one();
+                }
+                if has_ended {
+                    let _ = self.ended.try_send(job.id);
                 }
                 Ok(true)
             }

@@ -2,26 +2,34 @@
 //!
 //! A job's record goes first, then its session, then its folder: whatever a crash leaves belongs to
 //! no job and is swept in the next round. Before the record goes, its folder is marked with the
-//! session, so that nothing is left of that either. Sizes are what files take up on disk. A folder
-//! is measured once after each end of its job and the number kept in it; those of jobs that have
-//! not ended are measured in each round. Never touches a job that has not ended.
+//! session, so that nothing is left of that either. A job's size is what its files take up on disk,
+//! with its session's events, kept outputs and checkpoints. It is measured once after each end of
+//! the job and kept in its folder; jobs that have not ended are measured in each round. A round
+//! begins every ten minutes, and as soon as a job ends and all are too large together. Ages are
+//! those of [`calendar`], which does not follow a clock that jumped. Never touches a job that has
+//! not ended.
 
+mod calendar;
 mod sizes;
 mod sweep;
 #[cfg(test)]
 mod tests;
 
+use std::future::pending;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use protocol::job::Job;
+use protocol::job::{Job, JobId};
 use store::{Jobs, Store, StoreError};
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use self::calendar::Calendar;
 use crate::config::Retention;
 use crate::folder::JobFolder;
 use crate::parts::chain;
@@ -29,6 +37,9 @@ use crate::tree::remove_tree;
 
 /// Between two rounds.
 const PERIOD: Duration = Duration::from_secs(600);
+
+/// Between two rounds at least.
+const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 
 /// Jobs that are looked at together.
 const BATCH: u32 = 100;
@@ -54,27 +65,53 @@ pub(crate) enum RetentionError {
     Files(#[from] io::Error),
 }
 
-/// A round now and every ten minutes, until the end.
-pub(crate) async fn run(keeper: Keeper, end: CancellationToken) {
-    loop {
-        tokio::select! {
-            () = end.cancelled() => return,
-            round = keeper.round(Timestamp::now()) => match round {
-                Ok(0) => {}
-                Ok(forgotten) => info!(forgotten, "ended jobs forgotten"),
-                Err(error) => warn!(error = %chain(&error), "cannot look after ended jobs"),
-            },
+/// What a round did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Swept {
+    /// How many jobs were forgotten.
+    pub(crate) forgotten: u64,
+    /// Bytes of all jobs that are left.
+    pub(crate) kept: u64,
+}
+
+/// Rounds, now and later, until the end. `ended` has the jobs that have ended.
+pub(crate) async fn run(
+    keeper: Keeper,
+    mut ended: mpsc::Receiver<JobId>,
+    end: CancellationToken,
+) {
+    let rounds = async {
+        let mut calendar = Calendar::open(&keeper).await;
+        loop {
+            let now = calendar.now(Timestamp::now()).await;
+            let kept = match keeper.round(now).await {
+                Ok(Swept { forgotten, kept }) => {
+                    if forgotten > 0 {
+                        info!(forgotten, "ended jobs forgotten");
+                    }
+                    kept
+                }
+                Err(error) => {
+                    warn!(error = %chain(&error), "cannot look after ended jobs");
+                    0
+                }
+            };
+            sleep(SHORTEST_PERIOD).await;
+            tokio::select! {
+                () = keeper.exceeded(&mut ended, kept) => {}
+                () = sleep(PERIOD) => {}
+            }
         }
-        tokio::select! {
-            () = end.cancelled() => return,
-            () = tokio::time::sleep(PERIOD) => {}
-        }
+    };
+    tokio::select! {
+        () = end.cancelled() => {}
+        () = rounds => {}
     }
 }
 
 impl Keeper {
-    /// Forgets what is to be forgotten now, and says how many jobs that were.
-    pub(crate) async fn round(&self, now: Timestamp) -> Result<u64, RetentionError> {
+    /// Forgets what is to be forgotten now.
+    pub(crate) async fn round(&self, now: Timestamp) -> Result<Swept, RetentionError> {
         sweep::uploads(&self.data, now).await?;
         let mut forgotten = self.forget_old(now).await?;
         let mut total = self.measure_all(now).await?;
@@ -100,7 +137,27 @@ impl Keeper {
         if forgotten > 0 {
             self.jobs.shrink().await?;
         }
-        Ok(forgotten)
+        Ok(Swept {
+            forgotten,
+            kept: total,
+        })
+    }
+
+    /// Returns when jobs that end now are too large, together with the bytes that are kept.
+    async fn exceeded(&self, ended: &mut mpsc::Receiver<JobId>, kept: u64) {
+        let mut total = kept;
+        while let Some(id) = ended.recv().await {
+            let job = self.jobs.job(id).await.ok().flatten();
+            if let Some(job) = job {
+                // What cannot be measured now is measured in the next round.
+                let bytes = self.measure(&job).await.unwrap_or(0);
+                total = total.saturating_add(bytes);
+            }
+            if total > self.retention.size {
+                return;
+            }
+        }
+        pending().await
     }
 
     async fn forget_old(&self, now: Timestamp) -> Result<u64, RetentionError> {
@@ -123,7 +180,7 @@ impl Keeper {
         }
     }
 
-    /// Bytes of all jobs' folders. What belongs to no job is removed instead.
+    /// Bytes of all jobs. Folders that belong to no job are removed instead.
     async fn measure_all(&self, now: Timestamp) -> Result<u64, RetentionError> {
         let mut total: u64 = 0;
         for id in sweep::folders(&self.data).await? {
@@ -138,10 +195,36 @@ impl Keeper {
         Ok(total)
     }
 
+    /// Bytes that a job takes up: its folder, its record and its session.
     async fn measure(&self, job: &Job) -> Result<u64, RetentionError> {
-        let folder = JobFolder::new(&self.data, job.id);
-        let revision = job.state.has_ended().then_some(job.revision);
-        Ok(blocking(move || sizes::measure(folder.path(), revision)).await?)
+        let folder = JobFolder::new(&self.data, job.id).path().to_path_buf();
+        let checkpoints = match &job.session {
+            Some(session) => self.store.checkpoint_count(session).await?,
+            None => 0,
+        };
+        let version = job.state.has_ended().then_some(sizes::Version {
+            revision: job.revision,
+            checkpoints,
+        });
+        if let Some(version) = version {
+            let kept = folder.clone();
+            let kept = blocking(move || Ok(sizes::recall(&kept, version))).await?;
+            if let Some(bytes) = kept {
+                return Ok(bytes);
+            }
+        }
+        let measured = folder.clone();
+        let mut bytes = blocking(move || sizes::measure(&measured)).await?;
+        if let Some(session) = &job.session {
+            bytes = bytes.saturating_add(self.store.size(session).await?.total());
+        }
+        let answer = job.answer.as_ref().map_or(0, String::len);
+        let words = job.request.task.len().saturating_add(answer);
+        bytes = bytes.saturating_add(words as u64);
+        if let Some(version) = version {
+            blocking(move || Ok(sizes::keep(&folder, version, bytes))).await?;
+        }
+        Ok(bytes)
     }
 }
 

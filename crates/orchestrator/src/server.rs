@@ -12,13 +12,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use audit::AuditLog;
+use protocol::job::JobId;
 use sandbox::{Backend, Pool, doctor};
 use store::{Jobs, Store};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::app::App;
 use crate::breaker::Breakers;
@@ -27,10 +28,14 @@ use crate::dispatcher::{Bounds, Dispatcher, Loads, Roster, recover};
 use crate::error::ServeError;
 use crate::http::connections::{ConnectionLimits, Connections};
 use crate::hub::Hub;
-use crate::parts::Parts;
+use crate::parts::{Parts, chain};
 use crate::ports::Models;
 use crate::retention::{self, Keeper};
+use crate::watch::AwakeClock;
 use crate::{http, watch, webhook};
+
+/// Ended jobs that wait for retention to look at them.
+const ENDED_JOBS: usize = 1024;
 
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
@@ -39,6 +44,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 pub struct Server {
     parts: Arc<Parts>,
     listener: TcpListener,
+    /// Jobs that have ended.
+    ended: mpsc::Receiver<JobId>,
     // Held for as long as the server lives; ends with the process, however that dies.
     _lock: File,
 }
@@ -57,6 +64,7 @@ impl Server {
         }
         let lock = take(&data).await?;
         let store = Store::open(&data).await?;
+        store.open_rest().await?;
         let jobs = Jobs::open(&data).await?;
         if !address.ip().to_canonical().is_loopback() {
             let keys = jobs.keys().await?;
@@ -75,8 +83,11 @@ impl Server {
         config.policy.sandbox.pool = machines(&config)?;
         let breakers = Breakers::new(config.outages);
         let limits = ConnectionLimits::of(config.open_files, config.concurrency);
+        let (ended, ends) = mpsc::channel(ENDED_JOBS);
         let parts = Arc::new(Parts {
+            ended,
             address: listener.local_addr().map_err(listen)?,
+            clock: Arc::new(AwakeClock::start()),
             loads: Arc::new(Loads::new(Bounds {
                 queue: config.queue,
                 queue_per_user: config.queue_per_user,
@@ -101,6 +112,7 @@ impl Server {
         Ok(Self {
             parts,
             listener,
+            ended: ends,
             _lock: lock,
         })
     }
@@ -132,7 +144,7 @@ impl Server {
             data: config.data.clone(),
             retention: config.retention,
         };
-        helpers.spawn(retention::run(keeper, closing.clone()));
+        helpers.spawn(retention::run(keeper, self.ended, closing.clone()));
         let mut dispatcher = tokio::spawn(Dispatcher::new(parts.clone()).run());
         let router = http::router(App::new(parts.clone()));
         let mut serving = tokio::spawn(http::serve(
@@ -168,6 +180,7 @@ impl Server {
         if let Some(machines) = &config.policy.sandbox.pool {
             machines.end().await;
         }
+        settle(&parts).await;
         let outcome = dispatched.and(served.map(drop));
         outcome.map_err(|error| ServeError::Broke(io::Error::other(error)))
     }
@@ -175,6 +188,16 @@ impl Server {
     #[cfg(test)]
     pub(crate) fn parts(&self) -> &Arc<Parts> {
         &self.parts
+    }
+}
+
+/// Puts the databases' logs into the databases: a backup of the folder, or a release that reads
+/// them another way, then finds everything in one place.
+async fn settle(parts: &Parts) {
+    for settled in [parts.store.settle().await, parts.jobs.settle().await] {
+        if let Err(error) = settled {
+            warn!(error = %chain(&error), "cannot empty the log of a database");
+        }
     }
 }
 

@@ -1,50 +1,109 @@
 //! Looks after what runs: how long each job has run, and that the store knows it.
 //!
 //! Time is measured by a clock that only goes forward, so that a jump of the wall clock neither
-//! ends a job nor lets it run for longer.
+//! ends a job nor lets it run for longer. Spans in which the server itself did not run do not
+//! count ([`AwakeClock`]).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use store::StoreError;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::parts::Parts;
 
 /// How often the store is told. What a job ran since is not counted when the server dies.
 const BEAT: Duration = Duration::from_secs(2);
 
+/// How often the clock is read at least.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Between two readings of the clock: after a longer gap, the server was stopped (by SIGSTOP, a
+/// debugger, or the host of its virtual machine) and the gap does not count.
+const LONGEST_GAP: Duration = Duration::from_secs(5);
+
+/// Counts the time that the server runs, from the clock's start on.
+///
+/// A stopped server cannot hear its agents. Without this, it would take their jobs for stuck, or
+/// past their deadlines, as soon as it goes on. [`beat`] keeps it ticking.
+#[derive(Debug)]
+pub(crate) struct AwakeClock(Mutex<Ticks>);
+
+#[derive(Debug, Clone, Copy)]
+struct Ticks {
+    awake: Duration,
+    last: Instant,
+}
+
+impl AwakeClock {
+    pub(crate) fn start() -> Self {
+        Self(Mutex::new(Ticks {
+            awake: Duration::ZERO,
+            last: Instant::now(),
+        }))
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        let mut ticks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let gap = now.saturating_duration_since(ticks.last);
+        ticks.last = now;
+        match gap > LONGEST_GAP {
+            true => info!(seconds = gap.as_secs(), "the server was stopped"),
+            false => ticks.awake += gap,
+        }
+        ticks.awake
+    }
+
+    pub(crate) async fn sleep_until(&self, moment: Duration) {
+        loop {
+            let left = moment.saturating_sub(self.now());
+            if left.is_zero() {
+                return;
+            }
+            sleep(left).await;
+        }
+    }
+}
+
 /// How long a job has run, over all claims. Stands still while the job waits.
 #[derive(Debug)]
-pub(crate) struct Stopwatch(Mutex<Reading>);
+pub(crate) struct Stopwatch {
+    clock: Arc<AwakeClock>,
+    reading: Mutex<Reading>,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     before: Duration,
-    since: Option<Instant>,
+    since: Option<Duration>,
 }
 
 impl Stopwatch {
     /// Runs, from a time that was measured before.
-    pub(crate) fn start(before: Duration) -> Self {
-        let since = Some(Instant::now());
-        Self(Mutex::new(Reading { before, since }))
+    pub(crate) fn start(clock: Arc<AwakeClock>, before: Duration) -> Self {
+        let since = Some(clock.now());
+        let reading = Mutex::new(Reading { before, since });
+        Self { clock, reading }
     }
 
     pub(crate) fn pause(&self) {
+        let now = self.clock.now();
         let mut reading = self.reading();
-        reading.before = reading.elapsed();
+        reading.before = reading.elapsed(now);
         reading.since = None;
     }
 
     pub(crate) fn go_on(&self) {
-        self.reading().since.get_or_insert_with(Instant::now);
+        let now = self.clock.now();
+        self.reading().since.get_or_insert(now);
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
-        self.reading().elapsed()
+        let now = self.clock.now();
+        self.reading().elapsed(now)
     }
 
     pub(crate) fn millis(&self) -> u64 {
@@ -52,26 +111,32 @@ impl Stopwatch {
     }
 
     fn reading(&self) -> MutexGuard<'_, Reading> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Reading {
-    fn elapsed(&self) -> Duration {
-        let now = self.since.map_or(Duration::ZERO, |since| since.elapsed());
-        self.before.saturating_add(now)
+    fn elapsed(&self, now: Duration) -> Duration {
+        let span = self.since.map(|since| now.saturating_sub(since));
+        self.before.saturating_add(span.unwrap_or_default())
     }
 }
 
 /// Tells the store how long jobs have run, every now and then, until told to end.
 pub(crate) async fn beat(parts: Arc<Parts>, end: CancellationToken) {
-    let mut ticks = interval(BEAT);
+    let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last_beat = Instant::now();
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             () = end.cancelled() => return,
         }
+        parts.clock.now();
+        if last_beat.elapsed() < BEAT {
+            continue;
+        }
+        last_beat = Instant::now();
         let beats = parts.roster.beats();
         if beats.is_empty() {
             continue;
@@ -119,11 +184,14 @@ async fn count_parked(parts: &Parts, passed: Duration) -> Result<(), StoreError>
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn a_stopwatch_counts_only_while_it_runs() {
-        let watch = Stopwatch::start(Duration::from_secs(10));
+        let clock = Arc::new(AwakeClock::start());
+        let watch = Stopwatch::start(clock, Duration::from_secs(10));
         tokio::time::advance(Duration::from_secs(5)).await;
         watch.pause();
         watch.pause();
@@ -134,5 +202,34 @@ mod tests {
         watch.go_on();
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(watch.millis(), 17_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_span_in_which_the_server_did_not_run_does_not_count() {
+        let clock = Arc::new(AwakeClock::start());
+        let watch = Stopwatch::start(clock.clone(), Duration::ZERO);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(clock.now(), Duration::from_secs(2));
+        // As a process sees it that was stopped for an hour.
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        assert_eq!(clock.now(), Duration::from_secs(2));
+        assert_eq!(watch.elapsed(), Duration::from_secs(2));
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(watch.elapsed(), Duration::from_secs(5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_sleeps_gets_the_whole_span_after_a_stop() {
+        let clock = Arc::new(AwakeClock::start());
+        let sleeper = clock.clone();
+        let sleeping =
+            tokio::spawn(async move { sleeper.sleep_until(Duration::from_secs(4)).await });
+        tokio::task::yield_now().await;
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        tokio::task::yield_now().await;
+        assert!(!sleeping.is_finished());
+        // Time goes by itself from here on, timer by timer.
+        sleeping.await.unwrap();
+        assert_eq!(clock.now(), Duration::from_secs(4));
     }
 }

@@ -232,7 +232,7 @@ impl Worker {
             biased;
             () = self.claimed.parked.cancelled() => return Err(Ending::Parked),
             () = self.claimed.cancelled.cancelled() => return Err(self.stopped(Stop::Cancelled)),
-            () = tokio::time::sleep_until(self.deadline()) => {
+            () = self.parts.clock.sleep_until(self.deadline()) => {
                 return Err(self.stopped(Stop::Deadline));
             }
             prepared = input::prepare(&self.job, &self.folder, &spec) => prepared,

@@ -43,7 +43,12 @@ pub struct JobRequest {
     /// What is to be done, in words.
     #[cfg_attr(
         feature = "openapi",
-        schema(min_length = 1, example = "Build me a todo app")
+        schema(
+            min_length = 1,
+            max_length = 1_048_576,
+            pattern = r"[^\s\x00-\x1f\x7f-\x9f]",
+            example = "Build me a todo app"
+        )
     )]
     pub task: String,
     /// `claude-…`, or `openai/NAME`; the server's own choice when absent.
@@ -66,8 +71,9 @@ pub struct JobRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub timeout: Option<u64>,
-    /// What lies in the workspace at the start; nothing when absent.
+    /// What lies in the workspace at the start; nothing when absent. A zip comes in a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestedInput>))]
     pub input: Option<JobInput>,
     /// Told when the job has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,16 +119,21 @@ pub enum JobStrength {
 pub struct JobLimits {
     /// Bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 8_388_608))]
     pub memory: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0.01))]
     pub cpus: Option<f64>,
     /// Processes and threads.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 8))]
     pub pids: Option<u32>,
     /// Bytes by which the workspace may grow.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1_048_576))]
     pub disk: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 16))]
     pub open_files: Option<u64>,
 }
 
@@ -157,6 +168,20 @@ pub enum JobInput {
     },
     /// The zip that came with the request. Set by the server alone.
     Upload { bytes: u64 },
+}
+
+/// What a request can name of [`JobInput`].
+#[cfg(feature = "openapi")]
+#[derive(Debug, utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum RequestedInput {
+    /// A public repository, cloned inside the sandbox.
+    Git {
+        /// With `https://`.
+        url: String,
+        /// Branch or tag; the default branch when absent.
+        branch: Option<String>,
+    },
 }
 
 /// Where to tell of a job's end.

@@ -76,7 +76,7 @@ pub(crate) fn walls(flags: &WallFlags, settings: &Settings) -> Result<SandboxSpe
         root,
         env,
         provisions: Arc::new(backends::provisions(settings, backend)?),
-        limits: limits(flags),
+        limits: limits(flags)?,
         strict_limits: flags.strict_limits,
         network,
         ..SandboxSpec::new(PathBuf::new())
@@ -115,9 +115,9 @@ fn refuse_weak(backend: Backend, require: Strength) -> Result<(), Complaint> {
     )
 }
 
-fn limits(flags: &WallFlags) -> Limits {
+fn limits(flags: &WallFlags) -> Result<Limits, Complaint> {
     let default = Limits::default();
-    Limits {
+    let limits = Limits {
         memory: flags.memory.unwrap_or(default.memory),
         cpus: flags.cpus.unwrap_or(default.cpus),
         pids: flags.pids.unwrap_or(default.pids),
@@ -125,7 +125,11 @@ fn limits(flags: &WallFlags) -> Limits {
         open_files: flags.open_files.unwrap_or(default.open_files),
         wall: None,
         output: flags.max_output,
-    }
+    };
+    limits
+        .check()
+        .map_err(|error| Complaint::usage(error.to_string()))?;
+    Ok(limits)
 }
 
 fn network(rules: &[String]) -> Result<Network, Complaint> {

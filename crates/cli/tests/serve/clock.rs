@@ -76,3 +76,37 @@ fn a_jump_of_a_day_neither_ends_jobs_nor_lets_them_go_on() {
         });
     }
 }
+
+/// To a server that was stopped and goes on, all of its clocks seem to jump.
+#[test]
+fn a_server_that_was_stopped_does_not_take_its_jobs_for_stuck() {
+    play(async move {
+        let gate = Gate::new();
+        let held = gate.clone();
+        let model = serve(move |request| match Heard::of(request).task() {
+            "Wait" => Answer::reply(say("Done.")).hold(0, &held),
+            _ => Answer::reply(say("Done.")),
+        });
+        let site = Site::new(&model);
+        let clock = site.here("clock");
+        std::fs::write(&clock, "+0\n").unwrap();
+        let site = site
+            .flags(["--job-timeout", "90s", "--stuck-after", "60s"])
+            .variable("LD_PRELOAD", library())
+            .variable("FAKETIME_TIMESTAMP_FILE", clock.as_os_str())
+            .variable("FAKETIME_NO_CACHE", "1");
+        let server = site.start().await;
+        let client = server.client();
+        let before = client.schedule_task("Wait").await;
+        gate.reached().await;
+        std::fs::write(&clock, "+100s\n").unwrap();
+        // A whole job passes, so that every timer of the first one has been looked at.
+        let other = client.schedule_task("Do it").await;
+        client.complete(&other).await;
+        assert_eq!(client.job(&before).await["status"], "running");
+        gate.open();
+        let job = client.complete(&before).await;
+        assert!(job["ran_seconds"].as_f64().unwrap() < 60.0, "{job}");
+        assert!(server.end().await.success());
+    });
+}

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use egress::address::Class;
 use egress::{Host, Rule, Target, class_on_host};
 use protocol::job::{JobBudget, JobInput, JobLimits, JobRequest, Webhook};
-use sandbox::{Backend, Network};
+use sandbox::{Backend, LimitKind, Limits, Network};
 
 use super::AppError;
 use crate::config::Policy;
@@ -81,15 +81,13 @@ impl Admission {
     }
 
     fn check_limits(&self, limits: &JobLimits) -> Result<(), AppError> {
+        check_least(limits)?;
         let most = &self.policy.sandbox.limits;
         check_whole("limits.memory", limits.memory, most.memory)?;
         check_whole("limits.pids", limits.pids.map(u64::from), most.pids.into())?;
         check_whole("limits.disk", limits.disk, most.disk)?;
         check_whole("limits.open_files", limits.open_files, most.open_files)?;
         match limits.cpus {
-            Some(cpus) if !(cpus.is_finite() && cpus > 0.0) => {
-                invalid("limits.cpus: it must be a number above 0")
-            }
             Some(cpus) if cpus > most.cpus => {
                 invalid(format!("limits.cpus: at most {} are possible", most.cpus))
             }
@@ -199,7 +197,8 @@ impl Admission {
 
 /// A message to an agent has something to say, and is no file.
 pub(super) fn check_message(field: &str, text: &str) -> Result<(), AppError> {
-    if text.trim().is_empty() {
+    let is_blank = |letter: char| letter.is_whitespace() || letter.is_control();
+    if text.chars().all(is_blank) {
         return invalid(format!("{field}: it is empty"));
     }
     if text.len() > LONGEST_MESSAGE {
@@ -207,6 +206,30 @@ pub(super) fn check_message(field: &str, text: &str) -> Result<(), AppError> {
         return invalid(format!("{field}: it is longer than {most} MiB"));
     }
     Ok(())
+}
+
+/// The same minimums as those of the command line.
+fn check_least(wanted: &JobLimits) -> Result<(), AppError> {
+    let least = Limits::LEAST;
+    let limits = Limits {
+        memory: wanted.memory.unwrap_or(least.memory),
+        cpus: wanted.cpus.unwrap_or(least.cpus),
+        pids: wanted.pids.unwrap_or(least.pids),
+        disk: wanted.disk.unwrap_or(least.disk),
+        open_files: wanted.open_files.unwrap_or(least.open_files),
+        ..least
+    };
+    limits.check().map_err(|error| {
+        let field = match error.limit {
+            LimitKind::Memory => "memory",
+            LimitKind::Cpu => "cpus",
+            LimitKind::Pids => "pids",
+            LimitKind::Disk => "disk",
+            LimitKind::OpenFiles => "open_files",
+            LimitKind::WallTime | LimitKind::Output => error.limit.name(),
+        };
+        AppError::Invalid(format!("limits.{field}: {error}"))
+    })
 }
 
 fn check_whole(field: &str, wanted: Option<u64>, most: u64) -> Result<(), AppError> {

@@ -104,13 +104,17 @@ impl App {
                 }
                 State::Running | State::Waiting => {
                     if let Some(claimed) = self.parts.roster.find(id) {
-                        claimed.cancelled.cancel();
+                        let is_cancelled = claimed.cancel();
                         let left = timeout(CANCEL_PATIENCE, claimed.left.cancelled()).await;
                         let found = self.parts.jobs.job(id).await?;
                         job = found.ok_or(AppError::NoJob(id))?;
                         match left {
                             Ok(()) if !job.state.has_ended() => continue,
-                            _ => return Ok(job),
+                            _ if is_cancelled => return Ok(job),
+                            _ => {
+                                let reason = "the job ended before it could be cancelled";
+                                return Err(AppError::Conflict(reason.to_owned()));
+                            }
                         }
                     }
                     // Its worker has just left; the record says so in a moment.

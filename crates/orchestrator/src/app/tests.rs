@@ -5,10 +5,10 @@ mod access;
 mod admission;
 mod ends;
 mod following;
-mod house;
+pub(crate) mod house;
 mod outages;
 mod queue;
 mod recovery;
 #[path = "../../tests/it/scene/models.rs"]
-mod script;
+pub(crate) mod script;
 mod talking;

@@ -11,15 +11,17 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::watch::Stopwatch;
+use crate::watch::{AwakeClock, Stopwatch};
 
 /// A job that a worker has, as others see it.
 #[derive(Debug)]
 pub(crate) struct Claimed {
     pub(crate) epoch: u32,
     pub(crate) stopwatch: Stopwatch,
-    /// Somebody wants the job to end.
+    /// Somebody wants the job to end. Set by [`Claimed::cancel`].
     pub(crate) cancelled: CancellationToken,
+    /// The worker has decided how the job ends and is writing it down.
+    has_decided: Mutex<bool>,
     /// The worker is to leave the job to a later one, now.
     pub(crate) parked: CancellationToken,
     /// Somebody said something: there may be a new message.
@@ -38,11 +40,12 @@ pub(crate) struct Claimed {
 
 impl Claimed {
     /// Of a queued job that is about to be claimed.
-    pub(crate) fn new(job: &Job) -> Self {
+    pub(crate) fn new(job: &Job, clock: Arc<AwakeClock>) -> Self {
         Self {
             epoch: job.epoch + 1,
-            stopwatch: Stopwatch::start(Duration::from_millis(job.ran_millis)),
+            stopwatch: Stopwatch::start(clock, Duration::from_millis(job.ran_millis)),
             cancelled: CancellationToken::new(),
+            has_decided: Mutex::new(false),
             parked: CancellationToken::new(),
             spoken: Notify::new(),
             interrupts: watch::Sender::new(0),
@@ -53,18 +56,33 @@ impl Claimed {
         }
     }
 
+    /// Has the job end as cancelled. False if its worker has decided on another end already.
+    pub(crate) fn cancel(&self) -> bool {
+        let has_decided = lock(&self.has_decided);
+        if !*has_decided {
+            self.cancelled.cancel();
+        }
+        !*has_decided
+    }
+
+    /// From here on the job cannot be cancelled. False if somebody has cancelled it before.
+    pub(crate) fn decide(&self) -> bool {
+        let mut has_decided = lock(&self.has_decided);
+        *has_decided = true;
+        !self.cancelled.is_cancelled()
+    }
+
     pub(crate) fn interrupt(&self) {
         self.interrupts.send_modify(|count| *count += 1);
     }
 
     pub(crate) fn set_spending(&self, spending: &Spending) {
-        let mut kept = self.spending.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.clone_from(spending);
+        lock(&self.spending).clone_from(spending);
     }
 
     /// Puts what only the worker knows yet into a record of the job.
     fn complete(&self, job: &mut Job) {
-        let spending = self.spending.lock().unwrap_or_else(PoisonError::into_inner);
+        let spending = lock(&self.spending);
         job.ran_millis = self.stopwatch.millis();
         job.spending = Spending {
             seconds: job.ran_millis as f64 / 1000.0,
@@ -74,11 +92,11 @@ impl Claimed {
 
     /// The job begins to wait for a message, or stops to.
     pub(crate) fn set_waiting(&self, since: Option<Instant>) {
-        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = since;
+        *lock(&self.waiting) = since;
     }
 
     fn waiting(&self) -> Option<Instant> {
-        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.waiting)
     }
 }
 
@@ -103,12 +121,20 @@ impl Roster {
         job
     }
 
+    /// A new claim takes the place of an earlier one, whose worker has given the job back but was
+    /// not yet told to [`leave`](Self::leave).
     pub(crate) fn enter(&self, id: JobId, claimed: Arc<Claimed>) {
-        self.all().insert(id, claimed);
+        if let Some(earlier) = self.all().insert(id, claimed) {
+            earlier.left.cancel();
+        }
     }
 
-    pub(crate) fn leave(&self, id: JobId) {
-        if let Some(claimed) = self.all().remove(&id) {
+    /// Removes the worker of that claim. A later claim of the same job stays.
+    pub(crate) fn leave(&self, id: JobId, epoch: u32) {
+        let mut all = self.all();
+        if all.get(&id).is_some_and(|claimed| claimed.epoch == epoch)
+            && let Some(claimed) = all.remove(&id)
+        {
             claimed.left.cancel();
         }
     }
@@ -145,6 +171,38 @@ impl Roster {
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<JobId, Arc<Claimed>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use jiff::Timestamp;
+    use protocol::job::JobRequest;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn claimed() -> Claimed {
+        let id = JobId(Uuid::nil());
+        let job = Job::new(id, "a".into(), JobRequest::default(), Timestamp::UNIX_EPOCH);
+        Claimed::new(&job, Arc::new(AwakeClock::start()))
+    }
+
+    #[tokio::test]
+    async fn a_job_is_cancelled_or_has_its_end_but_not_both() {
+        let early = claimed();
+        assert!(early.cancel());
+        assert!(!early.decide());
+        let late = claimed();
+        assert!(late.decide());
+        assert!(!late.cancel());
+        assert!(!late.cancelled.is_cancelled());
     }
 }

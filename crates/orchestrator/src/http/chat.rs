@@ -7,23 +7,44 @@ use protocol::job::{
     Webhook,
 };
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::app::Told;
 use crate::http::Http;
-use crate::http::asked::{Asking, JsonBody};
+use crate::http::asked::{Asking, JsonBody, read_json};
 use crate::http::events::{Ear, Heard, SentView, answer};
 use crate::http::order::check_numbers;
 use crate::http::problem::{Kind, Problem};
 
-/// A message, to a new job or to one that is there. The options are for a new one.
+/// A message, to a new job or to one that is there.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum ChatRequest {
+    New(NewChat),
+    Next(NextMessage),
+}
+
+/// The next message to a job that is there, which keeps its options.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ChatRequest {
-    #[schema(min_length = 1, example = "What is in this folder?")]
+pub(crate) struct NextMessage {
+    #[schema(min_length = 1, max_length = 1_048_576, pattern = r"[^\s\x00-\x1f\x7f-\x9f]")]
     message: String,
-    /// The job to go on with; a new one when absent.
-    job_id: Option<JobId>,
+    job_id: JobId,
+}
+
+/// The first message to a new job, and its options.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewChat {
+    #[schema(
+        min_length = 1,
+        max_length = 1_048_576,
+        pattern = r"[^\s\x00-\x1f\x7f-\x9f]",
+        example = "What is in this folder?"
+    )]
+    message: String,
     model: Option<String>,
     backend: Option<JobBackend>,
     require: Option<JobStrength>,
@@ -33,6 +54,7 @@ pub(crate) struct ChatRequest {
     /// Seconds.
     #[schema(minimum = 1)]
     timeout: Option<u64>,
+    #[schema(value_type = Option<protocol::job::RequestedInput>)]
     input: Option<JobInput>,
     webhook: Option<Webhook>,
 }
@@ -57,13 +79,13 @@ pub(crate) async fn chat(
     let body = std::mem::take(request.body_mut());
     let mut sent = Request::new(body);
     *sent.headers_mut() = request.headers().clone();
-    let JsonBody(asked): JsonBody<ChatRequest> = JsonBody::from_request(sent, &()).await?;
+    let JsonBody(asked): JsonBody<Map<String, Value>> = JsonBody::from_request(sent, &()).await?;
 
     let app = &http.app;
-    let (id, after, turn) = match asked.job_id {
-        None => {
+    let (id, after, turn) = match ChatRequest::read(asked)? {
+        ChatRequest::New(new) => {
             let accepted = app
-                .schedule(&caller, asked.into_request()?, None, None)
+                .schedule(&caller, new.into_request()?, None, None)
                 .await?;
             http.meters.scheduled();
             let turn = Turn {
@@ -72,8 +94,10 @@ pub(crate) async fn chat(
             };
             (accepted.id, 0, turn)
         }
-        Some(id) => {
-            let (message, id) = asked.into_message(id)?;
+        ChatRequest::Next(NextMessage {
+            message,
+            job_id: id,
+        }) => {
             let job = app.job(&caller, id).await?;
             let is_idle = job.state.has_ended() || job.state == JobState::Waiting;
             let after = app.last_event(&caller, id).await?;
@@ -90,6 +114,19 @@ pub(crate) async fn chat(
 }
 
 impl ChatRequest {
+    fn read(body: Map<String, Value>) -> Result<Self, Problem> {
+        let is_next = body.contains_key("job_id");
+        let body = Value::Object(body).to_string();
+        match is_next {
+            false => read_json(body.as_bytes()).map(Self::New),
+            true => read_json(body.as_bytes())
+                .map(Self::Next)
+                .map_err(|problem| problem.hint("send `message` and `job_id` alone")),
+        }
+    }
+}
+
+impl NewChat {
     fn into_request(self) -> Result<JobRequest, Problem> {
         if let Some(JobInput::Upload { .. }) = self.input {
             return Err(Problem::new(
@@ -112,26 +149,6 @@ impl ChatRequest {
         };
         check_numbers(&request)?;
         Ok(request)
-    }
-
-    fn into_message(self, id: JobId) -> Result<(String, JobId), Problem> {
-        let has_options = self.model.is_some()
-            || self.backend.is_some()
-            || self.require.is_some()
-            || self.limits.is_some()
-            || self.network.is_some()
-            || self.budget.is_some()
-            || self.timeout.is_some()
-            || self.input.is_some()
-            || self.webhook.is_some();
-        match has_options {
-            false => Ok((self.message, id)),
-            true => Err(Problem::new(
-                Kind::Invalid,
-                "job_id: a job that is there keeps its options",
-            )
-            .hint("send `message` and `job_id` alone")),
-        }
     }
 }
 

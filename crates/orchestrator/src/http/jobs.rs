@@ -44,15 +44,33 @@ pub(crate) struct JobList {
 
 /// A form, with a zip perhaps: `request`, or its simple fields one by one.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(untagged)]
 #[schema(as = JobForm)]
 #[allow(dead_code, reason = "it only describes the form")]
-pub(crate) struct FormView {
+pub(crate) enum FormView {
+    Whole(WholeForm),
+    Fields(FieldsForm),
+}
+
+/// The whole request in one field.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "it only describes the form")]
+pub(crate) struct WholeForm {
     /// A job request in JSON.
-    #[schema(nullable = false)]
-    request: Option<JobRequest>,
-    #[schema(nullable = false)]
-    task: Option<String>,
+    request: JobRequest,
+    /// The zip that is unpacked into the workspace.
+    #[schema(nullable = false, value_type = Option<String>, format = Binary, content_media_type = "application/zip")]
+    input: Option<Vec<u8>>,
+}
+
+/// The simple fields of a request.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "it only describes the form")]
+pub(crate) struct FieldsForm {
+    #[schema(min_length = 1, max_length = 1_048_576, pattern = r"[^\s\x00-\x1f\x7f-\x9f]")]
+    task: String,
     #[schema(nullable = false)]
     model: Option<String>,
     #[schema(nullable = false)]
@@ -226,7 +244,7 @@ pub(crate) async fn retry(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewMessage {
-    #[schema(min_length = 1)]
+    #[schema(min_length = 1, max_length = 1_048_576, pattern = r"[^\s\x00-\x1f\x7f-\x9f]")]
     text: String,
 }
 

@@ -24,11 +24,19 @@ pub(crate) struct KeyList {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewKey {
     /// Whose it is to be.
-    #[schema(min_length = 1)]
+    #[schema(
+        min_length = 1,
+        max_length = 100,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
     user: String,
     role: UserRole,
     /// What it is for.
     #[serde(default)]
+    #[schema(
+        max_length = 100,
+        pattern = r"^([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*)?$"
+    )]
     label: String,
 }
 

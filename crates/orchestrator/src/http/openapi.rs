@@ -42,8 +42,10 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
     let cookie = ApiKey::Cookie(ApiKeyValue::new("hotcell"));
     components.add_security_scheme("login", SecurityScheme::ApiKey(cookie));
 
-    if let Some(RefOr::T(input)) = components.schemas.get_mut("JobInput") {
-        close(input);
+    for name in ["JobInput", "RequestedInput"] {
+        if let Some(RefOr::T(input)) = components.schemas.get_mut(name) {
+            close(input);
+        }
     }
 
     for (path, item) in &mut document.paths.paths {

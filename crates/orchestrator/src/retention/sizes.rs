@@ -1,4 +1,4 @@
-//! How much room a job's folder takes up, measured no more often than needed.
+//! How much room a job's folder takes up; and the size of a whole job, kept in its folder.
 
 use std::fs;
 use std::io;
@@ -7,19 +7,23 @@ use std::path::Path;
 
 use crate::tree::{Tree, Visit};
 
-/// In the job's folder: the revision of its record for which it was measured, and the bytes.
+/// In the job's folder: what was measured, and the bytes.
 const KEPT: &str = "bytes";
 
 /// Names that are counted; what is beyond is not.
 const MOST: u64 = 2_000_000;
 
-/// Bytes that a folder takes up on disk; none if it is not there. With a revision, the folder does
-/// not change before that does, and is measured only once.
-pub(super) fn measure(folder: &Path, revision: Option<u64>) -> io::Result<u64> {
-    let kept = folder.join(KEPT);
-    if let Some(bytes) = revision.and_then(|revision| recall(&kept, revision)) {
-        return Ok(bytes);
-    }
+/// As long as this is the same, an ended job has the same size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Version {
+    /// Of the job's record.
+    pub(super) revision: u64,
+    /// How many its session has: they go when others need their room.
+    pub(super) checkpoints: u64,
+}
+
+/// Bytes that a folder takes up on disk; none if it is not there.
+pub(super) fn measure(folder: &Path) -> io::Result<u64> {
     let tree = match Tree::open(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         tree => tree?,
@@ -35,16 +39,31 @@ pub(super) fn measure(folder: &Path, revision: Option<u64>) -> io::Result<u64> {
         blocks = blocks.saturating_add(taken);
         ControlFlow::Continue(())
     })?;
-    let bytes = blocks.saturating_mul(512);
-    if let Some(revision) = revision {
-        // Without it the next round measures again.
-        let _ = fs::write(&kept, format!("{revision} {bytes}"));
-    }
-    Ok(bytes)
+    Ok(blocks.saturating_mul(512))
 }
 
-fn recall(kept: &Path, revision: u64) -> Option<u64> {
-    let text = fs::read_to_string(kept).ok()?;
-    let (of, bytes) = text.split_once(' ')?;
-    (of.parse() == Ok(revision)).then(|| bytes.parse().ok())?
+/// Keeps a job's size in its folder. Without it the next round measures again.
+pub(super) fn keep(folder: &Path, version: Version, bytes: u64) {
+    let Version {
+        revision,
+        checkpoints,
+    } = version;
+    let _ = fs::write(
+        folder.join(KEPT),
+        format!("{revision} {checkpoints} {bytes}"),
+    );
+}
+
+/// The size that was kept for that version.
+pub(super) fn recall(folder: &Path, version: Version) -> Option<u64> {
+    let text = fs::read_to_string(folder.join(KEPT)).ok()?;
+    let numbers: Option<Vec<u64>> = text.split(' ').map(|number| number.parse().ok()).collect();
+    match numbers?.as_slice() {
+        [revision, checkpoints, bytes]
+            if (*revision, *checkpoints) == (version.revision, version.checkpoints) =>
+        {
+            Some(*bytes)
+        }
+        _ => None,
+    }
 }

@@ -113,7 +113,7 @@ impl Scene {
     }
 
     async fn round(&self) -> u64 {
-        self.keeper.round(self.now).await.unwrap()
+        self.keeper.round(self.now).await.unwrap().forgotten
     }
 }
 
@@ -190,7 +190,7 @@ async fn what_a_crash_left_is_swept() {
     assert!(fresh.path().exists() && uploads.join("fresh.zip").exists());
     // Two hours later it is clear.
     let later = scene.now + SignedDuration::from_hours(2);
-    assert_eq!(scene.keeper.round(later).await.unwrap(), 0);
+    assert_eq!(scene.keeper.round(later).await.unwrap().forgotten, 0);
     assert!(!fresh.path().exists() && !uploads.join("fresh.zip").exists());
     assert!(strange.exists());
 }
@@ -218,25 +218,110 @@ async fn a_job_that_was_woken_up_meanwhile_stays() {
     assert!(scene.has(&job).await);
 }
 
-#[test]
-fn a_folder_is_measured_once_for_each_end() {
-    let home = tempfile::tempdir().unwrap();
-    fs::write(home.path().join("file"), vec![1; 1 << 20]).unwrap();
-    let once = sizes::measure(home.path(), Some(7)).unwrap();
+#[tokio::test]
+async fn a_job_is_measured_once_for_each_end() {
+    let scene = Scene::new(30, u64::MAX).await;
+    let job = scene.job(Some(1), 1 << 20).await;
+    let measure = async |job: &Job| scene.keeper.measure(job).await.unwrap();
+    let once = measure(&job).await;
     assert!((1 << 20..2 << 20).contains(&once), "{once}");
-    fs::write(home.path().join("more"), vec![1; 1 << 20]).unwrap();
-    assert_eq!(sizes::measure(home.path(), Some(7)).unwrap(), once);
-    assert!(sizes::measure(home.path(), Some(8)).unwrap() >= once + (1 << 20));
-    assert!(sizes::measure(home.path(), None).unwrap() >= once + (1 << 20));
-    assert_eq!(sizes::measure(&home.path().join("no"), None).unwrap(), 0);
+    let more = scene.folder(&job).workspace().join("more");
+    fs::write(more, vec![1; 1 << 20]).unwrap();
+    assert_eq!(measure(&job).await, once);
+    let later = Job {
+        revision: job.revision + 1,
+        ..job.clone()
+    };
+    assert!(measure(&later).await >= once + (1 << 20));
+    let running = Job {
+        state: State::Running,
+        ..job
+    };
+    assert!(measure(&running).await >= once + (1 << 20));
+    assert_eq!(sizes::measure(&scene.data.path().join("no")).unwrap(), 0);
+}
+
+#[tokio::test]
+async fn outputs_and_checkpoints_of_a_session_count() {
+    let scene = Scene::new(365, 5 << 20).await;
+    let (old, young) = (scene.job(Some(2), 1).await, scene.job(Some(1), 1).await);
+    let store = &scene.keeper.store;
+    let before = scene.keeper.measure(&old).await.unwrap();
+    assert_eq!(scene.round().await, 0);
+    let output = vec![b'a'; 3 << 20];
+    let session = old.session.as_ref().unwrap();
+    store.keep_output(session, output).await.unwrap();
+    let bytes = vec![b'b'; 3 << 20];
+    let hash = store::Hash(sha2::Digest::finalize(sha2::Digest::chain_update(
+        <sha2::Sha256 as sha2::Digest>::new(),
+        &bytes,
+    ))
+    .into());
+    let file = store::FileRecord {
+        path: b"file".to_vec(),
+        kind: store::RecordedKind::File {
+            size: bytes.len() as u64,
+            content: hash,
+        },
+        mode: 0o644,
+        stamp: store::Stamp {
+            inode: 1,
+            modified: 1,
+            changed: 1,
+        },
+    };
+    store.put_contents(vec![(hash, bytes)]).await.unwrap();
+    let saved = store.save_checkpoint(session, 1, &[file], 1 << 30).await;
+    saved.unwrap();
+    let after = scene.keeper.measure(&old).await.unwrap();
+    assert!(after >= before + (6 << 20), "{before} {after}");
+    assert_eq!(scene.round().await, 1);
+    assert!(!scene.has(&old).await);
+    assert!(scene.has(&young).await);
+}
+
+#[tokio::test]
+async fn a_job_that_ends_above_the_size_begins_a_round() {
+    let scene = Scene::new(365, 2 << 20).await;
+    let old = scene.job(Some(1), 1 << 20).await;
+    let (ended, ends) = mpsc::channel(8);
+    let end = CancellationToken::new();
+    let running = tokio::spawn(run(scene.keeper.clone(), ends, end.clone()));
+    let new = scene.job(Some(0), 1 << 20).await;
+    ended.send(new.id).await.unwrap();
+    while scene.keeper.jobs.job(old.id).await.unwrap().is_some() {
+        tokio::task::yield_now().await;
+    }
+    assert!(scene.keeper.jobs.job(new.id).await.unwrap().is_some());
+    end.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_clock_that_jumped_at_the_start_forgets_nothing() {
+    let scene = Scene::new(30, u64::MAX).await;
+    let job = scene.job(Some(1), 1).await;
+    let jumped = scene.now + DAY * 60;
+    for _ in 0..2 {
+        // A start after the other.
+        let mut calendar = Calendar::open(&scene.keeper).await;
+        let now = calendar.now(jumped).await;
+        assert_eq!(scene.keeper.round(now).await.unwrap().forgotten, 0);
+    }
+    assert!(scene.has(&job).await);
+    let mut calendar = Calendar::open(&scene.keeper).await;
+    assert!(calendar.now(scene.now).await >= scene.now);
+    // Without the jump it would be due.
+    assert_eq!(scene.keeper.round(jumped).await.unwrap().forgotten, 1);
 }
 
 #[tokio::test]
 async fn rounds_end_when_the_server_does() {
     let scene = Scene::new(30, u64::MAX).await;
     let old = scene.job(Some(31), 1).await;
+    let (_ended, ends) = mpsc::channel(8);
     let end = CancellationToken::new();
-    let running = tokio::spawn(run(scene.keeper.clone(), end.clone()));
+    let running = tokio::spawn(run(scene.keeper.clone(), ends, end.clone()));
     // The first round is at once.
     while scene.keeper.jobs.job(old.id).await.unwrap().is_some() {
         tokio::task::yield_now().await;

@@ -8,7 +8,7 @@ use tracing::{error, info};
 use super::parking::{self, Setback};
 use super::{Ending, Left, Worker};
 use crate::artifact::{self, Bounds};
-use crate::job::{Change, End, Finish};
+use crate::job::{Change, End, Finish, cancelled};
 use crate::parts::{ChangeError, Patience, chain};
 use crate::starved;
 
@@ -31,7 +31,13 @@ impl Worker {
     }
 
     async fn finish(&mut self, end: End, is_last: bool) -> Left {
-        let (artifact, end) = match (self.pack().await, end) {
+        let packed = self.pack().await;
+        // Somebody may have cancelled the job while it was packed.
+        let (end, is_last) = match self.claimed.decide() {
+            true => (end, is_last),
+            false => (cancelled(), true),
+        };
+        let (artifact, end) = match (packed, end) {
             (Ok(artifact), end) => (artifact, end),
             (Err(unpacked), End::Complete) => {
                 // The next claim has nothing left to do but to pack.

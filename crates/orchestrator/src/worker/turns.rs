@@ -90,7 +90,9 @@ impl Worker {
     /// Listens until the turn is over, and stops it when it has to be; says why, if it had to.
     async fn hear_turn(&mut self, talk: &mut Talk) -> (Turn, Option<Stop>) {
         let claimed = self.claimed.clone();
-        let mut last_sign = Instant::now();
+        let clock = self.parts.clock.clone();
+        let stuck_after = self.parts.config.stuck_after;
+        let mut last_sign = clock.now();
         let mut stop = None;
         let mut give_up: Option<Instant> = None;
         loop {
@@ -104,7 +106,7 @@ impl Worker {
                     let Some(event) = event else {
                         return (Turn::Broken, stop);
                     };
-                    last_sign = Instant::now();
+                    last_sign = clock.now();
                     self.hear(&event);
                     match event.kind {
                         EventKind::TurnEnded { .. } => return (Turn::Over, stop),
@@ -121,10 +123,8 @@ impl Worker {
                 }
                 () = until(give_up) => return (Turn::Stopped(stop.unwrap_or(Stop::Stuck)), stop),
                 () = claimed.cancelled.cancelled(), if stop.is_none() => Stop::Cancelled,
-                () = sleep_until(deadline), if stop.is_none() => Stop::Deadline,
-                () = sleep_until(last_sign + self.parts.config.stuck_after), if stop.is_none() => {
-                    Stop::Stuck
-                }
+                () = clock.sleep_until(deadline), if stop.is_none() => Stop::Deadline,
+                () = clock.sleep_until(last_sign.saturating_add(stuck_after)), if stop.is_none() => Stop::Stuck,
             };
             stop = Some(asked);
             give_up = Some(Instant::now() + GRACE);
@@ -212,14 +212,11 @@ impl Worker {
         }
     }
 
-    /// When the job has run for as long as it may.
-    pub(super) fn deadline(&self) -> Instant {
-        let left = self
-            .timeout
-            .saturating_sub(self.claimed.stopwatch.elapsed());
-        // Nobody waits for longer than a century.
-        let now = Instant::now();
-        now.checked_add(left).unwrap_or(now)
+    /// When the job has run for as long as it may, on the server's clock.
+    pub(super) fn deadline(&self) -> Duration {
+        let ran = self.claimed.stopwatch.elapsed();
+        let left = self.timeout.saturating_sub(ran);
+        self.parts.clock.now().saturating_add(left)
     }
 
     pub(super) fn note(&mut self, what: &str, text: impl std::fmt::Display) {

@@ -42,6 +42,7 @@ fn a_request_is_held_against_the_policy() {
         check(good(), None).await;
         check(task(""), Some("task: ")).await;
         check(task(" \n\t"), Some("task: ")).await;
+        check(task("\0\u{1b}\u{85}\u{a0}"), Some("task: ")).await;
         check(task(&"x".repeat((1 << 20) + 1)), Some("task: ")).await;
         check(task(&"x".repeat(1 << 20)), None).await;
 
@@ -54,7 +55,7 @@ fn a_request_is_held_against_the_policy() {
             })
         };
         check(cpus(1.5), None).await;
-        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 2.5] {
+        for bad in [0.0, -1.0, 0.001, f64::NAN, f64::INFINITY, 2.5] {
             check(cpus(bad), Some("limits.cpus: ")).await;
         }
         let memory = |memory| {
@@ -63,24 +64,32 @@ fn a_request_is_held_against_the_policy() {
                 ..none
             })
         };
-        check(memory(1 << 20), None).await;
-        check(memory(0), Some("limits.memory: ")).await;
+        check(memory(8 << 20), None).await;
+        for bad in [0, 1, (8 << 20) - 1] {
+            check(memory(bad), Some("limits.memory: a memory limit of")).await;
+        }
         check(memory(u64::MAX), Some("limits.memory: at most")).await;
-        let disk = JobLimits {
-            disk: Some(0),
-            ..none
-        };
-        check(limits(disk), Some("limits.disk: ")).await;
-        let pids = JobLimits {
-            pids: Some(u32::MAX),
-            ..none
-        };
-        check(limits(pids), Some("limits.pids: ")).await;
-        let open_files = JobLimits {
-            open_files: Some(0),
-            ..none
-        };
-        check(limits(open_files), Some("limits.open_files: ")).await;
+        for bad in [0, 1] {
+            let disk = JobLimits {
+                disk: Some(bad),
+                ..none
+            };
+            check(limits(disk), Some("limits.disk: ")).await;
+        }
+        for bad in [0, 1, u32::MAX] {
+            let pids = JobLimits {
+                pids: Some(bad),
+                ..none
+            };
+            check(limits(pids), Some("limits.pids: ")).await;
+        }
+        for bad in [0, 1] {
+            let open_files = JobLimits {
+                open_files: Some(bad),
+                ..none
+            };
+            check(limits(open_files), Some("limits.open_files: ")).await;
+        }
 
         let budget = |budget| JobRequest { budget, ..good() };
         let none = JobBudget::default();

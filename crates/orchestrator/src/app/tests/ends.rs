@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::house::{Site, check_cause, failure, names_in, scripted, task, within};
 use super::script::{bash, text};
-use crate::app::{AppError, Caller};
+use crate::app::{AppError, Caller, Told};
 
 #[test]
 fn a_job_is_done_and_its_work_is_packed() {
@@ -193,6 +193,38 @@ fn a_queued_job_is_cancelled_at_once_and_a_running_one_with_its_work() {
         assert_eq!(names_in(&house.folder(running)), ["one"]);
         let again = house.app.cancel(&caller, running).await;
         assert!(matches!(again, Err(AppError::Conflict(_))));
+        house.close().await;
+    });
+}
+
+/// While a job is packed, its agent and its sandbox are gone already.
+#[test]
+fn who_cancels_a_job_at_its_end_is_told_what_became_of_it() {
+    within(async {
+        let house = Site::new().open().await;
+        let caller = Caller::local();
+        let name = |number: u32| format!("maker-{number}");
+        for number in 0..8 {
+            let script = [bash("head -c 4000000 /dev/urandom > noise"), text("Done.")];
+            house.scripts.add(&name(number), script);
+            let id = house.schedule(scripted(&name(number))).await;
+            let mut told = house.app.follow(&caller, id, 0).await.unwrap();
+            while let Some(told) = told.recv().await {
+                if let Told::Event { ends_turn, .. } = told
+                    && ends_turn.is_some()
+                {
+                    break;
+                }
+            }
+            match house.app.cancel(&caller, id).await {
+                Ok(job) => check_cause(&job, Cause::Cancelled),
+                Err(AppError::Conflict(_)) => {
+                    assert_eq!(house.job(id).await.state, State::Complete);
+                }
+                Err(error) => panic!("{error}"),
+            }
+            assert!(names_in(&house.folder(id)).contains(&"noise".to_owned()));
+        }
         house.close().await;
     });
 }

@@ -1,0 +1,49 @@
+//! One claim after the other of the same job.
+#![allow(clippy::unwrap_used)]
+
+use protocol::job::{Job, State};
+
+use super::*;
+use crate::app::tests::house::{Site, scripted, within};
+use crate::app::tests::script::text;
+use crate::app::{App, Caller};
+
+#[test]
+fn a_worker_that_leaves_late_does_not_take_the_next_claim_with_it() {
+    within(async {
+        let site = Site::new();
+        let gate = site.scripts.add_gated("slow", [text("one"), text("two")]);
+        let server = site.server().await;
+        let parts = server.parts().clone();
+        let app = App::new(parts.clone());
+        let caller = Caller::local();
+        let accepted = app.schedule(&caller, scripted("slow"), None, None).await;
+        let id = accepted.unwrap().id;
+        let record = async || -> Job { parts.jobs.job(id).await.unwrap().unwrap() };
+
+        let mut dispatcher = Dispatcher::new(parts.clone());
+        dispatcher.start(record().await).await.unwrap();
+        gate.asked(1).await;
+        // The first worker gives the job back. Nobody has cleared up after it yet.
+        parts.roster.find(id).unwrap().parked.cancel();
+        let mut told = app.follow(&caller, id, 0).await.unwrap();
+        while record().await.state != State::Queued {
+            told.recv().await.unwrap();
+        }
+        dispatcher.start(record().await).await.unwrap();
+        let second = parts.roster.find(id).unwrap();
+        assert_eq!(second.epoch, 2);
+        let first = dispatcher.workers.join_next_with_id().await.unwrap();
+        dispatcher.clear(first).await;
+
+        let found = parts.roster.find(id).unwrap();
+        assert!(Arc::ptr_eq(&found, &second));
+        // It can still be interrupted, and hears what is said.
+        gate.asked(2).await;
+        app.interrupt(&caller, id).await.unwrap();
+        app.cancel(&caller, id).await.unwrap();
+        let second = dispatcher.workers.join_next_with_id().await.unwrap();
+        dispatcher.clear(second).await;
+        assert!(parts.roster.find(id).is_none());
+    });
+}

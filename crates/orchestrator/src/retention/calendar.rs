@@ -1,0 +1,191 @@
+//! The time by which jobs grow old. Follows the wall clock unless that jumps ahead.
+//!
+//! A machine whose clock is wrong when it starts would otherwise forget every job at once. A clock
+//! that is more than a day ahead of what was last seen is believed only after the server has run
+//! for a day with it; until then, jobs grow older only by the time that the server runs. The last
+//! known time is in a file of the data folder, so that this holds over restarts.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use protocol::job::Job;
+use store::jobs::JobQuery;
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::{Keeper, blocking};
+
+/// In the data folder: the last known time, and for how many seconds the server has run since the
+/// clock jumped.
+const FILE: &str = "retention-clock";
+
+/// How far the clock may be ahead of the last known time. A server may have been off that long.
+const LARGEST_STEP: SignedDuration = SignedDuration::from_hours(24);
+
+/// For how long the server has to run with a clock that jumped until it is believed.
+const CONFIRMATION: Duration = Duration::from_secs(86_400);
+
+#[derive(Debug)]
+pub(super) struct Calendar {
+    path: PathBuf,
+    known: Known,
+    read: Instant,
+}
+
+/// What is known of the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Known {
+    last: Timestamp,
+    /// For how long the clock has been too far ahead, in running time.
+    doubted_for: Option<Duration>,
+}
+
+impl Calendar {
+    pub(super) async fn open(keeper: &Keeper) -> Self {
+        let path = keeper.data.join(FILE);
+        let file = path.clone();
+        let known = blocking(move || Ok(read(&file))).await.ok().flatten();
+        let known = match known {
+            Some(known) => known,
+            None => Known {
+                last: last_activity(keeper).await.unwrap_or_else(Timestamp::now),
+                doubted_for: None,
+            },
+        };
+        Self {
+            path,
+            known,
+            read: Instant::now(),
+        }
+    }
+
+    /// The time to count ages from.
+    pub(super) async fn now(&mut self, wall: Timestamp) -> Timestamp {
+        let elapsed = self.read.elapsed();
+        self.read = Instant::now();
+        let before = self.known;
+        self.known = before.advance(wall, elapsed);
+        if before.doubted_for.is_none() && self.known.doubted_for.is_some() {
+            warn!(
+                %wall, known = %self.known.last,
+                "the clock has jumped ahead: it decides on no job's age for a day"
+            );
+        }
+        let (path, known) = (self.path.clone(), self.known);
+        // Without it the next start goes by the newest job.
+        let _ = blocking(move || fs::write(path, known.line())).await;
+        self.known.last
+    }
+}
+
+impl Known {
+    /// What is known after that much running time, when the wall clock says so.
+    fn advance(self, wall: Timestamp, elapsed: Duration) -> Self {
+        let step = SignedDuration::try_from(elapsed).unwrap_or_default();
+        let expected = self.last.saturating_add(step).unwrap_or(self.last);
+        let doubted_for = self.doubted_for.map_or(Duration::ZERO, |time| time + elapsed);
+        if wall.duration_since(expected) <= LARGEST_STEP || doubted_for >= CONFIRMATION {
+            return Self {
+                last: wall,
+                doubted_for: None,
+            };
+        }
+        Self {
+            last: expected,
+            doubted_for: Some(doubted_for),
+        }
+    }
+
+    fn line(self) -> String {
+        match self.doubted_for {
+            None => format!("{}\n", self.last),
+            Some(time) => format!("{} {}\n", self.last, time.as_secs()),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_whitespace();
+        let last = words.next()?.parse().ok()?;
+        let doubted_for = match words.next() {
+            None => None,
+            Some(seconds) => Some(Duration::from_secs(seconds.parse().ok()?)),
+        };
+        Some(Self { last, doubted_for })
+    }
+}
+
+fn read(path: &Path) -> Option<Known> {
+    Known::parse(&fs::read_to_string(path).ok()?)
+}
+
+/// When something last happened to the newest job.
+async fn last_activity(keeper: &Keeper) -> Option<Timestamp> {
+    let query = JobQuery {
+        limit: 1,
+        ..JobQuery::default()
+    };
+    let newest: Job = keeper.jobs.list(&query).await.ok()?.into_iter().next()?;
+    [Some(newest.created), newest.started, newest.ended]
+        .into_iter()
+        .flatten()
+        .max()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn known(last: &str, doubted_for: Option<Duration>) -> Known {
+        Known {
+            last: at(last),
+            doubted_for,
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumped_is_believed_after_a_day() {
+        let start = known("2026-01-01T00:00:00Z", None);
+        // It goes, is set back, or the server was off for a while.
+        for wall in [
+            "2026-01-01T01:00:00Z",
+            "2025-12-01T00:00:00Z",
+            "2026-01-02T00:30:00Z",
+        ] {
+            assert_eq!(start.advance(at(wall), HOUR), known(wall, None));
+        }
+        // It jumps by two months.
+        let jumped = start.advance(at("2026-03-01T00:00:00Z"), Duration::ZERO);
+        assert_eq!(jumped, known("2026-01-01T00:00:00Z", Some(Duration::ZERO)));
+        let later = jumped.advance(at("2026-03-01T23:00:00Z"), HOUR * 23);
+        assert_eq!(later, known("2026-01-01T23:00:00Z", Some(HOUR * 23)));
+        // It was a mistake.
+        let corrected = later.advance(at("2026-01-02T00:00:00Z"), HOUR);
+        assert_eq!(corrected, known("2026-01-02T00:00:00Z", None));
+        // Or it was not.
+        let confirmed = later.advance(at("2026-03-02T00:00:00Z"), HOUR);
+        assert_eq!(confirmed, known("2026-03-02T00:00:00Z", None));
+    }
+
+    #[test]
+    fn what_is_known_is_read_as_it_was_written() {
+        for known in [
+            known("2026-01-01T00:00:00Z", None),
+            known("2026-01-01T00:00:00Z", Some(HOUR)),
+        ] {
+            assert_eq!(Known::parse(&known.line()), Some(known));
+        }
+        for bad in ["", "x", "2026-01-01T00:00:00Z x"] {
+            assert_eq!(Known::parse(bad), None, "{bad}");
+        }
+    }
+}
