@@ -69,6 +69,9 @@ fn run(arguments: Arguments) -> Result<u8, Complaint> {
         Subcommand::Replay(replay) => commands::replay::run(&replay).map_err(Complaint::of_agent),
         Subcommand::Serve(serve) => commands::serve::run(&serve).map_err(Complaint::of_agent),
         Subcommand::Keys(keys) => commands::keys::run(&keys).map_err(Complaint::of_agent),
+        Subcommand::Backup { store, target } => {
+            commands::backup::run(&store, &target).map_err(Complaint::of_agent)
+        }
         Subcommand::Config(config) => commands::config::run(&config).map_err(Complaint::of_agent),
         Subcommand::Env(env) => commands::env::run(&env).map_err(Complaint::of_agent),
         Subcommand::Exec(exec) => commands::exec::run(&exec),

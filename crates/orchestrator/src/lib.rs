@@ -12,6 +12,7 @@ extern crate self as orchestrator;
 mod address_range;
 mod app;
 mod artifact;
+mod backup;
 mod breaker;
 mod changes;
 mod config;
@@ -37,6 +38,7 @@ mod webhook;
 mod worker;
 
 pub use address_range::{AddressRange, AddressRangeError};
+pub use backup::{Backup, BackupError, backup};
 pub use config::{Config, Outages, Policy, Retention};
 pub use error::ServeError;
 pub use keys::{check_name, create_key};

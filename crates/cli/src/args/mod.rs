@@ -66,6 +66,18 @@ pub(crate) enum Subcommand {
     /// Makes, lists and revokes keys of the server's API.
     #[command(subcommand)]
     Keys(KeysCommand),
+    /// Copy everything that a server keeps, also while it runs.
+    ///
+    /// Jobs, sessions, checkpoints, keys and audit log. To restore, start a server with the copy as
+    /// its data folder.
+    Backup {
+        #[command(flatten)]
+        store: StoreFlags,
+
+        /// Where to: a folder that does not exist yet, or an empty one.
+        #[arg(value_name = "FOLDER")]
+        target: PathBuf,
+    },
     /// Prints the settings in force and where each came from.
     Config(ConfigCommand),
     /// Allows or forgets the API keys and the model in a `.env` file.

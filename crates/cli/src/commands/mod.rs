@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub(crate) mod audit;
+pub(crate) mod backup;
 pub(crate) mod chat;
 pub(crate) mod config;
 pub(crate) mod demo;

@@ -35,6 +35,7 @@ fn help() {
           replay       Runs the recorded tool calls of a session again and tells where results differ
           serve        Starts a server: jobs over HTTP, with a web UI
           keys         Makes, lists and revokes keys of the server's API
+          backup       Copy everything that a server keeps, also while it runs
           config       Prints the settings in force and where each came from
           env          Allows or forgets the API keys and the model in a `.env` file
           exec         Runs one command in a fresh sandbox

@@ -9,6 +9,7 @@
 
 mod access;
 mod any_walls;
+mod backup;
 mod chaos;
 mod client;
 mod clock;

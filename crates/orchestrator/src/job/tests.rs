@@ -206,3 +206,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_cause_is_explained_to_operators() {
+    let schema = <Cause as utoipa::PartialSchema>::schema();
+    let schema = serde_json::to_value(schema).unwrap();
+    let causes = schema["enum"].as_array().unwrap();
+    let page = include_str!("../../../../docs/operations.md");
+    let (_, table) = page.split_once("## Causes").unwrap();
+    let explained: Vec<&str> = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .collect();
+    let causes: Vec<&str> = causes.iter().filter_map(|cause| cause.as_str()).collect();
+    assert_eq!(explained, causes);
+}
