@@ -281,7 +281,10 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            let (from, to) = (folder.path().join("log"), folder.path().join(number.to_string()));
+            let (from, to) = (
+                folder.path().join("log"),
+                folder.path().join(number.to_string()),
+            );
             fs::write(&from, text).unwrap();
             copy_lines(&from, &to).unwrap();
             assert_eq!(fs::read_to_string(&to).unwrap(), expect);
@@ -306,11 +309,24 @@ mod tests {
         let made = backup(&data, &copy).await.unwrap();
         assert_eq!((made.jobs, made.files, made.bytes), (0, 1, 5));
         let place = copy.join("jobs/one/workspace");
-        assert_eq!(fs::read_to_string(place.join("closed/file")).unwrap(), "hello");
-        let mode = fs::metadata(place.join("closed")).unwrap().permissions().mode();
+        assert_eq!(
+            fs::read_to_string(place.join("closed/file")).unwrap(),
+            "hello"
+        );
+        let mode = fs::metadata(place.join("closed"))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o500);
-        assert_eq!(fs::read_link(place.join("link")).unwrap(), home.path().join("secret"));
-        assert!(fs::symlink_metadata(place.join("folder-link")).unwrap().is_symlink());
+        assert_eq!(
+            fs::read_link(place.join("link")).unwrap(),
+            home.path().join("secret")
+        );
+        assert!(
+            fs::symlink_metadata(place.join("folder-link"))
+                .unwrap()
+                .is_symlink()
+        );
         assert!(fs::symlink_metadata(place.join("pipe")).is_err());
         let again = backup(&data, &copy).await;
         assert!(matches!(again, Err(BackupError::Exists(_))));

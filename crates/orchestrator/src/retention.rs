@@ -75,11 +75,7 @@ pub(crate) struct Swept {
 }
 
 /// Rounds, now and later, until the end. `ended` has the jobs that have ended.
-pub(crate) async fn run(
-    keeper: Keeper,
-    mut ended: mpsc::Receiver<JobId>,
-    end: CancellationToken,
-) {
+pub(crate) async fn run(keeper: Keeper, mut ended: mpsc::Receiver<JobId>, end: CancellationToken) {
     let rounds = async {
         let mut calendar = Calendar::open(&keeper).await;
         loop {

@@ -48,6 +48,8 @@ async fn finish(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         .await?;
     match said.as_str() {
         "ok" => Ok(()),
-        _ => Err(sqlx::Error::Protocol(format!("the copy is damaged: {said}"))),
+        _ => Err(sqlx::Error::Protocol(format!(
+            "the copy is damaged: {said}"
+        ))),
     }
 }

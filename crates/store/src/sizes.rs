@@ -91,7 +91,9 @@ impl Store {
                 RecordedKind::Folder | RecordedKind::Symlink { .. } => None,
             }));
         }
-        let bytes = contents.values().fold(0, |sum: u64, size| sum.saturating_add(*size));
+        let bytes = contents
+            .values()
+            .fold(0, |sum: u64, size| sum.saturating_add(*size));
         Ok(bytes.saturating_add(lists))
     }
 }

@@ -54,7 +54,9 @@ fn a_backup_of_a_running_server_is_restored_into_another() {
         let client = restored.client().with_key(&token);
         assert_eq!(client.jobs("").await.len(), 3);
         let job = client.job(done_id).await;
-        for field in ["artifact", "answer", "task", "created", "session", "spending"] {
+        for field in [
+            "artifact", "answer", "task", "created", "session", "spending",
+        ] {
             assert_eq!(job[field], done[field], "{field}");
         }
         assert_eq!(client.files(done_id).await["hello.txt"], "hello\n");

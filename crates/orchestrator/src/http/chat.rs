@@ -29,7 +29,11 @@ pub(crate) enum ChatRequest {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NextMessage {
-    #[schema(min_length = 1, max_length = 1_048_576, pattern = r"[^\s\x00-\x1f\x7f-\x9f]")]
+    #[schema(
+        min_length = 1,
+        max_length = 1_048_576,
+        pattern = r"[^\s\x00-\x1f\x7f-\x9f]"
+    )]
     message: String,
     job_id: JobId,
 }

@@ -69,7 +69,11 @@ pub(crate) struct WholeForm {
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "it only describes the form")]
 pub(crate) struct FieldsForm {
-    #[schema(min_length = 1, max_length = 1_048_576, pattern = r"[^\s\x00-\x1f\x7f-\x9f]")]
+    #[schema(
+        min_length = 1,
+        max_length = 1_048_576,
+        pattern = r"[^\s\x00-\x1f\x7f-\x9f]"
+    )]
     task: String,
     #[schema(nullable = false)]
     model: Option<String>,
@@ -244,7 +248,11 @@ pub(crate) async fn retry(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewMessage {
-    #[schema(min_length = 1, max_length = 1_048_576, pattern = r"[^\s\x00-\x1f\x7f-\x9f]")]
+    #[schema(
+        min_length = 1,
+        max_length = 1_048_576,
+        pattern = r"[^\s\x00-\x1f\x7f-\x9f]"
+    )]
     text: String,
 }
 

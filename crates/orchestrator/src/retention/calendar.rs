@@ -85,7 +85,9 @@ impl Known {
     fn advance(self, wall: Timestamp, elapsed: Duration) -> Self {
         let step = SignedDuration::try_from(elapsed).unwrap_or_default();
         let expected = self.last.saturating_add(step).unwrap_or(self.last);
-        let doubted_for = self.doubted_for.map_or(Duration::ZERO, |time| time + elapsed);
+        let doubted_for = self
+            .doubted_for
+            .map_or(Duration::ZERO, |time| time + elapsed);
         if wall.duration_since(expected) <= LARGEST_STEP || doubted_for >= CONFIRMATION {
             return Self {
                 last: wall,

@@ -252,11 +252,13 @@ async fn outputs_and_checkpoints_of_a_session_count() {
     let session = old.session.as_ref().unwrap();
     store.keep_output(session, output).await.unwrap();
     let bytes = vec![b'b'; 3 << 20];
-    let hash = store::Hash(sha2::Digest::finalize(sha2::Digest::chain_update(
-        <sha2::Sha256 as sha2::Digest>::new(),
-        &bytes,
-    ))
-    .into());
+    let hash = store::Hash(
+        sha2::Digest::finalize(sha2::Digest::chain_update(
+            <sha2::Sha256 as sha2::Digest>::new(),
+            &bytes,
+        ))
+        .into(),
+    );
     let file = store::FileRecord {
         path: b"file".to_vec(),
         kind: store::RecordedKind::File {

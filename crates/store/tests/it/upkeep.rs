@@ -36,7 +36,10 @@ async fn a_session_is_measured_with_all_that_was_kept_for_it() {
     world.store.put_contents(contents).await.unwrap();
     for number in [1, 2] {
         let files = [file("one"), file("two")];
-        let saved = world.store.save_checkpoint(&id(1), number, &files, 1 << 30).await;
+        let saved = world
+            .store
+            .save_checkpoint(&id(1), number, &files, 1 << 30)
+            .await;
         saved.unwrap();
     }
     let after = world.store.size(&id(1)).await.unwrap();
