@@ -67,8 +67,9 @@ impl Limits {
         let too_small = |limit, least: String| Err(LimitTooSmall { limit, least });
         match () {
             () if self.memory < least.memory => too_small(LimitKind::Memory, "8 MiB".to_owned()),
-            // Also what is not a number.
-            () if !(self.cpus >= least.cpus) => too_small(LimitKind::Cpu, least.cpus.to_string()),
+            () if self.cpus.is_nan() || self.cpus < least.cpus => {
+                too_small(LimitKind::Cpu, least.cpus.to_string())
+            }
             () if self.pids < least.pids => too_small(LimitKind::Pids, least.pids.to_string()),
             () if self.disk < least.disk => too_small(LimitKind::Disk, "1 MiB".to_owned()),
             () if self.open_files < least.open_files => {
