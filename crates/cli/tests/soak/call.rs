@@ -84,7 +84,10 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    #[allow(clippy::zombie_processes, reason = "collected with all others, by its number")]
+    #[allow(
+        clippy::zombie_processes,
+        reason = "collected with all others, by its number"
+    )]
     pub(crate) fn start(number: u64, place: &Place, random: &mut Random) -> Self {
         let script = random.choose(SCRIPTS).unwrap();
         let flags = random.choose(FLAGS).unwrap();
