@@ -22,6 +22,7 @@
 //! - [`fence`]: bounds around a container that its engine has no words for.
 //! - [`seccomp`]: the system call filter, also as a list for such a program.
 //! - [`Watched`]: a process of theirs, followed by descriptor.
+//! - [`quota`]: the kernel's limit on the space that a folder takes, where a file system has one.
 //! - [`machine`]: what a virtual machine is told, and the process beside its program.
 
 mod apart;
@@ -35,6 +36,7 @@ pub mod machine;
 mod own_kernel;
 pub mod plan;
 mod privileges;
+pub mod quota;
 mod root;
 pub mod seccomp;
 pub mod staging;

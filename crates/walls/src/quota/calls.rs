@@ -1,0 +1,171 @@
+//! The kernel's calls for project quotas, with their structures. The only `unsafe` of this folder.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+use nix::errno::Errno;
+
+use super::label::Label;
+
+/// `PRJQUOTA`.
+const PROJECT_QUOTA: i32 = 2;
+
+const GET_QUOTA: i32 = 0x80_0007;
+const SET_QUOTA: i32 = 0x80_0008;
+const GET_NEXT_QUOTA: i32 = 0x80_0009;
+/// `Q_XGETQSTAT`.
+const GET_STATE: i32 = (b'X' as i32) << 8 | 5;
+
+/// `FS_QUOTA_PDQ_ENFD`: limits of projects are enforced, not only counted.
+const PROJECT_ENFORCED: u16 = 1 << 5;
+
+/// `QIF_LIMITS`: which fields of a [`Quota`] are meant.
+const VALID_LIMITS: u32 = 1 | 4;
+
+/// The unit of limits on space.
+const QUOTA_BLOCK: u64 = 1024;
+
+/// `FS_XFLAG_PROJINHERIT`.
+const INHERIT: u32 = 0x200;
+
+/// `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`, as all architectures but old ones have them.
+const GET_ATTRIBUTES: libc::Ioctl = 0x801c_581f;
+const SET_ATTRIBUTES: libc::Ioctl = 0x401c_5820;
+
+/// `struct fsxattr`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct FileAttributes {
+    flags: u32,
+    extent_size: u32,
+    extents: u32,
+    project: u32,
+    copy_extent_size: u32,
+    padding: [u8; 8],
+}
+
+/// `struct if_nextdqblk`, which begins as `struct if_dqblk`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Quota {
+    block_hard: u64,
+    block_soft: u64,
+    used_bytes: u64,
+    inode_hard: u64,
+    inode_soft: u64,
+    used_inodes: u64,
+    block_time: u64,
+    inode_time: u64,
+    valid: u32,
+    id: u32,
+}
+
+/// What a project may use and uses. A limit of 0 is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProjectLimits {
+    pub bytes: u64,
+    pub inodes: u64,
+    pub used_bytes: u64,
+    pub used_inodes: u64,
+}
+
+impl ProjectLimits {
+    pub(super) fn is_limited(self) -> bool {
+        self.bytes > 0 || self.inodes > 0
+    }
+}
+
+/// Calls `quotactl_fd` for the file system of a file.
+fn quota_call<T>(file: &File, command: i32, id: u32, argument: &mut T) -> io::Result<()> {
+    let command = (command << 8) | PROJECT_QUOTA;
+    // SAFETY: the argument outlives the call and is the structure that the command takes.
+    let returned = unsafe {
+        libc::syscall(
+            libc::SYS_quotactl_fd,
+            file.as_raw_fd(),
+            command,
+            id,
+            &raw mut *argument,
+        )
+    };
+    Errno::result(returned)?;
+    Ok(())
+}
+
+/// Fails where the file system does not hold projects to their limits.
+pub(super) fn check_enforced(file: &File) -> io::Result<()> {
+    // `struct fs_quota_stat`, and room: a version, then flags of 16 bits.
+    let mut state = [0u16; 64];
+    quota_call(file, GET_STATE, 0, &mut state)?;
+    match state[1] & PROJECT_ENFORCED {
+        0 => Err(Errno::ESRCH.into()),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn limits(file: &File, id: u32) -> io::Result<ProjectLimits> {
+    let mut quota = Quota::default();
+    match quota_call(file, GET_QUOTA, id, &mut quota) {
+        Ok(()) => Ok(ProjectLimits {
+            bytes: quota.block_hard.saturating_mul(QUOTA_BLOCK),
+            inodes: quota.inode_hard,
+            used_bytes: quota.used_bytes,
+            used_inodes: quota.used_inodes,
+        }),
+        // xfs: nothing has this id.
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(ProjectLimits::default()),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn set_limits(file: &File, id: u32, limits: ProjectLimits) -> io::Result<()> {
+    let mut quota = Quota {
+        block_hard: limits.bytes.div_ceil(QUOTA_BLOCK),
+        inode_hard: limits.inodes,
+        valid: VALID_LIMITS,
+        ..Quota::default()
+    };
+    quota_call(file, SET_QUOTA, id, &mut quota)
+}
+
+/// The first project from this id on that the file system knows.
+pub(super) fn next_project(file: &File, id: u32) -> io::Result<Option<u32>> {
+    let mut quota = Quota::default();
+    match quota_call(file, GET_NEXT_QUOTA, id, &mut quota) {
+        Ok(()) => Ok(Some(quota.id)),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn attributes(file: &File) -> io::Result<FileAttributes> {
+    let mut attributes = FileAttributes::default();
+    // SAFETY: the structure is the one that the request writes, and outlives the call.
+    let returned = unsafe { libc::ioctl(file.as_raw_fd(), GET_ATTRIBUTES, &raw mut attributes) };
+    Errno::result(returned)?;
+    Ok(attributes)
+}
+
+/// The project of a file.
+pub(super) fn label_of(file: &File) -> io::Result<Label> {
+    let attributes = attributes(file)?;
+    Ok(Label {
+        id: attributes.project,
+        is_inherited: attributes.flags & INHERIT != 0,
+    })
+}
+
+/// Gives a file to a project; a folder's new files too, if that is inherited.
+pub(super) fn set_label(file: &File, label: Label) -> io::Result<()> {
+    let mut attributes = attributes(file)?;
+    attributes.project = label.id;
+    attributes.flags = match label.is_inherited {
+        true => attributes.flags | INHERIT,
+        false => attributes.flags & !INHERIT,
+    };
+    // SAFETY: the structure is the one that the request reads, and outlives the call.
+    let returned = unsafe { libc::ioctl(file.as_raw_fd(), SET_ATTRIBUTES, &raw const attributes) };
+    Errno::result(returned)?;
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! A project quota for one folder: the kernel's own limit on the space and the inodes of a tree, on ext4
+//! and xfs mounted with `prjquota`. Root's to set; nothing in a user namespace can change it.
+//!
+//! Every file of the folder is labelled with a project id of its own, which new files inherit, and the
+//! file system limits what all files with that id occupy, removed ones that are open included. A process
+//! that wants more gets `EDQUOT`.
+//!
+//! An id belongs to whoever holds the lock of its file in the lock folder, and locks end with their
+//! owner. The next start lifts the limits of ids without an owner: the file system's own list of limits
+//! is the record of what was left. Entry point: [`ProjectQuota::set`].
+
+mod calls;
+mod label;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use self::calls::ProjectLimits;
+use self::label::{Label, LabelError};
+
+/// The project ids of sandboxes: far above what administrators give out by hand.
+const PROJECT_IDS: Range<u32> = 0x7c00_0000..0x7d00_0000;
+
+/// Ids that are tried before a folder goes without.
+const MAX_ID_ATTEMPTS: u32 = 64;
+
+/// Why a folder has no project quota.
+#[derive(Debug, thiserror::Error)]
+pub enum NoQuota {
+    #[error("its file system enforces no project quota")]
+    NotEnforced(#[source] io::Error),
+    #[error("it belongs to project {0}, which is not a sandbox's")]
+    OtherProject(u32),
+    #[error("another sandbox has the quota of this folder")]
+    InUse,
+    #[error("it holds more than {0} files")]
+    TooManyFiles(usize),
+    #[error("cannot {step}")]
+    Failed {
+        step: &'static str,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Names the step that failed.
+trait At<T> {
+    fn at(self, step: &'static str) -> Result<T, NoQuota>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, step: &'static str) -> Result<T, NoQuota> {
+        self.map_err(|source| NoQuota::Failed { step, source })
+    }
+}
+
+/// A limit that the kernel holds, until this is dropped.
+#[derive(Debug)]
+pub struct ProjectQuota {
+    folder: File,
+    id: ProjectId,
+}
+
+impl ProjectQuota {
+    /// Limits how much a folder may grow from what it holds now.
+    pub fn set(folder: &Path, locks: &Path, bytes: u64, inodes: u64) -> Result<Self, NoQuota> {
+        let folder = File::open(folder).at("open the folder")?;
+        calls::check_enforced(&folder).map_err(NoQuota::NotEnforced)?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(locks)
+            .at("make the folder of locks")?;
+        lift_abandoned(&folder, locks).at("lift limits that were left behind")?;
+        let id = match calls::label_of(&folder).at("read the folder's project")?.id {
+            0 => ProjectId::take_unused(locks, &folder)?,
+            // Left by one that was killed.
+            left if PROJECT_IDS.contains(&left) => ProjectId::take(locks, left)
+                .at("take the folder's project")?
+                .ok_or(NoQuota::InUse)?,
+            other => return Err(NoQuota::OtherProject(other)),
+        };
+        // From here on dropping it undoes all.
+        let quota = Self { folder, id };
+        label::label(&quota.folder, Label::inherited(quota.id.number)).map_err(
+            |error| match error {
+                LabelError::TooManyFiles(most) => NoQuota::TooManyFiles(most),
+                LabelError::OtherProject(other) => NoQuota::OtherProject(other),
+                LabelError::Io(source) => NoQuota::Failed {
+                    step: "label the folder's files",
+                    source,
+                },
+            },
+        )?;
+        let used = quota.limits().at("read what the folder holds")?;
+        let limits = ProjectLimits {
+            bytes: used.used_bytes.saturating_add(bytes),
+            inodes: used.used_inodes.saturating_add(inodes),
+            ..used
+        };
+        calls::set_limits(&quota.folder, quota.id.number, limits).at("set the limit")?;
+        Ok(quota)
+    }
+
+    /// The limits and what of them is used.
+    pub fn limits(&self) -> io::Result<ProjectLimits> {
+        calls::limits(&self.folder, self.id.number)
+    }
+}
+
+impl Drop for ProjectQuota {
+    fn drop(&mut self) {
+        let _ = calls::set_limits(&self.folder, self.id.number, ProjectLimits::default());
+        // Without a limit a label does no harm, so whatever cannot be reached may keep it.
+        let _ = label::label(&self.folder, Label::default());
+    }
+}
+
+/// Takes the limits off all projects of sandboxes that have no owner any more.
+fn lift_abandoned(folder: &File, locks: &Path) -> io::Result<()> {
+    let mut next = PROJECT_IDS.start;
+    while let Some(id) = calls::next_project(folder, next)? {
+        if !PROJECT_IDS.contains(&id) {
+            break;
+        }
+        let limits = calls::limits(folder, id)?;
+        if limits.is_limited()
+            && let Some(_owned) = ProjectId::take(locks, id)?
+        {
+            calls::set_limits(folder, id, ProjectLimits::default())?;
+        }
+        next = id + 1;
+    }
+    Ok(())
+}
+
+/// A project id that this process owns.
+#[derive(Debug)]
+struct ProjectId {
+    number: u32,
+    path: PathBuf,
+    _lock: File,
+}
+
+impl ProjectId {
+    /// One that labels nothing on the file system of the folder.
+    fn take_unused(locks: &Path, folder: &File) -> Result<Self, NoQuota> {
+        let spread = PROJECT_IDS.end - PROJECT_IDS.start;
+        let first = std::process::id().wrapping_mul(0x9e37_79b1) % spread;
+        for attempt in 0..MAX_ID_ATTEMPTS {
+            let number = PROJECT_IDS.start + (first + attempt) % spread;
+            let Some(id) = Self::take(locks, number).at("take a project id")? else {
+                continue;
+            };
+            let limits = calls::limits(folder, number).at("read a project's limits")?;
+            if limits == ProjectLimits::default() {
+                return Ok(id);
+            }
+        }
+        Err(NoQuota::InUse)
+    }
+
+    /// `None` if it has an owner.
+    fn take(locks: &Path, number: u32) -> io::Result<Option<Self>> {
+        let path = locks.join(format!("{number:08x}"));
+        loop {
+            let mut options = OpenOptions::new();
+            let lock = options.write(true).create(true).mode(0o600).open(&path)?;
+            match lock.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            // Its last owner may have removed it in between.
+            let is_current = fs::metadata(&path)
+                .is_ok_and(|now| lock.metadata().is_ok_and(|own| own.ino() == now.ino()));
+            if is_current {
+                return Ok(Some(Self {
+                    number,
+                    path,
+                    _lock: lock,
+                }));
+            }
+        }
+    }
+}
+
+impl Drop for ProjectId {
+    fn drop(&mut self) {
+        // While it is still locked: see `take`.
+        let _ = fs::remove_file(&self.path);
+    }
+}
