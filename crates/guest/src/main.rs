@@ -20,7 +20,6 @@ mod descriptors;
 mod disk;
 mod exec;
 mod files;
-mod held;
 mod init;
 mod inspect;
 mod jobs;

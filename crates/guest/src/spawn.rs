@@ -11,8 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nix::errno::Errno;
 use nix::sys::wait::waitpid;
@@ -163,22 +162,13 @@ struct Orders<'a> {
     errno: libc::c_int,
 }
 
-/// Beginnings and ends of starts: odd while there is a process that still shares this one's memory and,
-/// like this one, does not let itself be looked at.
-static STARTS: AtomicU64 = AtomicU64::new(0);
+/// Held while there is a process that still shares this one's memory and, like this one, cannot be looked
+/// into.
+static STARTING: Mutex<()> = Mutex::new(());
 
-/// A moment, for [`Moment::is_quiet_since`].
-pub(crate) struct Moment(u64);
-
-impl Moment {
-    pub(crate) fn now() -> Self {
-        Self(STARTS.load(Ordering::SeqCst))
-    }
-
-    /// Whether nothing was being started then or has been since.
-    pub(crate) fn is_quiet_since(&self) -> bool {
-        self.0.is_multiple_of(2) && STARTS.load(Ordering::SeqCst) == self.0
-    }
+/// Keeps programs from being started as long as the guard lives.
+pub(crate) fn hold_starts() -> MutexGuard<'static, ()> {
+    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Makes a process that shares this one's memory, while this one stands still, until it is another
@@ -189,7 +179,7 @@ fn start_child(orders: &mut Orders<'_>) -> io::Result<Pid> {
     let mut stack = vec![0_u128; STACK / size_of::<u128>()];
     // No signal has a handler here that could run in the new process.
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    STARTS.fetch_add(1, Ordering::SeqCst);
+    let starting = hold_starts();
     // SAFETY: the stack is aligned, large enough for the function, which calls nothing but the system,
     // and like the orders it outlives the call: this process goes on when the other has left both.
     let pid = unsafe {
@@ -197,7 +187,7 @@ fn start_child(orders: &mut Orders<'_>) -> io::Result<Pid> {
         libc::clone(obey, end.cast(), flags, (&raw mut *orders).cast())
     };
     let made = Errno::result(pid);
-    STARTS.fetch_add(1, Ordering::SeqCst);
+    drop(starting);
     let pid = Pid::from_raw(made?);
     match orders.errno {
         0 => Ok(pid),

@@ -36,6 +36,9 @@ pub struct Settings {
 pub struct DiskLimit {
     pub bytes: u64,
     pub inodes: u64,
+    /// Whether commands can write to disks outside the folder too, where nobody counts what they
+    /// have written: growth of its file system then counts as theirs.
+    pub has_other_places: bool,
 }
 
 /// The guest's greeting.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use audit::Record;
 use egress::{Egress, Gate};
-use link::request::{DiskLimit, Raw, Ready, Request, Settings};
+use link::request::{Raw, Ready, Request, Settings};
 use link::{Ended, Incoming, Limits, Link, Role, Stream, StreamError, StreamIo};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -17,8 +17,9 @@ use tracing::{debug, info, warn};
 use crate::backends::{self, Description, Raised, Standing};
 use crate::background::Background;
 use crate::connections::Connections;
+use crate::disk_limit::DiskLimit;
 use crate::error::SandboxError;
-use crate::limits::{BYTES_PER_INODE, Enforcer, LimitKind};
+use crate::limits::{Enforcer, LimitKind};
 use crate::recorder::Recorder;
 use crate::spec::{Backend, Network, RootSpec, SandboxSpec};
 use crate::starting;
@@ -39,6 +40,8 @@ pub struct Sandbox {
     pub(crate) spec: SandboxSpec,
     description: Description,
     walls: Mutex<Box<dyn Standing>>,
+    /// `None` once it has been released.
+    disk_limit: Option<DiskLimit>,
     driver: JoinHandle<()>,
     proxy: JoinHandle<()>,
 }
@@ -66,14 +69,16 @@ impl Sandbox {
         let begun = Instant::now();
         let id = spec.name.clone().unwrap_or_else(new_id);
         let recorder = Recorder::new(&id, spec.audit.clone());
-        let (raised, mut spec) = backends::raise(spec).await?;
+        let (mut raised, mut spec) = backends::raise(spec).await?;
+        starting::step("limit the disk");
+        let disk_limit = DiskLimit::hold(&spec, &mut raised.description).await;
         starting::step("record the start in the audit log");
         let started = start_record(&spec, &raised.description);
         recorder.record(started).await?;
         let left = |wall: Duration| wall.saturating_sub(begun.elapsed());
         spec.limits.wall = spec.limits.wall.map(left);
         starting::step("greet the guest");
-        Self::greet(id, recorder, raised, spec).await
+        Self::greet(id, recorder, raised, spec, disk_limit).await
     }
 
     /// Takes over walls that stand, and greets the guest behind them.
@@ -82,8 +87,9 @@ impl Sandbox {
         recorder: Recorder,
         raised: Raised,
         spec: SandboxSpec,
+        disk_limit: DiskLimit,
     ) -> Result<Self, SandboxError> {
-        let settings = settings(&spec, &raised);
+        let settings = settings(&spec, &raised, &disk_limit);
         let workdir = raised.workdir.to_string_lossy().into_owned();
         let (reader, writer) = raised.link.into_split();
         let limits = Limits::default();
@@ -121,6 +127,7 @@ impl Sandbox {
             spec,
             description: raised.description,
             walls: Mutex::new(raised.walls),
+            disk_limit: Some(disk_limit),
             driver,
             proxy,
         })
@@ -152,9 +159,16 @@ impl Sandbox {
     }
 
     /// Ends every process inside and waits until nothing of the sandbox is left.
-    pub async fn end(self) -> Ending {
+    pub async fn end(mut self) -> Ending {
         self.link.close();
-        let taken = async { self.walls.lock().await.take_down().await };
+        let disk_limit = self.disk_limit.take();
+        let taken = async {
+            let memory_kills = self.walls.lock().await.take_down().await;
+            if let Some(disk_limit) = disk_limit {
+                disk_limit.release().await;
+            }
+            memory_kills
+        };
         let taken = link::within(TAKE_DOWN_TIMEOUT, taken).await;
         let is_stuck = taken.is_err();
         let memory_kills = taken.unwrap_or(0);
@@ -207,7 +221,7 @@ impl Drop for Sandbox {
     }
 }
 
-fn settings(spec: &SandboxSpec, raised: &Raised) -> Settings {
+fn settings(spec: &SandboxSpec, raised: &Raised, disk_limit: &DiskLimit) -> Settings {
     let mut env = raised.env.clone();
     let proxy_port = match &spec.network {
         Network::Off => None,
@@ -231,10 +245,7 @@ fn settings(spec: &SandboxSpec, raised: &Raised) -> Settings {
             .map(|(key, value)| (Raw::from(key), Raw::from(value)))
             .collect(),
         deadline: spec.deadline(),
-        disk: (raised.description.backend != "none").then_some(DiskLimit {
-            bytes: spec.limits.disk,
-            inodes: spec.limits.disk / BYTES_PER_INODE,
-        }),
+        disk: disk_limit.scanned,
         memory: by_guest(&raised.description, LimitKind::Memory).then_some(spec.limits.memory),
         is_linux: raised.description.backend != Backend::Gvisor.name(),
         proxy_port,

@@ -43,7 +43,8 @@ async fn sandbox(near: UnixStream, change: impl FnOnce(&mut SandboxSpec)) -> San
     change(&mut spec);
     let raised = Raised::usual(Backend::Native, near, Box::new(NoWalls), vec![], vec![]);
     let recorder = Recorder::new("hostile", None);
-    Sandbox::greet("hostile".into(), recorder, raised, spec)
+    let disk_limit = crate::disk_limit::DiskLimit::none();
+    Sandbox::greet("hostile".into(), recorder, raised, spec, disk_limit)
         .await
         .unwrap()
 }

@@ -10,6 +10,7 @@ mod batches;
 mod choosing;
 mod client;
 mod connections;
+mod disk_limit;
 pub mod doctor;
 mod error;
 mod exec;

@@ -122,6 +122,12 @@ pub enum Enforcer {
     Affinity,
     /// The virtual machine, and the control group inside it to the byte.
     Vm,
+    /// The kernel: the workspace's file system limits what its files take.
+    ProjectQuota,
+    /// The kernel: the workspace's file system is no larger than the limit.
+    BoundedFileSystem,
+    /// The guest measures how the workspace's file system grows, and kills.
+    Scan,
     /// The guest looks, and kills.
     Guest,
     /// The guest, and the supervisor behind it.
@@ -139,6 +145,9 @@ impl fmt::Display for Enforcer {
             Self::Rlimit => "rlimit",
             Self::Affinity => "cpu affinity",
             Self::Vm => "virtual machine",
+            Self::ProjectQuota => "project quota",
+            Self::BoundedFileSystem => "bounded file system",
+            Self::Scan => "scan (growth of the file system every 50 ms)",
             Self::Guest => "guest",
             Self::GuestAndSupervisor => "guest and supervisor",
             Self::GuestAndEngine => "guest and container engine",
@@ -239,7 +248,7 @@ pub(crate) fn enforce_by(
         memory,
         cpu,
         Enforcement::new(LimitKind::Pids, limits.pids.to_string(), pids),
-        Enforcement::new(LimitKind::Disk, bytes(limits.disk), Enforcer::Guest),
+        Enforcement::new(LimitKind::Disk, bytes(limits.disk), Enforcer::Scan),
         Enforcement::new(
             LimitKind::OpenFiles,
             limits.open_files.to_string(),

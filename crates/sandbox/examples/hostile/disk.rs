@@ -28,10 +28,10 @@ pub(crate) const ATTACKS: &[Attack] = &[
 const STEP: usize = 1 << 20;
 
 /// Time for the guard to act on the last step.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Takes a step of 1 MiB again and again; at the end there was no guard.
-fn fill(what: &str, world: &World, mut step: impl FnMut(u64, &[u8]) -> io::Result<()>) {
+pub(super) fn fill(what: &str, world: &World, mut step: impl FnMut(u64, &[u8]) -> io::Result<()>) {
     let content = vec![1u8; STEP];
     let steps = world.number("bytes") / STEP as u64;
     held(format_args!("{what}: begins"));

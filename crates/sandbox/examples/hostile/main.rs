@@ -15,6 +15,7 @@
 mod disk;
 mod exhaust;
 mod files;
+mod hidden;
 mod kernel;
 mod memory;
 mod network;
@@ -53,6 +54,7 @@ fn main() {
         exhaust::ATTACKS,
         memory::ATTACKS,
         disk::ATTACKS,
+        hidden::ATTACKS,
         processes::ATTACKS,
         network::ATTACKS,
         proxy::ATTACKS,

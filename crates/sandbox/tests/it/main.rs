@@ -7,6 +7,7 @@
 
 mod abandoned;
 mod audit_log;
+mod disk_limit;
 mod exec;
 mod fidelity;
 mod files;

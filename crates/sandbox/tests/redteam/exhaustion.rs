@@ -8,7 +8,7 @@ use sandbox::{Enforcement, Enforcer, LimitKind, SandboxSpec};
 
 use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
 use crate::inside;
-use crate::outside::{group, number, processes_in, processors, size_of, threads};
+use crate::outside::{group, number, processes_in, processors, threads};
 use crate::scene::{Props, Scene, finish, within};
 use crate::suite::{nobody_left, serves};
 use crate::under_test::nature;
@@ -20,15 +20,10 @@ const GUEST_PIDS: usize = 4;
 const MEMORY: u64 = 128 << 20;
 /// The kernel lets a process that it is killing, and what must not fail, pass by a few pages.
 const MEMORY_SLACK: u64 = 1 << 20;
-const DISK: u64 = 32 << 20;
-const INODES: u64 = DISK / 4096;
+pub(crate) const DISK: u64 = 32 << 20;
 const OPEN_FILES: u64 = 64;
 
-/// How far past its limit the disk may get before the guard looks: no kernel keeps it.
-const DISK_SLACK: u64 = 96 << 20;
-
 const MEMORY_HELD: Expect = Expect::HeldOrLimit(LimitKind::Memory);
-const DISK_HELD: Expect = Expect::Limit(LimitKind::Disk);
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(42, "fork-bomb")
@@ -75,51 +70,6 @@ pub(crate) const ATTACKS: &[Attack] = &[
         .tune(small)
         .drive(nobodys_memory)
         .expect(MEMORY_HELD),
-    Attack::new(45, "disk")
-        .tune(small)
-        .drive(disk)
-        .expect(DISK_HELD)
-        .outside(disk_kept),
-    Attack::new(45, "disk-unlinked")
-        .tune(small)
-        .drive(disk)
-        .expect(DISK_HELD)
-        .outside(disk_kept),
-    Attack::new(45, "disk-locked-folder")
-        .tune(small)
-        .drive(disk)
-        .expect(DISK_HELD)
-        .outside(disk_kept),
-    Attack::new(45, "disk-deep")
-        .tune(small)
-        .drive(disk)
-        .expect(DISK_HELD),
-    Attack::new(45, "disk-undumpable")
-        .tune(small)
-        .drive(disk)
-        .expect(DISK_HELD),
-    Attack::new(45, "disk-in-flight")
-        .tune(small)
-        .drive(disk)
-        .expect(DISK_HELD),
-    Attack::new(45, "disk-mapped")
-        .tune(small)
-        .drive(disk)
-        .expect(DISK_HELD),
-    Attack::new(45, "disk-allocate")
-        .tune(small)
-        .drive(allocate)
-        .expect(Expect::Driven)
-        .outside(disk_kept),
-    Attack::new(45, "disk-again")
-        .tune(small)
-        .drive(rounds)
-        .expect(Expect::Driven),
-    Attack::new(46, "inodes")
-        .tune(small)
-        .drive(inodes)
-        .expect(DISK_HELD)
-        .outside(names_kept),
     Attack::new(47, "open-files")
         .tune(few_files)
         .drive(open_files),
@@ -140,7 +90,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(49, "affinity").tune(half_a_processor),
 ];
 
-fn small(spec: &mut SandboxSpec, _: &Props) {
+pub(crate) fn small(spec: &mut SandboxSpec, _: &Props) {
     spec.limits.pids = PIDS;
     spec.limits.memory = MEMORY;
     spec.limits.disk = DISK;
@@ -351,67 +301,6 @@ fn memory_kept(scene: &Scene) -> Finding {
         peak if peak > MEMORY + MEMORY_SLACK => {
             Err(format!("{peak} bytes of memory, {MEMORY} are allowed"))
         }
-        _ => Ok(()),
-    }
-}
-
-fn disk(scene: &Scene) -> Driven<'_> {
-    Box::pin(async move {
-        let more = [("bytes", (8 * DISK).to_string())];
-        Ok(scene.run(scene.attack.name, &more).await)
-    })
-}
-
-fn allocate(scene: &Scene) -> Driven<'_> {
-    Box::pin(async move {
-        let more = [
-            ("bytes", (32 * DISK).to_string()),
-            ("each", (DISK - 4096).to_string()),
-        ];
-        Ok(scene.run(scene.attack.name, &more).await)
-    })
-}
-
-/// Commands that are each ended for the disk must not get further and further together.
-fn rounds(scene: &Scene) -> Driven<'_> {
-    Box::pin(async move {
-        let mut all = Outcome::nothing();
-        for round in 0..8 {
-            let more = [
-                ("bytes", (4 * DISK).to_string()),
-                ("round", round.to_string()),
-            ];
-            let outcome = scene.run(scene.attack.name, &more).await;
-            all.stdout.extend_from_slice(&outcome.stdout);
-        }
-        disk_kept(scene, &all)?;
-        // Past the limit for the second time only the host can tidy up.
-        let files = 4 * DISK / (8 << 20);
-        for (round, file) in (0..8).flat_map(|round| (0..files).map(move |file| (round, file))) {
-            let path = format!("round-{round}-{file}");
-            let _ = within("remove", scene.sandbox().remove(path, false)).await;
-        }
-        Ok(all)
-    })
-}
-
-fn disk_kept(scene: &Scene, _: &Outcome) -> Finding {
-    let program = std::fs::metadata(crate::scene::hostile_program()).map_or(0, |file| file.len());
-    match size_of(&scene.props.workspace).0.saturating_sub(program) {
-        bytes if bytes > DISK + DISK_SLACK => {
-            Err(format!("{bytes} bytes are on the disk, {DISK} are allowed"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn inodes(scene: &Scene) -> Driven<'_> {
-    Box::pin(async move { Ok(scene.run("inodes", &[("inodes", INODES.to_string())]).await) })
-}
-
-fn names_kept(scene: &Scene, _: &Outcome) -> Finding {
-    match size_of(&scene.props.workspace).1 {
-        names if names > 4 * INODES => Err(format!("{names} names, {INODES} are allowed")),
         _ => Ok(()),
     }
 }

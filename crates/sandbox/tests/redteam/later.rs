@@ -59,6 +59,7 @@ fn every_line_of_the_list_is_tried_or_has_a_reason() {
         crate::configuration::ATTACKS,
         crate::kernel::ATTACKS,
         crate::exhaustion::ATTACKS,
+        crate::disk::ATTACKS,
         crate::processes::ATTACKS,
         crate::network::ATTACKS,
         crate::output::ATTACKS,

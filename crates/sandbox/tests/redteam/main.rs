@@ -17,6 +17,7 @@
 mod attack;
 mod backend;
 mod configuration;
+mod disk;
 mod exhaustion;
 mod files;
 mod inside;
@@ -54,6 +55,11 @@ async fn the_kernel_refuses_every_way_out() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_limit_is_passed() {
     play(exhaustion::ATTACKS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_disk_limit_is_not_passed() {
+    play(disk::ATTACKS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -105,3 +105,9 @@ pub(crate) fn patience(usual: Duration) -> Duration {
         _ => usual,
     }
 }
+
+/// Whether it can be seen that a socket holds no descriptor that was sent and not received. gVisor does
+/// not say, and so a process with a socket is judged by how the disk grows.
+pub(crate) fn shows_descriptors_in_flight() -> bool {
+    backend() != Backend::Gvisor
+}

@@ -160,10 +160,10 @@ pub(super) fn label_of(file: &File) -> io::Result<Label> {
 pub(super) fn set_label(file: &File, label: Label) -> io::Result<()> {
     let mut attributes = attributes(file)?;
     attributes.project = label.id;
-    attributes.flags = match label.is_inherited {
-        true => attributes.flags | INHERIT,
-        false => attributes.flags & !INHERIT,
-    };
+    attributes.flags &= !INHERIT;
+    if label.is_inherited {
+        attributes.flags |= INHERIT;
+    }
     // SAFETY: the structure is the one that the request reads, and outlives the call.
     let returned = unsafe { libc::ioctl(file.as_raw_fd(), SET_ATTRIBUTES, &raw const attributes) };
     Errno::result(returned)?;

@@ -221,7 +221,7 @@ fn enforce(limits: &Limits, host: usize) -> Vec<Enforcement> {
             Enforcer::Rlimit,
             None,
         ),
-        one(LimitKind::Disk, bytes(limits.disk), Enforcer::Guest, None),
+        one(LimitKind::Disk, bytes(limits.disk), Enforcer::Scan, None),
         one(
             LimitKind::OpenFiles,
             limits.open_files.to_string(),

@@ -155,7 +155,7 @@ fn owner(folder: &Path) -> io::Result<(u32, u32)> {
 }
 
 /// Whether this is the machine's own user namespace, where root is really root.
-pub(super) fn maps_everyone() -> bool {
+pub(crate) fn maps_everyone() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }

@@ -1,0 +1,241 @@
+//! The disk limit where no mechanism of the kernel holds it: the guest scans, and kills.
+//!
+//! Every [`POLL_INTERVAL`] the guest asks how full the file system is. Once that has grown by more than
+//! the limit, it counts what the sandbox occupies: files in the workdir and removed files that processes
+//! hold. If that does not explain the growth, it stops every process and counts again, because only a
+//! count of stopped processes is complete. Complete: the growth is somebody else's. Incomplete: the
+//! growth counts as the sandbox's own. Over the limit, everything is killed.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`usage`] | bytes and inodes: of the file system, of a folder |
+//! | [`holders`] | removed files that processes hold |
+//! | [`freeze`] | stops every process, and continues it |
+//! | [`verdict`] | decides; no I/O |
+//!
+//! Entry point: [`watch`]. The reasons are in `docs/decisions/disk-limit.md`.
+
+mod freeze;
+mod holders;
+mod usage;
+mod verdict;
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use link::request::{DiskLimit, Limit};
+
+use self::freeze::Frozen;
+use self::usage::{FolderScan, Usage, file_system_usage};
+use self::verdict::{Completeness, Observation, Verdict, judge};
+use crate::session::Guest;
+
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How often the folder is scanned although the file system has not grown by the limit: others may free
+/// as much as the sandbox fills, both between two polls.
+const FULL_SCAN_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Such scans take at most this fraction of the time.
+const SCAN_DUTY_DIVISOR: u32 = 50;
+
+/// Incomplete scans in a row with a reason that passes (no memory, a process that does not stop in time)
+/// before they count as incomplete for good.
+const MAX_INCONCLUSIVE_SCANS: u32 = 10;
+
+/// The fraction of a limit that is allowed on top of it for what a file system keeps beside contents: one
+/// file of the largest size that `RLIMIT_FSIZE` allows takes more than its size.
+const METADATA_DIVISOR: u64 = 256;
+
+/// Room for cleaning up after the first kill.
+const CLEANUP_ALLOWANCE: Usage = Usage {
+    bytes: 16 * 1024 * 1024,
+    inodes: 1024,
+};
+
+/// Watches for as long as the guest lives.
+pub(crate) async fn watch(guest: Rc<Guest>) {
+    let Some(mut limit) = guest.settings.disk else {
+        return;
+    };
+    limit.bytes = limit.bytes.saturating_add(limit.bytes / METADATA_DIVISOR);
+    let root = guest.resolve(None);
+    let Some(baseline) = file_system_usage(&root) else {
+        return;
+    };
+    let at_start = usage_at_start(&guest, &root).await;
+    let mut watcher = Watcher {
+        root,
+        limit,
+        at_start,
+        baseline,
+        freed: Usage::default(),
+        last_polled: baseline,
+        last_scan: Instant::now(),
+        scan_cost: Duration::ZERO,
+        inconclusive_scans: 0,
+        has_killed: false,
+    };
+    loop {
+        // Where nothing runs, nothing grows; what has just begun has not grown yet.
+        guest.processes.any().await;
+        tokio::time::sleep(POLL_INTERVAL).await;
+        if watcher.is_scan_due() && watcher.scan(&guest).await == Verdict::Exceeded {
+            guest.processes.kill_all(Some(Limit::Disk));
+        }
+    }
+}
+
+/// What is known of the folder and its file system between two polls.
+struct Watcher {
+    root: PathBuf,
+    limit: DiskLimit,
+    /// The folder's usage when the sandbox started.
+    at_start: Usage,
+    /// The file system's usage without what the sandbox has added: an upper bound.
+    baseline: Usage,
+    /// What was freed on the file system since the last scan, by whomever: growth of the same size is
+    /// not seen in its usage.
+    freed: Usage,
+    last_polled: Usage,
+    last_scan: Instant,
+    scan_cost: Duration,
+    inconclusive_scans: u32,
+    has_killed: bool,
+}
+
+impl Watcher {
+    fn is_scan_due(&mut self) -> bool {
+        let Some(used) = file_system_usage(&self.root) else {
+            return false;
+        };
+        self.freed = self.freed.plus(self.last_polled.minus(used));
+        self.last_polled = used;
+        let since = self.last_scan.elapsed();
+        if used.minus(self.baseline).exceeds(self.limit) {
+            // A scan that stops processes takes at most half of their time.
+            return since >= self.scan_cost;
+        }
+        let may_hide = used
+            .plus(self.freed)
+            .minus(self.baseline)
+            .exceeds(self.limit);
+        may_hide || since >= FULL_SCAN_INTERVAL.max(self.scan_cost * SCAN_DUTY_DIVISOR)
+    }
+
+    async fn scan(&mut self, guest: &Guest) -> Verdict {
+        let began = Instant::now();
+        let mut scan = self.count(guest, Stopping::Never).await;
+        let mut verdict = judge(&self.observe(&scan), self.limit);
+        if verdict == Verdict::Unexplained {
+            scan = self.count(guest, Stopping::WhileCounting).await;
+            verdict = judge(&self.observe(&scan), self.limit);
+            self.inconclusive_scans = match verdict {
+                Verdict::Inconclusive => self.inconclusive_scans + 1,
+                _ => 0,
+            };
+            if self.inconclusive_scans > MAX_INCONCLUSIVE_SCANS {
+                verdict = Verdict::Exceeded;
+            }
+        }
+        self.scan_cost = began.elapsed();
+        self.last_scan = Instant::now();
+        self.settle(&scan, verdict);
+        verdict
+    }
+
+    async fn count(&self, guest: &Guest, stopping: Stopping) -> Scan {
+        let root = self.root.clone();
+        let is_linux = guest.settings.is_linux;
+        let work = move || Scan::take(&root, is_linux, stopping);
+        guest.workers.run(work).await
+    }
+
+    fn observe(&self, scan: &Scan) -> Observation {
+        Observation {
+            growth: scan.file_system.minus(self.baseline),
+            own: scan.own.minus(self.at_start),
+            completeness: if self.limit.has_other_places {
+                Completeness::Opaque
+            } else {
+                scan.completeness
+            },
+        }
+    }
+
+    /// Takes over what a scan has shown.
+    fn settle(&mut self, scan: &Scan, verdict: Verdict) {
+        let own = scan.own.minus(self.at_start);
+        match verdict {
+            Verdict::Exceeded if !self.has_killed => {
+                // What comes next may tidy up, but not grow further. Once.
+                self.has_killed = true;
+                self.limit.bytes = self.limit.bytes.max(own.plus(CLEANUP_ALLOWANCE).bytes);
+                self.limit.inodes = self.limit.inodes.max(own.plus(CLEANUP_ALLOWANCE).inodes);
+                let used_up = Usage::from(self.limit).minus(CLEANUP_ALLOWANCE);
+                self.baseline = scan.file_system.minus(used_up);
+            }
+            Verdict::Exceeded | Verdict::Inconclusive | Verdict::Unexplained => {}
+            // Others have freed something, or nothing has changed: never more than was thought.
+            Verdict::Within => {
+                self.baseline = self.baseline.at_most(scan.file_system.minus(own));
+                self.freed = Usage::default();
+            }
+            Verdict::GrownByOthers => {
+                self.baseline = scan.file_system.minus(own);
+                self.freed = Usage::default();
+            }
+        }
+    }
+}
+
+/// A few files are counted on the spot; many are a worker's work.
+async fn usage_at_start(guest: &Guest, root: &Path) -> Usage {
+    const FEW: usize = 64;
+    let mut scan = FolderScan::new(root);
+    if scan.advance(FEW) {
+        return scan.usage;
+    }
+    let rest = move || {
+        scan.advance(usize::MAX);
+        scan.usage
+    };
+    guest.workers.run(rest).await
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stopping {
+    Never,
+    WhileCounting,
+}
+
+/// What one scan shows.
+struct Scan {
+    file_system: Usage,
+    /// Files in the folder, and removed ones that processes hold.
+    own: Usage,
+    completeness: Completeness,
+}
+
+impl Scan {
+    fn take(root: &Path, is_linux: bool, stopping: Stopping) -> Self {
+        let frozen = match stopping {
+            Stopping::Never => None,
+            Stopping::WhileCounting => Some(Frozen::stop_all(is_linux)),
+        };
+        let mut folder = FolderScan::new(root);
+        folder.advance(usize::MAX);
+        let held = holders::count(root, is_linux);
+        Self {
+            // What grew before this was counted is in both numbers.
+            file_system: file_system_usage(root).unwrap_or_default(),
+            own: folder.usage.plus(held.usage),
+            completeness: match frozen.map(|frozen| frozen.completeness()) {
+                None => Completeness::Moving,
+                Some(Completeness::Complete) => folder.completeness.max(held.completeness),
+                Some(incomplete) => incomplete,
+            },
+        }
+    }
+}

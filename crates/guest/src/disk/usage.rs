@@ -1,0 +1,150 @@
+//! Bytes and inodes: of a file system as its kernel counts them, of a folder by a walk through it.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use link::request::DiskLimit;
+use nix::sys::statvfs::statvfs;
+
+use super::verdict::Completeness;
+
+/// The unit of `st_blocks`.
+const BLOCK: u64 = 512;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    pub(super) bytes: u64,
+    pub(super) inodes: u64,
+}
+
+impl From<DiskLimit> for Usage {
+    fn from(limit: DiskLimit) -> Self {
+        Self {
+            bytes: limit.bytes,
+            inodes: limit.inodes,
+        }
+    }
+}
+
+impl Usage {
+    pub(super) fn of_file(file: &fs::Metadata) -> Self {
+        Self {
+            bytes: file.blocks() * BLOCK,
+            inodes: 1,
+        }
+    }
+
+    /// Nothing instead of less than nothing.
+    pub(super) fn minus(self, less: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_sub(less.bytes),
+            inodes: self.inodes.saturating_sub(less.inodes),
+        }
+    }
+
+    pub(super) fn plus(self, more: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(more.bytes),
+            inodes: self.inodes.saturating_add(more.inodes),
+        }
+    }
+
+    pub(super) fn at_most(self, most: Self) -> Self {
+        Self {
+            bytes: self.bytes.min(most.bytes),
+            inodes: self.inodes.min(most.inodes),
+        }
+    }
+
+    pub(super) fn exceeds(self, limit: DiskLimit) -> bool {
+        self.bytes > limit.bytes || self.inodes > limit.inodes
+    }
+}
+
+/// All that is in use on the file system of a folder.
+pub(super) fn file_system_usage(folder: &Path) -> Option<Usage> {
+    let state = statvfs(folder).ok()?;
+    Some(Usage {
+        bytes: state.blocks().saturating_sub(state.blocks_free()) * state.fragment_size(),
+        inodes: state.files().saturating_sub(state.files_free()),
+    })
+}
+
+/// A walk through a folder that counts, and can be interrupted.
+pub(super) struct FolderScan {
+    pub(super) usage: Usage,
+    pub(super) completeness: Completeness,
+    folders: Vec<PathBuf>,
+    open: Option<fs::ReadDir>,
+    /// Files with several names that were counted.
+    counted: HashSet<u64>,
+}
+
+impl FolderScan {
+    pub(super) fn new(root: &Path) -> Self {
+        Self {
+            usage: Usage::default(),
+            completeness: Completeness::Complete,
+            folders: vec![root.to_owned()],
+            open: None,
+            counted: HashSet::new(),
+        }
+    }
+
+    /// Counts at most so many files more; whether that was all.
+    pub(super) fn advance(&mut self, most: usize) -> bool {
+        let mut left = most;
+        loop {
+            let Some(open) = &mut self.open else {
+                match self.folders.pop() {
+                    Some(folder) => self.enter(&folder),
+                    None => return true,
+                }
+                continue;
+            };
+            if left == 0 {
+                return false;
+            }
+            left -= 1;
+            match open.next() {
+                Some(Ok(entry)) => self.add(&entry),
+                Some(Err(error)) => self.missed(&error),
+                None => self.open = None,
+            }
+        }
+    }
+
+    fn enter(&mut self, folder: &Path) {
+        match fs::read_dir(folder) {
+            Ok(open) => self.open = Some(open),
+            Err(error) => self.missed(&error),
+        }
+    }
+
+    fn add(&mut self, entry: &fs::DirEntry) {
+        let file = match entry.metadata() {
+            Ok(file) => file,
+            Err(error) => return self.missed(&error),
+        };
+        if file.is_dir() {
+            self.folders.push(entry.path());
+        }
+        // A file counts once however many names it has.
+        if file.is_dir() || file.nlink() == 1 || self.counted.insert(file.ino()) {
+            self.usage = self.usage.plus(Usage::of_file(&file));
+        }
+    }
+
+    fn missed(&mut self, error: &io::Error) {
+        let completeness = match error.kind() {
+            // It was removed meanwhile.
+            io::ErrorKind::NotFound => return,
+            io::ErrorKind::OutOfMemory => Completeness::Interrupted,
+            _ => Completeness::Opaque,
+        };
+        self.completeness = self.completeness.max(completeness);
+    }
+}

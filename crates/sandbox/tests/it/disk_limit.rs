@@ -1,0 +1,187 @@
+//! What holds the disk limit on which file system, and that others on the same disk may fill it.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command as Program;
+use std::time::Duration;
+
+use sandbox::request::Status;
+use sandbox::{Command, Enforcer, LimitKind, Sandbox};
+use tempfile::TempDir;
+
+use crate::under_test::{self, nature};
+use crate::world::{World, ended, is_root, rest, text, until, within};
+
+fn enforcer(sandbox: &Sandbox) -> Enforcer {
+    let mut all = sandbox.description().limits.iter();
+    all.find(|one| one.limit == LimitKind::Disk)
+        .unwrap()
+        .enforcer
+}
+
+/// Others write many times the limit to the same disk. The shell controls jobs, so that it would notice
+/// if its child were seen to be stopped, and the child has what a careless scan cannot see through.
+#[test]
+fn growth_by_others_kills_nobody() {
+    const LIMIT: u64 = 8 << 20;
+    within(async {
+        let world = World::with(|spec| spec.limits.disk = LIMIT).await;
+        let sockets = match nature::shows_descriptors_in_flight() {
+            true => "socketpair(my $one, my $two, AF_UNIX, SOCK_STREAM, 0) or die $!;",
+            false => "",
+        };
+        let waits = format!(
+            "use Socket; {sockets} open my $file, q(>), q(own); unlink q(own); \
+             print $file q(x) x (1 << 20); $| = 1; print \"up\\n\"; <STDIN>; exit 3"
+        );
+        let script = format!("set -m; perl -e '{waits}'; echo \"ended with $?\"");
+        let command = Command::new(["bash", "-c", &script]).stdin();
+        let mut running = world.exec(command).await.unwrap();
+        until(&mut running, "up").await;
+
+        let beside = world.folder.path().parent().unwrap();
+        let mut other = tempfile::NamedTempFile::new_in(beside).unwrap();
+        for _ in 0..8 {
+            other.write_all(&vec![1; LIMIT as usize * 2]).unwrap();
+            // For the guest to scan.
+            tokio::time::sleep(Duration::from_millis(120)).await;
+        }
+        drop(running.take_input());
+        let captured = rest(&mut running).await;
+        assert_eq!(captured.verdict, ended(Status::Code(0)), "{captured:?}");
+        assert_eq!(text(&captured.stdout), "ended with 3\n");
+        // And what the sandbox itself writes after that counts as before.
+        let fill = "for i in 1 2 3 4; do head -c 4M /dev/zero > $i; done; sleep 1000";
+        let captured = world.sh(fill).await;
+        assert_eq!(captured.verdict.limit, Some(LimitKind::Disk));
+        drop(running);
+        world.end().await;
+    });
+}
+
+/// A file system in a file, mounted for as long as this lives. Root's.
+struct Mounted {
+    folder: TempDir,
+}
+
+impl Mounted {
+    /// `None` if this kernel cannot mount it.
+    fn new(megabytes: u64, make: &[&str], options: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        let file = fs::File::create(&image).unwrap();
+        file.set_len(megabytes << 20).unwrap();
+        let made = Program::new("/usr/sbin/mkfs.ext4")
+            .args(["-q", "-m", "0"])
+            .args(make)
+            .arg(&image)
+            .status();
+        assert!(made.unwrap().success());
+        fs::create_dir(folder.path().join("mounted")).unwrap();
+        let mounted = Self { folder };
+        let done = Program::new("mount")
+            .args(["-o", options])
+            .arg(&image)
+            .arg(mounted.path())
+            .output();
+        let done = done.unwrap();
+        if !done.status.success() {
+            println!("not mounted: {}", String::from_utf8_lossy(&done.stderr));
+            return None;
+        }
+        Some(mounted)
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("mounted")
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Program::new("umount").arg(self.path()).status();
+    }
+}
+
+async fn start(workspace: &Path, limit: u64) -> Sandbox {
+    let mut spec = under_test::spec(workspace);
+    spec.limits.disk = limit;
+    Sandbox::start(spec).await.unwrap()
+}
+
+/// Writes until that fails, and goes on: nothing is killed.
+const FILL: &str = "i=0; while head -c 1M /dev/zero > part$i; do i=$((i+1)); done 2> /tmp/said; \
+                    grep -o -e 'No space left' -e 'Disk quota exceeded' /tmp/said; ls part* | wc -l";
+
+#[test]
+fn a_file_system_within_the_limit_holds_it() {
+    const LIMIT: u64 = 64 << 20;
+    within(async {
+        if !is_root() {
+            // Nothing can be mounted, and a disk is larger than that.
+            let world = World::with(|spec| spec.limits.disk = LIMIT).await;
+            assert_eq!(enforcer(&world), Enforcer::Scan);
+            world.end().await;
+            return;
+        }
+        let mounted = Mounted::new(16, &[], "loop").expect("a kernel with loop devices");
+        let sandbox = start(&mounted.path(), LIMIT).await;
+        assert_eq!(enforcer(&sandbox), Enforcer::BoundedFileSystem);
+        let captured = sandbox.run(Command::script(FILL)).await.unwrap();
+        assert!(
+            text(&captured.stdout).starts_with("No space left\n"),
+            "{captured:?}"
+        );
+        sandbox.end().await;
+        // One byte less, and the file system alone is no limit.
+        let sandbox = start(&mounted.path(), 8 << 20).await;
+        assert_eq!(enforcer(&sandbox), Enforcer::Scan);
+        sandbox.end().await;
+    });
+}
+
+#[test]
+fn a_project_quota_holds_where_the_file_system_has_one() {
+    const LIMIT: u64 = 8 << 20;
+    within(async {
+        let features = ["-O", "project,quota", "-E", "quotatype=prjquota"];
+        let mounted = match is_root() {
+            true => Mounted::new(64, &features, "loop,prjquota"),
+            false => None,
+        };
+        // An ordinary user may set none; some kernels are built without.
+        let Some(mounted) = mounted else {
+            let world = World::with(|spec| spec.limits.disk = LIMIT).await;
+            assert_eq!(enforcer(&world), Enforcer::Scan);
+            world.end().await;
+            return;
+        };
+        let workspace = mounted.path().join("workspace");
+        fs::create_dir(&workspace).unwrap();
+        fs::write(workspace.join("before"), vec![1; 4 << 20]).unwrap();
+        let sandbox = start(&workspace, LIMIT).await;
+        assert_eq!(enforcer(&sandbox), Enforcer::ProjectQuota);
+        let captured = sandbox.run(Command::script(FILL)).await.unwrap();
+        let said = text(&captured.stdout);
+        let mut lines = said.lines();
+        let error = lines.next().unwrap();
+        assert!(
+            ["Disk quota exceeded", "No space left"].contains(&error),
+            "{captured:?}"
+        );
+        let parts: u64 = lines.next().unwrap().trim().parse().unwrap();
+        assert!((7..=9).contains(&parts), "{captured:?}");
+        // So do files that were removed and are open.
+        let hidden = "rm part*; exec 3>a 4>b; rm a b; \
+                      head -c 6M /dev/zero >&3 && head -c 6M /dev/zero >&4; echo $?";
+        let captured = sandbox.run(Command::script(hidden)).await.unwrap();
+        assert_eq!(text(&captured.stdout), "1\n", "{captured:?}");
+        let captured = sandbox.run(Command::script("seq 20000 | xargs touch; echo $?"));
+        let captured = captured.await.unwrap();
+        assert_ne!(text(&captured.stdout), "0\n");
+        sandbox.end().await;
+        // Nothing of it is left.
+        fs::write(workspace.join("after"), vec![1; 32 << 20]).unwrap();
+    });
+}

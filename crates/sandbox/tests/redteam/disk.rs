@@ -1,0 +1,157 @@
+//! Lines 45, 46, 86 and 88: disk space and inodes, in the open and hidden. The limit is small, so that it
+//! is reached soon; the workspace is measured from outside.
+
+use sandbox::{LimitKind, SandboxSpec};
+
+use crate::attack::{Attack, Driven, Expect, Finding, Outcome};
+use crate::exhaustion::{DISK, small};
+use crate::outside::size_of;
+use crate::scene::{Props, Scene, within};
+
+const INODES: u64 = DISK / 4096;
+
+/// How far past its limit the disk may get before the next scan.
+const DISK_SLACK: u64 = 96 << 20;
+
+/// Where the kernel enforces the limit, the program gets an error; where the guest does, it is killed.
+const DISK_HELD: Expect = Expect::HeldOrLimit(LimitKind::Disk);
+
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack::new(45, "disk")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD)
+        .outside(disk_kept),
+    Attack::new(45, "disk-unlinked")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD)
+        .outside(disk_kept),
+    Attack::new(45, "disk-locked-folder")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD)
+        .outside(disk_kept),
+    Attack::new(45, "disk-deep")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD),
+    Attack::new(45, "disk-undumpable")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD),
+    Attack::new(45, "disk-in-flight")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD),
+    Attack::new(45, "disk-mapped")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD),
+    Attack::new(45, "disk-allocate")
+        .tune(small)
+        .drive(allocate)
+        .expect(Expect::Driven)
+        .outside(disk_kept),
+    Attack::new(45, "disk-again")
+        .tune(small)
+        .drive(rounds)
+        .expect(Expect::Driven),
+    Attack::new(46, "inodes")
+        .tune(small)
+        .drive(inodes)
+        .expect(DISK_HELD)
+        .outside(names_kept),
+    Attack::new(45, "disk-project"),
+    Attack::new(86, "disk-unreaped")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD),
+    Attack::new(86, "disk-relay")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD),
+    Attack::new(86, "disk-ended-leader")
+        .tune(small)
+        .drive(disk)
+        .expect(DISK_HELD),
+    Attack::new(88, "inodes-unlinked")
+        .tune(many_inodes)
+        .drive(inodes)
+        .expect(DISK_HELD),
+    Attack::new(88, "inodes-sockets")
+        .tune(many_inodes)
+        .drive(inodes)
+        .expect(DISK_HELD),
+];
+
+/// Memory for the kernel's side of as many files as the attacks make.
+fn many_inodes(spec: &mut SandboxSpec, props: &Props) {
+    small(spec, props);
+    spec.limits.memory = 1 << 30;
+}
+
+fn disk(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let more = [("bytes", (8 * DISK).to_string())];
+        Ok(scene.run(scene.attack.name, &more).await)
+    })
+}
+
+fn allocate(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let more = [
+            ("bytes", (32 * DISK).to_string()),
+            ("each", (DISK - 4096).to_string()),
+        ];
+        Ok(scene.run(scene.attack.name, &more).await)
+    })
+}
+
+/// Commands that are each ended for the disk must not get further and further together.
+fn rounds(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        let mut all = Outcome::nothing();
+        for round in 0..8 {
+            let more = [
+                ("bytes", (4 * DISK).to_string()),
+                ("round", round.to_string()),
+            ];
+            let outcome = scene.run(scene.attack.name, &more).await;
+            all.stdout.extend_from_slice(&outcome.stdout);
+        }
+        disk_kept(scene, &all)?;
+        // Past the limit for the second time only the host can tidy up.
+        let files = 4 * DISK / (8 << 20);
+        for (round, file) in (0..8).flat_map(|round| (0..files).map(move |file| (round, file))) {
+            let path = format!("round-{round}-{file}");
+            let _ = within("remove", scene.sandbox().remove(path, false)).await;
+        }
+        Ok(all)
+    })
+}
+
+fn disk_kept(scene: &Scene, _: &Outcome) -> Finding {
+    let program = std::fs::metadata(crate::scene::hostile_program()).map_or(0, |file| file.len());
+    match size_of(&scene.props.workspace).0.saturating_sub(program) {
+        bytes if bytes > DISK + DISK_SLACK => {
+            Err(format!("{bytes} bytes are on the disk, {DISK} are allowed"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn inodes(scene: &Scene) -> Driven<'_> {
+    Box::pin(async move {
+        Ok(scene
+            .run(scene.attack.name, &[("inodes", INODES.to_string())])
+            .await)
+    })
+}
+
+fn names_kept(scene: &Scene, _: &Outcome) -> Finding {
+    match size_of(&scene.props.workspace).1 {
+        names if names > 4 * INODES => Err(format!("{names} names, {INODES} are allowed")),
+        _ => Ok(()),
+    }
+}
