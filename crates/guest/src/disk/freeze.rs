@@ -51,16 +51,18 @@ impl Frozen {
         let is_complete = wait_until(deadline, || processes().into_iter().all(stands_still));
         let mut stopped = processes();
         stopped.retain(|pid| !stopped_before.contains(pid));
-        let invisible = if is_linux {
-            invisible_processes()
+        let mut has_invisible = false;
+        if is_linux {
+            let invisible = invisible_processes();
+            has_invisible = !invisible.is_empty();
+            stopped.extend(invisible);
         } else {
-            Vec::new()
-        };
-        stopped.extend(&invisible);
+            has_invisible |= has_unlisted_threads();
+        }
         Self {
             stopped,
             is_complete,
-            has_invisible: !invisible.is_empty(),
+            has_invisible,
             _starts: starts,
         }
     }
@@ -120,6 +122,17 @@ fn invisible_processes() -> Vec<i32> {
     // One that ends in between is neither.
     let all = (2..=last_pid()).filter(exists);
     all.filter(|pid| !is_visible(pid) && exists(pid)).collect()
+}
+
+/// Whether there are more threads than `/proc` lists: gVisor does not list a process whose first thread
+/// has ended.
+fn has_unlisted_threads() -> bool {
+    let listed: usize = numbers("/proc").into_iter().map(|pid| tasks(pid).len()).sum();
+    // SAFETY: the structure is plain numbers, for which zero is a value.
+    let mut info: libc::sysinfo = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure outlives the call.
+    let is_known = unsafe { libc::sysinfo(&raw mut info) } == 0;
+    is_known && usize::from(info.procs) > listed
 }
 
 /// The highest number that a process here can have had so far. Numbers begin anew after 32,768, or on

@@ -119,6 +119,7 @@ fn hoard_inodes<T>(what: &str, world: &World, make: impl Fn(u64) -> io::Result<T
         check(unsafe { libc::pipe(pipe.as_mut_ptr()) }.into()).unwrap();
         match unsafe { libc::fork() } {
             0 => {
+                unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
                 let hoard: Vec<T> = (0..EACH)
                     .map_while(|number| {
                         if number.is_multiple_of(500) {
