@@ -127,7 +127,10 @@ fn invisible_processes() -> Vec<i32> {
 /// Whether there are more threads than `/proc` lists: gVisor does not list a process whose first thread
 /// has ended.
 fn has_unlisted_threads() -> bool {
-    let listed: usize = numbers("/proc").into_iter().map(|pid| tasks(pid).len()).sum();
+    let listed: usize = numbers("/proc")
+        .into_iter()
+        .map(|pid| tasks(pid).len())
+        .sum();
     // SAFETY: the structure is plain numbers, for which zero is a value.
     let mut info: libc::sysinfo = unsafe { std::mem::zeroed() };
     // SAFETY: the structure outlives the call.
