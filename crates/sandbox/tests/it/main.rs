@@ -19,6 +19,7 @@ mod limits;
 mod native_only;
 mod network;
 mod ports;
+mod programs;
 mod rootfs;
 mod search;
 mod shell;
