@@ -7,12 +7,28 @@ use crate::world::{World, text, within};
 
 /// Program, script, and what it prints.
 const ROWS: &[(&str, &str, &str)] = &[
-    ("bash", "bash -mc 'sleep 60 & kill %1; wait %1' 2> /dev/null; echo jobs", "jobs"),
+    (
+        "bash",
+        "bash -mc 'sleep 60 & kill %1; wait %1' 2> /dev/null; echo jobs",
+        "jobs",
+    ),
     ("bash", "f() { echo a | { read x; echo $x$x; }; }; f", "aa"),
-    ("cp", "echo one > a && cp --reflink=auto a b && cat b", "one"),
+    (
+        "cp",
+        "echo one > a && cp --reflink=auto a b && cat b",
+        "one",
+    ),
     ("sync", "echo two > c && sync c && sync && cat c", "two"),
-    ("flock", "flock own.lock flock --nonblock own.lock true || echo locked", "locked"),
-    ("tail", ": > log; (sleep 0.2; echo late >> log; sleep 0.2) & tail -n 1 -f log --pid=$!", "late"),
+    (
+        "flock",
+        "flock own.lock flock --nonblock own.lock true || echo locked",
+        "locked",
+    ),
+    (
+        "tail",
+        ": > log; (sleep 0.2; echo late >> log; sleep 0.2) & tail -n 1 -f log --pid=$!",
+        "late",
+    ),
     (
         "git",
         "git init -q r && cd r && git config user.email a@b && git config user.name c && \
@@ -62,16 +78,36 @@ const ROWS: &[(&str, &str, &str)] = &[
         "ssh-keygen -q -t ed25519 -N '' -f key && ssh-keygen -l -f key | grep -o ED25519",
         "ED25519",
     ),
-    ("ssh", "ssh -o BatchMode=yes -o ConnectTimeout=1 127.0.0.1 true 2>&1 | grep -o refused", "refused"),
-    ("file", "printf '#!/bin/sh\\n' > s && file s | grep -o script", "script"),
-    ("man", "printf '.TH T 1\\n.SH NAME\\nt \\\\- title\\n' > t.1 && man -l t.1 | grep -o title", "title"),
+    (
+        "ssh",
+        "ssh -o BatchMode=yes -o ConnectTimeout=1 127.0.0.1 true 2>&1 | grep -o refused",
+        "refused",
+    ),
+    (
+        "file",
+        "printf '#!/bin/sh\\n' > s && file s | grep -o script",
+        "script",
+    ),
+    (
+        "man",
+        "printf '.TH T 1\\n.SH NAME\\nt \\\\- title\\n' > t.1 && man -l t.1 | grep -o title",
+        "title",
+    ),
     ("xz", "echo packed | xz | xz -d", "packed"),
 ];
 
 /// The same with a terminal of its own around it.
 const ON_TERMINAL: &[(&str, &str, &str)] = &[
-    ("script", "script -qec 'stty size; test -t 0 && echo tty' /dev/null | tail -n 1 | tr -d '\\r'", "tty"),
-    ("less", "script -qec 'echo paged | less -FX' /dev/null | tr -d '\\r' | grep -o paged", "paged"),
+    (
+        "script",
+        "script -qec 'stty size; test -t 0 && echo tty' /dev/null | tail -n 1 | tr -d '\\r'",
+        "tty",
+    ),
+    (
+        "less",
+        "script -qec 'echo paged | less -FX' /dev/null | tr -d '\\r' | grep -o paged",
+        "paged",
+    ),
     (
         "tmux",
         "export TMUX_TMPDIR=/tmp; tmux -L t new-session -d 'echo seen > pane; tmux -L t wait-for -S done' && \
