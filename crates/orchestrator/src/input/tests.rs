@@ -46,7 +46,7 @@ impl Scene {
         let job = job(input);
         let folder = JobFolder::new(data.path(), job.id);
         let mut spec = SandboxSpec::new(folder.workspace());
-        spec.limits.disk = 64 << 20;
+        spec.limits.disk = 16 << 20;
         Self {
             data,
             job,
@@ -180,12 +180,12 @@ async fn a_hostile_zip_is_refused_whole() {
         ("z.writestr('x' * 256, '')", "has too long a name"),
         ("z.writestr('x/' * 101, '')", "is too deep"),
         (
-            // 64 MiB of disk are 16,384 folders, and these are 16,400.
-            "for n in range(164): z.mkdir(f'{n}/' + 'x/' * 99)",
+            // 16 MiB of disk are 4,096 folders, and these are 4,100.
+            "for n in range(41): z.mkdir(f'{n}/' + 'x/' * 99)",
             "its contents are larger than the job's disk limit",
         ),
         (
-            "for n in range(16385): z.writestr(str(n), '')",
+            "for n in range(4097): z.writestr(str(n), '')",
             "its contents are larger than the job's disk limit",
         ),
         (
@@ -215,11 +215,11 @@ async fn a_hostile_zip_is_refused_whole() {
             "`device` is neither a file nor a folder",
         ),
         (
-            "z.writestr('zeros', bytes(60 << 20))",
+            "z.writestr('zeros', bytes(15 << 20))",
             "its contents are more than 200 times as large as it is",
         ),
         (
-            "import os; z.writestr('noise', os.urandom(65 << 20))",
+            "import os; z.writestr('noise', os.urandom(17 << 20))",
             "its contents are larger than the job's disk limit",
         ),
         (
