@@ -223,7 +223,20 @@ impl App {
             let wait = outage.wait.as_secs();
             format!("the model provider `{kind}` is failing; it is asked again in {wait} s")
         });
-        Ok(lines.collect())
+        let mut lines: Vec<String> = lines.collect();
+        let disk = &self.parts.disk;
+        if !disk.has_room() {
+            let (free, floor) = (disk.free() >> 20, disk.floor() >> 20);
+            lines.push(format!(
+                "the disk has {free} MiB free, and no job is started below {floor} MiB"
+            ));
+        }
+        Ok(lines)
+    }
+
+    /// Bytes that are free on the disk, and those below which no job is started.
+    pub(crate) fn disk(&self) -> (u64, u64) {
+        (self.parts.disk.free(), self.parts.disk.floor())
     }
 
     /// Every provider that was asked, and whether it answers.

@@ -20,6 +20,9 @@ pub struct Config {
     pub queue_per_user: u64,
     /// Jobs of one user that may run at the same time.
     pub running_per_user: usize,
+    /// Bytes that must be free on the disk of the data folder for a job to be started; a part of the
+    /// disk when absent.
+    pub disk_floor: Option<u64>,
     /// Files that the process may have open: bounds how many connections there may be.
     pub open_files: u64,
     /// Requests of one user in a second, on average; bursts of ten times as many.

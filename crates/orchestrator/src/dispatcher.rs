@@ -8,7 +8,7 @@ mod roster;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -101,6 +101,10 @@ impl Dispatcher {
             let Some(next) = parts.loads.choose() else {
                 return true;
             };
+            if !parts.disk.has_room() {
+                // Looked at again after a while.
+                return false;
+            }
             if self.workers.len() >= parts.config.concurrency {
                 // Those who only wait hold up those who have something to do.
                 parts.roster.press();
@@ -228,6 +232,7 @@ impl Dispatcher {
         };
         let parts = &self.parts;
         parts.roster.leave(job.id, job.epoch);
+        parts.disk.give_back(job.id);
         if parts.breakers.left(job.id) {
             parts.loads.wake_deferred();
         }
@@ -289,16 +294,41 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
-/// Puts the jobs that the last server had when it died back into the queue. Says how many.
+/// Puts the jobs that the last server had when it died back into the queue. Says how many. What there
+/// is no room to write down now is left to [`recover_rest`], so that a full disk is no reason not to
+/// start.
 pub(crate) async fn recover(parts: &Parts) -> Result<u64, StoreError> {
     let mut recovered = 0;
     for mut job in parts.jobs.claimed().await? {
         let id = job.id;
         match parts.change(&mut job, Change::Crash, None).await {
             Ok(()) => recovered += 1,
+            Err(ChangeError::Store(error)) if error.lacks_room() => {
+                error!(job = %id, error = %chain(&error), "cannot take a job up yet");
+                unrecovered(parts).push(job);
+            }
             Err(ChangeError::Store(error)) => return Err(error),
             Err(error) => info!(job = %id, %error, "job needs no recovery"),
         }
     }
     Ok(recovered)
+}
+
+/// Tries again to put back what could not be put back at the start.
+pub(crate) async fn recover_rest(parts: &Parts) {
+    let rest = std::mem::take(&mut *unrecovered(parts));
+    for mut job in rest {
+        match parts.change(&mut job, Change::Crash, None).await {
+            Ok(()) if !job.state.has_ended() => parts.loads.requeued(&job.owner),
+            Err(ChangeError::Store(_)) => unrecovered(parts).push(job),
+            _ => {}
+        }
+    }
+}
+
+fn unrecovered(parts: &Parts) -> MutexGuard<'_, Vec<Job>> {
+    parts
+        .unrecovered
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
 }

@@ -16,6 +16,7 @@ mod backup;
 mod breaker;
 mod changes;
 mod config;
+mod disk;
 mod dispatcher;
 mod error;
 mod folder;

@@ -2,7 +2,7 @@
 //! change a job's record.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use audit::AuditLog;
@@ -16,6 +16,7 @@ use tracing::error;
 
 use crate::breaker::Breakers;
 use crate::config::Config;
+use crate::disk::Disk;
 use crate::dispatcher::{Loads, Roster};
 use crate::http::connections::Connections;
 use crate::hub::Hub;
@@ -37,6 +38,9 @@ pub(crate) struct Parts {
     pub(crate) loads: Arc<Loads>,
     pub(crate) roster: Roster,
     pub(crate) breakers: Breakers,
+    pub(crate) disk: Disk,
+    /// Jobs of the last server that could not be put back into the queue yet.
+    pub(crate) unrecovered: Mutex<Vec<Job>>,
     pub(crate) connections: Arc<Connections>,
     /// Wakes whoever tells webhooks.
     pub(crate) deliveries: Arc<Notify>,
@@ -95,7 +99,14 @@ impl Parts {
             message: message.map(str::to_owned),
             delivery,
         };
-        match self.jobs.change(next, along).await? {
+        let changed = match self.jobs.change(next.clone(), along.clone()).await {
+            // What ends or parks a job makes room in the end, and is worth the reserve.
+            Err(error) if error.lacks_room() && self.disk.release() => {
+                self.jobs.change(next, along).await?
+            }
+            changed => changed?,
+        };
+        match changed {
             Changed::Stale => Ok(false),
             Changed::Saved(saved) => {
                 *job = *saved;

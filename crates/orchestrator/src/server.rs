@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use audit::AuditLog;
@@ -24,6 +24,7 @@ use tracing::{error, info, warn};
 use crate::app::App;
 use crate::breaker::Breakers;
 use crate::config::Config;
+use crate::disk::Disk;
 use crate::dispatcher::{Bounds, Dispatcher, Loads, Roster, recover};
 use crate::error::ServeError;
 use crate::http::connections::{ConnectionLimits, Connections};
@@ -63,6 +64,8 @@ impl Server {
             make_folder(folder)?;
         }
         let lock = take(&data).await?;
+        // Before the store, which cannot be opened on a full disk.
+        let disk = Disk::new(&data, config.disk_floor);
         let store = Store::open(&data).await?;
         store.open_rest().await?;
         let jobs = Jobs::open(&data).await?;
@@ -101,6 +104,8 @@ impl Server {
             hub: Hub::default(),
             roster: Roster::default(),
             breakers,
+            disk,
+            unrecovered: Mutex::default(),
             connections: Connections::new(limits),
             deliveries: Arc::new(Notify::new()),
             ending: CancellationToken::new(),
@@ -131,6 +136,7 @@ impl Server {
 
         let mut helpers = JoinSet::new();
         helpers.spawn(watch::beat(parts.clone(), closing.clone()));
+        helpers.spawn(watch::look_after_disk(parts.clone(), closing.clone()));
         helpers.spawn(watch::count_parked_time(parts.clone(), closing.clone()));
         helpers.spawn(webhook::run(
             parts.jobs.clone(),

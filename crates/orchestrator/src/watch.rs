@@ -12,6 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::dispatcher::recover_rest;
 use crate::parts::Parts;
 
 /// How often the store is told. What a job ran since is not counted when the server dies.
@@ -143,6 +144,29 @@ pub(crate) async fn beat(parts: Arc<Parts>, end: CancellationToken) {
         }
         if let Err(error) = parts.jobs.beat(beats).await {
             warn!(%error, "beat lost");
+        }
+    }
+}
+
+/// How often the disk is looked at.
+const DISK_TICK: Duration = Duration::from_secs(1);
+
+/// Makes the disk's reserve again when there is room, and then puts back into the queue what the last
+/// server had and could not be put back at the start.
+pub(crate) async fn look_after_disk(parts: Arc<Parts>, end: CancellationToken) {
+    let mut ticks = interval(DISK_TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = end.cancelled() => return,
+        }
+        recover_rest(&parts).await;
+        let own = parts.clone();
+        // Making a file may take a moment.
+        let refilled = tokio::task::spawn_blocking(move || own.disk.refill());
+        if refilled.await.is_err() {
+            warn!("the disk's reserve was not looked at");
         }
     }
 }

@@ -14,13 +14,11 @@ mod verdict;
 mod watched;
 
 use std::error::Error;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{Approvals, Setup};
 use audit::AuditLog;
-use nix::sys::statvfs::statvfs;
 use protocol::job::{Cause, Job};
 use protocol::{Event, Spending};
 use store::{Journal, StoreError};
@@ -225,9 +223,11 @@ impl Worker {
         let config = &self.parts.config;
         let mut spec = plan::spec(&self.job, &self.folder, config, ran, Arc::new(audit))
             .map_err(|error| failed(Cause::Sandbox, chain(&error)))?;
-        if let Some(free) = free_room(&config.data) {
-            spec.limits.disk = spec.limits.disk.min(plan::share_of(free));
-        }
+        let granted = self.parts.disk.grant(self.job.id, spec.limits.disk);
+        spec.limits.disk = granted.ok_or_else(|| {
+            let message = "there is no room for another sandbox";
+            Ending::Deferred(Setback::starved("disk space", message))
+        })?;
         let prepared = tokio::select! {
             biased;
             () = self.claimed.parked.cancelled() => return Err(Ending::Parked),
@@ -281,13 +281,6 @@ impl Worker {
         self.log.note(event);
         self.room.tell(event);
     }
-}
-
-/// Bytes that are free on a folder's disk, if it says so.
-fn free_room(folder: &Path) -> Option<u64> {
-    let state = statvfs(folder).ok()?;
-    let blocks = state.blocks_available();
-    Some(blocks.saturating_mul(state.fragment_size()))
 }
 
 fn failed(cause: Cause, message: impl Into<String>) -> Ending {

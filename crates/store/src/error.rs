@@ -108,6 +108,11 @@ impl StoreError {
         self.code() == Some(SQLITE_FULL)
     }
 
+    /// Whether the disk is full, or may be: SQLite does not always say so.
+    pub fn lacks_room(&self) -> bool {
+        self.is_full() || self.is_out_of_resources()
+    }
+
     /// Whether another process had the store for too long.
     pub fn is_busy(&self) -> bool {
         matches!(self.code(), Some(SQLITE_BUSY | SQLITE_LOCKED))

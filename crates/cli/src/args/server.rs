@@ -120,6 +120,11 @@ pub(crate) struct LoadFlags {
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_duration)]
     pub(crate) max_parked: Duration,
 
+    /// No job is started while less than this is free on the disk of the data folder
+    /// [default: 512M, or a twentieth of a smaller disk].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) disk_floor: Option<u64>,
+
     /// How long running jobs may go on when the server is told to end; then they are parked.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     pub(crate) drain: Duration,

@@ -154,3 +154,67 @@ fn a_job_that_wants_the_whole_disk_is_stopped_and_others_go_on() {
         }
     });
 }
+
+#[test]
+fn on_a_full_disk_jobs_are_listed_cancelled_and_deleted_also_after_a_kill() {
+    play(async {
+        let gate = Gate::new();
+        let held = gate.clone();
+        let model = serve(move |request| {
+            let heard = Heard::of(request);
+            match (heard.task(), heard.results) {
+                ("Do it", 0) => Answer::reply(bash("head -c 2M /dev/urandom > large")),
+                ("Do it", _) => Answer::reply(say("Done.")),
+                _ => Answer::reply(say("Never.")).hold(0, &held),
+            }
+        });
+        let site = Site::new(&model).lasting_disk(64);
+        let server = site.start().await;
+        let client = server.client();
+        assert!(server.data().join("reserve").exists());
+        let done = client.schedule_task("Do it").await;
+        client.complete(&done).await;
+        let first = client.schedule_task("Wait").await;
+        gate.reached().await;
+        let second = client.schedule_task("Wait").await;
+        let mut told = client.follow(&second, 0).await;
+        told.until("turn_started").await;
+        fill(&server.data());
+
+        let cancel = async |client: &crate::client::Client, id: &str| {
+            let path = format!("/v1/jobs/{id}/cancel");
+            client.post(&path).send().await.unwrap().status()
+        };
+        assert_eq!(cancel(client, &first).await, 202);
+        client.failed(&first, "cancelled").await;
+        server.die().await;
+
+        let server = site.start().await;
+        let client = server.client();
+        assert_eq!(client.jobs("").await.len(), 3);
+        let ready = client.get("/readyz").send().await.unwrap();
+        let ready = ready.text().await.unwrap();
+        assert!(ready.contains("no job is started"), "{ready}");
+        assert_eq!(
+            client.job(&second).await["state"],
+            "queued",
+            "below the floor"
+        );
+        assert_eq!(cancel(client, &second).await, 202);
+        client.failed(&second, "cancelled").await;
+        for id in [&done, &first, &second] {
+            let path = format!("/v1/jobs/{id}");
+            assert_eq!(client.delete(&path).send().await.unwrap().status(), 204);
+        }
+        std::fs::remove_file(server.data().join("filler")).unwrap();
+        eventually("the reserve is made again", async || {
+            server.data().join("reserve").exists()
+        })
+        .await;
+        let id = client.schedule_task("Do it").await;
+        client.complete(&id).await;
+        let ready = client.get("/readyz").send().await.unwrap();
+        assert_eq!(ready.text().await.unwrap(), "ok");
+        assert!(server.end().await.success());
+    });
+}

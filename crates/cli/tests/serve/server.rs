@@ -24,6 +24,8 @@ pub(crate) struct Site {
     variables: Vec<(String, OsString)>,
     /// Megabytes of the file system that the data folder is, if it is one of its own.
     disk: Option<u32>,
+    /// A process in whose namespaces the data folder is a file system that outlives servers.
+    mounted: Option<std::process::Child>,
     /// How many files the server may open, if that is bounded.
     open_files: Option<u32>,
 }
@@ -53,6 +55,7 @@ impl Site {
             flags: Vec::new(),
             variables: Vec::new(),
             disk: None,
+            mounted: None,
             open_files: None,
         }
     }
@@ -72,6 +75,23 @@ impl Site {
     /// server is.
     pub(crate) fn disk(mut self, megabytes: u32) -> Self {
         self.disk = Some(megabytes);
+        self
+    }
+
+    /// The same, on a disk that is there for as long as the site is.
+    pub(crate) fn lasting_disk(mut self, megabytes: u32) -> Self {
+        let mut command = self.place.program("unshare");
+        let mount = format!(
+            "mount -t tmpfs -o size={megabytes}m,mode=700 none \"$HOTCELL_DATA\" && echo && exec cat"
+        );
+        command.args(["-rm", "sh", "-c", &mount]);
+        self.set_up(&mut command);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut holder = command.spawn().unwrap();
+        let mut line = [0];
+        let stdout = holder.stdout.as_mut().unwrap();
+        std::io::Read::read_exact(stdout, &mut line).unwrap();
+        self.mounted = Some(holder);
         self
     }
 
@@ -107,6 +127,14 @@ impl Site {
         let own = self.flags.iter().map(String::as_str);
         let own = ["serve"].into_iter().chain(own);
         let arguments: Vec<&str> = own.chain(flags.iter().copied()).collect();
+        if let Some(holder) = &self.mounted {
+            let mut command = self.place.program("nsenter");
+            let target = format!("--target={}", holder.id());
+            command.args([&target, "--user", "--mount", "--preserve-credentials", "--"]);
+            command.arg(hotcell()).args(arguments);
+            self.set_up(&mut command);
+            return Command::from(command);
+        }
         if let Some(count) = self.open_files {
             let mut command = self.place.program("sh");
             command.args(["-c", &format!("ulimit -n {count} && exec \"$@\""), "sh"]);
@@ -187,6 +215,10 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
+        if let Some(holder) = &mut self.mounted {
+            let _ = holder.kill();
+            let _ = holder.wait();
+        }
         if std::thread::panicking() {
             let said = self.stderr();
             let from = said.ceil_char_boundary(said.len().saturating_sub(SHOWN));

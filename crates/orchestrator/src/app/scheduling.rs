@@ -65,6 +65,12 @@ impl App {
             }
             let parts = &self.parts;
             let forgotten = forget(&parts.jobs, &parts.store, &parts.config.data, &job).await;
+            if let Err(RetentionError::Store(error)) = &forgotten
+                && error.lacks_room()
+                && parts.disk.release()
+            {
+                continue;
+            }
             // If not, somebody has changed it since.
             if forgotten.map_err(of_retention)? {
                 return Ok(());
@@ -83,6 +89,10 @@ impl App {
     ) -> Result<Accepted, AppError> {
         if self.parts.ending.is_cancelled() {
             return Err(AppError::Ending);
+        }
+        // The reserve is for what makes room.
+        if self.parts.disk.is_on_reserve() {
+            return Err(AppError::Files(io::ErrorKind::StorageFull.into()));
         }
         check_upload(&mut request, upload.as_ref())?;
         self.admission.check(&request)?;

@@ -3,16 +3,20 @@
 use std::time::Duration;
 
 use protocol::job::{Job, JobId, State};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::admission::check_message;
 use super::{App, AppError, Caller};
+use crate::dispatcher::recover_rest;
 use crate::job::Change;
 use crate::parts::ChangeError;
 
 /// How long a caller waits for a cancelled job to end. What is answered in time holds also if the
 /// server dies right after.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Between two looks at a job that is about to change.
+const PAUSE: Duration = Duration::from_millis(10);
 
 impl App {
     /// Says something to a job: next turn of a running one; wakes up one that has ended.
@@ -87,6 +91,7 @@ impl App {
 
     async fn stop(&self, mut job: Job) -> Result<Job, AppError> {
         let id = job.id;
+        let begun = Instant::now();
         loop {
             match job.state {
                 State::Complete | State::Failed { .. } => {
@@ -117,8 +122,13 @@ impl App {
                             }
                         }
                     }
-                    // Its worker has just left; the record says so in a moment.
-                    tokio::task::yield_now().await;
+                    // Its worker has just left, and the record says so in a moment; or the last server
+                    // left it so, and there was no room to write down that it died.
+                    recover_rest(&self.parts).await;
+                    if begun.elapsed() > CANCEL_PATIENCE {
+                        return Ok(job);
+                    }
+                    tokio::time::sleep(PAUSE).await;
                 }
             }
             let found = self.parts.jobs.job(id).await?;

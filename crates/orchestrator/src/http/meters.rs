@@ -35,6 +35,8 @@ pub(crate) struct Meters {
     running: Gauge,
     parked: Gauge,
     machines: Gauge,
+    disk_free: Gauge,
+    disk_floor: Gauge,
     connections: Gauge,
     connections_dropped: Counter,
     memory: Gauge,
@@ -80,6 +82,16 @@ impl Meters {
             Vec::new(),
             "Virtual machines that wait for a job.",
         );
+        let disk_free = gauge(
+            "hotcell_disk_free_bytes",
+            Vec::new(),
+            "What is free on the disk of the data folder.",
+        );
+        let disk_floor = gauge(
+            "hotcell_disk_floor_bytes",
+            Vec::new(),
+            "What must be free for a job to be started.",
+        );
         let connections = gauge("hotcell_connections", Vec::new(), "Open connections.");
         let connections_dropped = counter(
             "hotcell_connections_dropped_total",
@@ -110,6 +122,8 @@ impl Meters {
             running,
             parked,
             machines,
+            disk_free,
+            disk_floor,
             connections,
             connections_dropped,
             memory,
@@ -191,6 +205,9 @@ impl Meters {
             let gauge = self.recorder.register_gauge(&key, &META);
             gauge.set(f64::from(u8::from(is_up)));
         }
+        let (free, floor) = app.disk();
+        self.disk_free.set(free as f64);
+        self.disk_floor.set(floor as f64);
         self.connections.set(app.connections().open_count() as f64);
         let dropped = app.connections().dropped_count();
         self.connections_dropped.absolute(dropped);

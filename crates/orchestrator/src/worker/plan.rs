@@ -94,12 +94,6 @@ pub(crate) fn require(request: &JobRequest, policy: &Policy) -> Strength {
     wanted.max(policy.sandbox.require)
 }
 
-/// How much of the disk's free room a job's workspace may take. Its files may be there three times:
-/// in the workspace, in a checkpoint and in the zip; and others need room as well.
-pub(crate) fn share_of(free: u64) -> u64 {
-    free / 4
-}
-
 /// What every job may reach, and what this one may beside it.
 pub(crate) fn network(request: &JobRequest, policy: &Policy) -> Result<Network, RuleError> {
     let mut rules = match &policy.sandbox.network {

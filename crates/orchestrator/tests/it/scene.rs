@@ -98,6 +98,7 @@ fn config(data: PathBuf) -> Config {
         stuck_after: Duration::from_secs(60),
         linger: Duration::from_secs(60),
         open_files: 1024,
+        disk_floor: Some(0),
         outages: Outages::default(),
         largest_body: 1 << 20,
         largest_zip: 4 << 20,

@@ -55,6 +55,7 @@ impl Site {
             queue_per_user: 50,
             running_per_user: 4,
             open_files: 1024,
+            disk_floor: Some(0),
             rate: 1000,
             require_keys: false,
             hosts: Vec::new(),
