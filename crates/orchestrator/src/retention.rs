@@ -237,6 +237,17 @@ pub(crate) async fn forget(
     if !jobs.forget(job.id, job.revision).await? {
         return Ok(false);
     }
+    // The files first: they make the room that the session's removal needs on a full disk. What says
+    // that the job is being forgotten goes last.
+    let large = folder.clone();
+    blocking(move || {
+        remove_tree(&large.workspace())?;
+        match std::fs::remove_file(large.output()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    })
+    .await?;
     if let Some(session) = &job.session {
         sweep::delete_session(store, session).await?;
     }
