@@ -202,6 +202,15 @@ impl Call {
     }
 }
 
+impl Drop for Call {
+    /// A process that is stopped may outlive its call, and waits to be continued.
+    fn drop(&mut self) {
+        for (pid, _) in &self.stopped {
+            send(*pid, libc::SIGCONT);
+        }
+    }
+}
+
 impl fmt::Display for Call {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
