@@ -118,7 +118,7 @@ mod tests {
         }
         check("whole", Ok(b"12345678"));
         check("to-whole", Ok(b"12345678"));
-        check("long", Err("it is longer than 8B"));
+        check("long", Err("it is longer than 8"));
         check("folder", Err("it is a folder"));
         check("fifo", Err("it is a FIFO"));
         check("to-fifo", Err("it is a FIFO"));
