@@ -151,6 +151,7 @@ impl<'a> Round<'a> {
                 kept: ended.output.kept,
                 changes: ended.output.changes,
                 millis: ended.millis,
+                denied: Some(ended.denied),
             })
             .await
     }

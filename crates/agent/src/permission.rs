@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::approval::{Approvals, Verdict};
 use crate::pattern::exactly;
 use crate::person::Person;
-use crate::scribe::Teller;
+use crate::scribe::{EventLog, Teller};
 use crate::typed::Typed;
 use crate::witness::Witness;
 
@@ -209,6 +209,7 @@ pub(crate) fn introduce(
     spec: &mut SandboxSpec,
     approvals: Approvals,
     teller: Teller,
+    log: EventLog,
 ) -> Arc<Person> {
     let session = teller.session().to_string();
     let name = spec.name.get_or_insert(session).clone();
@@ -216,7 +217,7 @@ pub(crate) fn introduce(
     let asks = approvals.asks;
     let gate = gate(spec, &approvals);
     let hosts = gate.as_ref().map(|gate| gate.hosts().clone());
-    let person = Person::new(teller, witness, approvals, hosts);
+    let person = Person::new(teller, log, witness, approvals, hosts);
     if let Some(gate) = gate {
         spec.network = Network::Gated(match asks {
             true => gate.with_asker(Arc::new(Porter(person.clone()))),

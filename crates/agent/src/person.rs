@@ -12,16 +12,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use egress::{Hosts, Stance, Target};
 use protocol::{Action, Command, Decision, EventKind, Question, Scope, Subject};
 use tokio::sync::oneshot;
+use tracing::warn;
 
 use crate::approval::{Approvals, ToolRules, stance};
 use crate::error::AgentError;
-use crate::scribe::Teller;
+use crate::scribe::{EventLog, Teller, Written};
 use crate::typed::Unfinished;
 use crate::witness::Witness;
 
 #[derive(Debug)]
 pub(crate) struct Person {
     teller: Teller,
+    /// Where questions and answers are written; none once the person has left.
+    log: Mutex<Option<EventLog>>,
     pub(crate) witness: Witness,
     /// What the sandbox's proxy goes by; none when it has no proxy.
     hosts: Option<Hosts>,
@@ -52,6 +55,7 @@ struct Open {
 impl Person {
     pub(crate) fn new(
         teller: Teller,
+        log: EventLog,
         witness: Witness,
         approvals: Approvals,
         hosts: Option<Hosts>,
@@ -63,6 +67,7 @@ impl Person {
         };
         Arc::new(Self {
             teller,
+            log: Mutex::new(Some(log)),
             witness,
             hosts,
             state: Mutex::new(state),
@@ -87,35 +92,47 @@ impl Person {
         why: String,
         subject: Subject,
     ) -> Option<Decision> {
-        if !self.state().is_there {
-            return None;
-        }
-        let place = self.teller.place().await?;
-        let (answer, answered) = oneshot::channel();
-        let _asking = {
+        let log = self.log()?;
+        let number = {
             let mut state = self.state();
             if !state.is_there {
                 return None;
             }
             state.last += 1;
-            let number = state.last;
-            let question = Question {
-                number,
-                what,
-                why,
-                subject,
-            };
+            state.last
+        };
+        let question = Question {
+            number,
+            what,
+            why,
+            subject,
+        };
+        let asked = EventKind::Asked {
+            question: question.clone(),
+        };
+        let _asking = Asking {
+            person: self.clone(),
+            number,
+        };
+        let (answer, answered) = oneshot::channel();
+        let person = self.clone();
+        let tell = move |written: Written<'_>| {
+            let mut state = person.state();
             // Both at once: what is told can be answered, and nothing can be before it is.
-            place.tell(EventKind::Asked {
-                question: question.clone(),
-            });
-            state.open.insert(number, Open { question, answer });
-            Asking {
-                person: self.clone(),
-                number,
+            if state.is_there && !answer.is_closed() {
+                written.tell();
+                state.open.insert(number, Open { question, answer });
             }
         };
+        // What cannot be recorded is not asked; `answer` is dropped where nobody hears of it.
+        log.append_with(asked, tell).await.ok()?;
+        drop(log);
         answered.await.ok()
+    }
+
+    fn log(&self) -> Option<EventLog> {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.clone()
     }
 
     /// Obeys what is said to the one who asks, and tells if that cannot be done; hands back all
@@ -244,11 +261,29 @@ impl Person {
     pub(crate) async fn leave(&self) {
         self.state().is_there = false;
         self.withdraw().await;
+        if let Some(log) = self.log() {
+            log.settle().await;
+        }
+        // The right to write to the session ends with it, whoever still holds this value.
+        let log = self
+            .log
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        drop(log);
     }
 
+    /// Writes an answer and tells of it; told it is in any case, so that nobody goes on asking.
     async fn decided(&self, question: Question, decision: Option<Decision>) {
-        let kind = EventKind::Decided { question, decision };
-        self.teller.tell(kind).await;
+        let decided = EventKind::Decided { question, decision };
+        let written = match self.log() {
+            Some(log) => log.append(decided.clone()).await,
+            None => return,
+        };
+        if let Err(error) = written {
+            warn!(%error, "cannot record an answer");
+            self.teller.tell(decided).await;
+        }
     }
 
     async fn tell_network(&self) {
@@ -282,6 +317,8 @@ impl Drop for Asking {
             question: open.question,
             decision: None,
         };
-        self.person.teller.tell_later(decided);
+        if let Some(log) = self.person.log() {
+            log.append_later(decided);
+        }
     }
 }

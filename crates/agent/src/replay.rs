@@ -82,11 +82,16 @@ pub async fn replay(
                     continue;
                 }
             };
-            let Some((result, kept)) = result else {
+            let Some(CallResult {
+                content,
+                kept,
+                denied,
+            }) = result
+            else {
                 continue;
             };
-            // What was not done then is not done now.
-            if is_denial(&text(result)) {
+            // What was not done then is not done now. Older releases say so in the text alone.
+            if denied.unwrap_or_else(|| is_denial(&text(content))) {
                 continue;
             }
             outputs.expect(kept.map(|kept| kept.handle.clone()));
@@ -99,7 +104,7 @@ pub async fn replay(
                 if let Some(error) = ended.broke {
                     return Err(error.into());
                 }
-                let (recorded, replayed) = (text(result), text(&ended.output.content));
+                let (recorded, replayed) = (text(content), text(&ended.output.content));
                 report(Replayed {
                     turn,
                     call: ended.call,
@@ -147,7 +152,14 @@ enum Step<'a> {
 struct Recorded<'a> {
     turn: u32,
     call: Call,
-    result: Option<(&'a [Block], Option<&'a Kept>)>,
+    result: Option<CallResult<'a>>,
+}
+
+/// What is on record of how a call ended.
+struct CallResult<'a> {
+    content: &'a [Block],
+    kept: Option<&'a Kept>,
+    denied: Option<bool>,
 }
 
 /// Calls that were run, in the order of the replies. A provider may use a name again in a later
@@ -179,6 +191,7 @@ fn steps(events: &[Event]) -> Vec<Step<'_>> {
                 call,
                 content,
                 kept,
+                denied,
                 ..
             } => {
                 let mut latest = steps.iter_mut().rev().filter_map(|step| match step {
@@ -186,7 +199,11 @@ fn steps(events: &[Event]) -> Vec<Step<'_>> {
                     Step::Restore(_) => None,
                 });
                 if let Some(its) = latest.find(|one| one.call.id == *call && one.result.is_none()) {
-                    its.result = Some((content, kept.as_ref()));
+                    its.result = Some(CallResult {
+                        content,
+                        kept: kept.as_ref(),
+                        denied: *denied,
+                    });
                 }
             }
             EventKind::CheckpointMade {

@@ -23,7 +23,7 @@ use crate::models::{Chosen, Models};
 use crate::outputs::StoredOutputs;
 use crate::permission::introduce;
 use crate::person::Person;
-use crate::scribe::{Scribe, Teller};
+use crate::scribe::{EventLog, Scribe, Teller};
 use crate::stopper::{Cause, Stopper};
 
 /// Everything that a session is made of.
@@ -92,7 +92,8 @@ impl Session {
     async fn open(setup: Setup, events: mpsc::Sender<Event>) -> Result<Self, AgentError> {
         let teller = Teller::new(setup.journal.session().clone(), events.clone());
         let mut sandbox = setup.sandbox;
-        let person = introduce(&mut sandbox, setup.approvals, teller.clone());
+        let log = EventLog::new(setup.journal, events);
+        let person = introduce(&mut sandbox, setup.approvals, teller.clone(), log.clone());
         let cell = Cell::start(sandbox);
         let opening = EventKind::SessionStarted {
             release: env!("CARGO_PKG_VERSION").to_owned(),
@@ -100,7 +101,7 @@ impl Session {
             model: setup.model.model.name().to_owned(),
             forked_from: None,
         };
-        let scribe = Scribe::new(setup.journal, opening, &setup.history, events);
+        let scribe = Scribe::new(log, opening, &setup.history);
         let known = match scribe.conversation.last_checkpoint() {
             0 => Known::default(),
             number => Known::load(&setup.store, teller.session(), number).await?,

@@ -13,7 +13,7 @@ use tools::{Access, Context, Outputs, ToolError, ToolOutput, ToolSet};
 
 use crate::background::Background;
 use crate::live::Live;
-use crate::permission::permit;
+use crate::permission::{is_denial, permit};
 use crate::person::Person;
 use crate::scribe::Teller;
 use crate::step::Call;
@@ -27,6 +27,8 @@ pub(crate) struct Ended {
     pub(crate) call: CallId,
     pub(crate) output: ToolOutput,
     pub(crate) millis: u64,
+    /// Whether a rule or the person said no, so that it was not run.
+    pub(crate) denied: bool,
     /// The sandbox broke under it.
     pub(crate) broke: Option<SandboxError>,
 }
@@ -69,6 +71,7 @@ impl Toolbox<'_> {
 
     async fn call(&self, call: &Call) -> Ended {
         let permitted = self.permit(call).await;
+        let denied = permitted.as_ref().is_err_and(|why| is_denial(why));
         let begun = Instant::now();
         let outcome = match permitted {
             Ok(()) => self.perform(call).await,
@@ -83,6 +86,7 @@ impl Toolbox<'_> {
             call: call.id.clone(),
             output,
             millis: begun.elapsed().as_millis() as u64,
+            denied,
             broke,
         }
     }

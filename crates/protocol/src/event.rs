@@ -151,6 +151,10 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changes: Vec<Change>,
         millis: u64,
+        /// Whether the call was not run because a rule or the person denied it. Absent from sessions
+        /// of older releases, whose results say so in words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        denied: Option<bool>,
     },
     /// Lasting. Words of the harness itself to the model, beside the results.
     Noted { text: String },
@@ -175,9 +179,10 @@ pub enum EventKind {
         cost: Option<f64>,
         model: String,
     },
-    /// Something waits for a person's word, and goes on with [`crate::Command::Decide`].
+    /// Lasting. Something waits for a person's word, and goes on with [`crate::Command::Decide`].
+    /// After a crash there may be no [`Self::Decided`] for it.
     Asked { question: Question },
-    /// A question is answered, or nobody needs the answer any more.
+    /// Lasting. A question is answered, or nobody needs the answer any more.
     Decided {
         question: Question,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -369,11 +374,11 @@ impl EventKind {
             | Self::TurnEnded { .. }
             | Self::ModelChanged { .. }
             | Self::Compacted { .. }
+            | Self::Asked { .. }
+            | Self::Decided { .. }
             | Self::Undone { .. }
             | Self::Redone { .. } => true,
             Self::Ready { .. }
-            | Self::Asked { .. }
-            | Self::Decided { .. }
             | Self::NetworkChanged { .. }
             | Self::Background { .. }
             | Self::Files { .. }

@@ -46,8 +46,8 @@ const NUMBER: &str = "SELECT number FROM sessions WHERE name = ?1";
 
 const WRITE: &str = "write an event";
 
-/// The right to write to a session. One process has it at a time; it ends with the value.
-#[derive(Debug)]
+/// The right to write to a session. One process has it at a time; it ends with the last clone.
+#[derive(Debug, Clone)]
 pub struct Journal {
     store: Store,
     session: SessionId,

@@ -156,6 +156,7 @@ pub(crate) fn tool_ended(id: &str, name: &str, output: &str, changes: Vec<Change
         kept: None,
         changes,
         millis: 1_200,
+        denied: Some(false),
     }
 }
 

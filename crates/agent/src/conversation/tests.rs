@@ -46,6 +46,7 @@ fn result(id: &str, text: &str) -> EventKind {
         kept: None,
         changes: Vec::new(),
         millis: 0,
+        denied: Some(false),
     }
 }
 

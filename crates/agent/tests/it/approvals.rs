@@ -510,28 +510,78 @@ fn what_was_denied_is_not_replayed() {
         let question = agent.question().await;
         agent.decide(question.number, false, ONCE).await;
         assert_eq!(agent.ended().await, Outcome::Done);
-        let events = agent.end().await;
-        let folder = tempfile::tempdir().unwrap();
-        let spec = sandbox::SandboxSpec::new(folder.path());
-        let mut replayed = Vec::new();
-        let tools = tools::ToolSet::standard();
-        let lasting: Vec<_> = events
-            .into_iter()
-            .filter(|event| event.kind.lasts())
-            .collect();
-        agent::replay(
-            &world.store,
-            &world.session,
-            &lasting,
-            &tools,
-            spec,
-            |one| {
+        agent.end().await;
+        let stored = world.store.events(&world.session).await.unwrap();
+        // An older release wrote neither questions nor what was denied.
+        let mut older = stored.clone();
+        for event in &mut older {
+            if let EventKind::ToolEnded { denied, .. } = &mut event.kind {
+                assert!(denied.take().is_some());
+            }
+        }
+        older.retain(|event| {
+            let kind = &event.kind;
+            !matches!(kind, EventKind::Asked { .. } | EventKind::Decided { .. })
+        });
+        assert_eq!(older.len(), stored.len() - 2);
+        for events in [stored, older] {
+            let folder = tempfile::tempdir().unwrap();
+            let spec = sandbox::SandboxSpec::new(folder.path());
+            let mut replayed = Vec::new();
+            let report = |one: agent::Replayed| {
                 replayed.push((one.summary, one.difference.is_none()));
-            },
-        )
-        .await
-        .unwrap();
-        assert_eq!(replayed, [("$ ls".to_owned(), true)]);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+            };
+            let tools = tools::ToolSet::standard();
+            agent::replay(&world.store, &world.session, &events, &tools, spec, report)
+                .await
+                .unwrap();
+            assert_eq!(replayed, [("$ ls".to_owned(), true)]);
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        }
+    });
+}
+
+#[test]
+fn questions_and_answers_last() {
+    within(async {
+        let world = World::new().await;
+        let rules = [about("bash", Some("touch*"), Action::Ask)];
+        let replies = vec![bash("touch one"), bash("touch two"), bash("touch three")];
+        let mut agent = begin(&world, &rules, replies).await;
+        for is_allowed in [true, false] {
+            let question = agent.question().await;
+            agent.decide(question.number, is_allowed, ONCE).await;
+        }
+        agent.question().await;
+        agent.send(Command::Interrupt).await;
+        assert_eq!(agent.ended().await, Outcome::Interrupted);
+        agent.end().await;
+        // The session can be taken up at once: nobody holds it any more.
+        let (_journal, stored) = world.store.claim(&world.session).await.unwrap();
+        let kept = stored.iter().filter_map(|event| match &event.kind {
+            EventKind::Asked { question } => Some((question.number, "asked")),
+            EventKind::Decided { question, decision } => Some((
+                question.number,
+                match decision.map(|one| one.is_allowed) {
+                    Some(true) => "allowed",
+                    Some(false) => "denied",
+                    None => "taken back",
+                },
+            )),
+            _ => None,
+        });
+        assert_eq!(
+            kept.collect::<Vec<_>>(),
+            [
+                (1, "asked"),
+                (1, "allowed"),
+                (2, "asked"),
+                (2, "denied"),
+                (3, "asked"),
+                (3, "taken back"),
+            ]
+        );
+        let places: Vec<_> = stored.iter().filter_map(|event| event.seq).collect();
+        assert!(places.is_sorted_by(|one, next| one < next), "{places:?}");
     });
 }

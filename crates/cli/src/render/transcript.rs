@@ -32,6 +32,16 @@ fn part(kind: &EventKind, tools: &ToolSet) -> Option<String> {
             .collect::<Vec<_>>()
             .join("\n\n"),
         EventKind::ToolEnded { content, .. } => quoted(&words(content)),
+        EventKind::Decided {
+            question,
+            decision: Some(decision),
+        } => {
+            let answer = match decision.is_allowed {
+                true => "allowed",
+                false => "denied",
+            };
+            format!("(the person {answer}: {})", first_line(&question.what, 200))
+        }
         EventKind::Noted { text } => format!("(note to the model: {})", clean(text)),
         EventKind::SandboxStarted {
             replaces: Some(why),

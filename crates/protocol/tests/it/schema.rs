@@ -126,6 +126,7 @@ fn examples() -> Vec<EventKind> {
                 diff: None,
             }],
             millis: 3,
+            denied: Some(false),
         },
         EventKind::Noted { text: "x".into() },
         EventKind::CheckpointMade {

@@ -161,6 +161,7 @@ pub(crate) fn tool(kept: Option<&str>) -> EventKind {
         }),
         changes: vec![],
         millis: 1,
+        denied: Some(false),
     }
 }
 

@@ -20,6 +20,7 @@ fn talked() -> Stage {
         kept: None,
         changes: Vec::new(),
         millis: 1,
+        denied: Some(false),
     });
     stage.event(ended(1, Outcome::Done));
     stage

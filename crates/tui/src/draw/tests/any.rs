@@ -140,6 +140,7 @@ fn event() -> impl Strategy<Value = EventKind> {
                     kept: None,
                     changes,
                     millis: 7,
+                    denied: Some(false),
                 }
             }
         ),

@@ -37,6 +37,7 @@ fn nothing_that_a_terminal_obeys_comes_through() {
                 2
             ],
             millis: 0,
+            denied: Some(false),
         },
         EventKind::Background {
             jobs: vec![BackgroundJob {

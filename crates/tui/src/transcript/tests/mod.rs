@@ -88,6 +88,7 @@ pub(super) fn ended(id: &str, name: &str, output: &str, is_error: bool) -> Event
         kept: None,
         changes: Vec::new(),
         millis: 2_340,
+        denied: Some(false),
     }
 }
 

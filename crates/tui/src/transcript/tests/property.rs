@@ -138,6 +138,7 @@ fn happening() -> impl Strategy<Value = EventKind> {
                 kept: is_error.then_some(Kept { handle: name, bytes: 7 }),
                 changes,
                 millis: 1,
+                denied: Some(false),
             }),
         1 => hostile().prop_map(|text| EventKind::Noted { text }),
         1 => hostile().prop_map(|path| EventKind::CheckpointMade {
