@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::statvfs::statvfs;
 use protocol::job::JobId;
-use tracing::{info, warn};
+use tracing::{debug, warn};
 
 /// The reserve, if the disk is large enough; a part of a smaller one.
 const LARGEST_RESERVE: u64 = 64 << 20;
@@ -117,7 +117,7 @@ impl Disk {
         match self.make() {
             Ok(()) => {
                 state.has_reserve = true;
-                info!(bytes = self.reserve, "disk has its reserve");
+                debug!(bytes = self.reserve, "disk has its reserve");
             }
             Err(error) => {
                 let _ = remove_file(self.partial());

@@ -218,7 +218,11 @@ impl Keeper {
         let words = job.request.task.len().saturating_add(answer);
         bytes = bytes.saturating_add(words as u64);
         if let Some(version) = version {
-            blocking(move || Ok(sizes::keep(&folder, version, bytes))).await?;
+            blocking(move || {
+                sizes::keep(&folder, version, bytes);
+                Ok(())
+            })
+            .await?;
         }
         Ok(bytes)
     }

@@ -94,7 +94,7 @@ fn isolate(folder: &Path, points: &[&Path], nothing: &Path) -> io::Result<()> {
 }
 
 /// An older kernel, or a file system that cannot lie under an overlay: then the folder stays as it
-/// is, read-only all the same. `doctor` tells.
+/// is, read-only all the same.
 fn overlay(folder: &Path, nothing: &Path) -> bool {
     let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     // The kernel wants two folders where there is none to write to.

@@ -68,7 +68,7 @@ fn for_people() {
         memory                NG
         cpu                   N
         pids                  N
-        disk                  NG        guest
+        disk                  NG        scan (growth of the file system every N ms)
         open files            N      rlimit
         wall time             none set  guest and supervisor
         output                none set  guest

@@ -21,7 +21,7 @@ use crate::http::problem::{Kind, Problem};
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub(crate) enum ChatRequest {
-    New(NewChat),
+    New(Box<NewChat>),
     Next(NextMessage),
 }
 
@@ -122,7 +122,7 @@ impl ChatRequest {
         let is_next = body.contains_key("job_id");
         let body = Value::Object(body).to_string();
         match is_next {
-            false => read_json(body.as_bytes()).map(Self::New),
+            false => read_json(body.as_bytes()).map(|new| Self::New(Box::new(new))),
             true => read_json(body.as_bytes())
                 .map(Self::Next)
                 .map_err(|problem| problem.hint("send `message` and `job_id` alone")),

@@ -44,37 +44,20 @@ pub(crate) struct JobList {
 
 /// A form, with a zip perhaps: `request`, or its simple fields one by one.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(deny_unknown_fields)]
 #[schema(as = JobForm)]
 #[allow(dead_code, reason = "it only describes the form")]
-pub(crate) enum FormView {
-    Whole(WholeForm),
-    Fields(FieldsForm),
-}
-
-/// The whole request in one field.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "it only describes the form")]
-pub(crate) struct WholeForm {
-    /// A job request in JSON.
-    request: JobRequest,
-    /// The zip that is unpacked into the workspace.
-    #[schema(nullable = false, value_type = Option<String>, format = Binary, content_media_type = "application/zip")]
-    input: Option<Vec<u8>>,
-}
-
-/// The simple fields of a request.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "it only describes the form")]
-pub(crate) struct FieldsForm {
+pub(crate) struct FormView {
+    /// A job request in JSON; no field but `input` goes with it.
+    #[schema(nullable = false)]
+    request: Option<JobRequest>,
     #[schema(
+        nullable = false,
         min_length = 1,
         max_length = 1_048_576,
         pattern = r"[^\s\x00-\x1f\x7f-\x9f]"
     )]
-    task: String,
+    task: Option<String>,
     #[schema(nullable = false)]
     model: Option<String>,
     #[schema(nullable = false)]

@@ -87,7 +87,6 @@ impl Mounted {
             .output();
         let done = done.unwrap();
         if !done.status.success() {
-            println!("not mounted: {}", String::from_utf8_lossy(&done.stderr));
             return None;
         }
         Some(mounted)
