@@ -5,6 +5,7 @@ use std::process::Command;
 use serde_json::json;
 use testkit::{Answer, Gate};
 
+use crate::client::Client;
 use crate::model::{Heard, bash, say, serve};
 use crate::play::play;
 use crate::server::Site;
@@ -100,6 +101,8 @@ fn a_server_that_was_stopped_does_not_take_its_jobs_for_stuck() {
         let before = client.schedule_task("Wait").await;
         gate.reached().await;
         std::fs::write(&clock, "+100s\n").unwrap();
+        // The server closes connections that seem to have been idle for so long.
+        let client = Client::new(client.address());
         // A whole job passes, so that every timer of the first one has been looked at.
         let other = client.schedule_task("Do it").await;
         client.complete(&other).await;

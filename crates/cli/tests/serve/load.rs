@@ -37,7 +37,8 @@ fn a_hundred_sandboxes_a_thousand_that_wait_and_five_hundred_readers() {
             }
         });
         let concurrency = running.to_string();
-        let site = Site::new(&model).flags(["--concurrency", &concurrency]);
+        // All limits of the disk together have to fit into what is free.
+        let site = Site::new(&model).flags(["--concurrency", &concurrency, "--disk", "32M"]);
         let server = site.start().await;
         let client = server.client();
         let before = server.memory();
