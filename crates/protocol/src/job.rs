@@ -126,7 +126,10 @@ pub struct JobLimits {
     pub cpus: Option<f64>,
     /// Processes and threads.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(minimum = 8))]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(value_type = Option<u64>, minimum = 8, maximum = 4_294_967_295_i64)
+    )]
     pub pids: Option<u32>,
     /// Bytes by which the workspace may grow.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,6 +153,10 @@ pub struct JobBudget {
     pub tokens: Option<u64>,
     /// Requests to the model.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(value_type = Option<u64>, maximum = 4_294_967_295_i64)
+    )]
     pub turns: Option<u32>,
 }
 
