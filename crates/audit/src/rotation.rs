@@ -1,7 +1,7 @@
 //! Files that a log was put aside into: when, under which names, and how many are kept.
 //!
 //! A full log becomes `<log>.<number of its last record>`. The new file begins with a
-//! [`Record::Rotated`] line, which follows the last line of the old one in the chain and says from
+//! [`Record::Rotated`](crate::Record::Rotated) line, which follows the last line of the old one in the chain and says from
 //! which record on there are still files. Never removes a file before a newer one says so.
 
 use std::fs::{self, File};
