@@ -106,8 +106,8 @@ pub(crate) fn patience(usual: Duration) -> Duration {
     }
 }
 
-/// Whether it can be seen that a socket holds no descriptor that was sent and not received. gVisor does
-/// not say, and so a process with a socket is judged by how the disk grows.
-pub(crate) fn shows_descriptors_in_flight() -> bool {
+/// Whether the scan of the disk can tell what others write to the same disk. gVisor neither lists every
+/// thread nor says what is in flight in a socket, so there growth of the disk is judged as the sandbox's.
+pub(crate) fn tells_growth_by_others() -> bool {
     backend() != Backend::Gvisor
 }
