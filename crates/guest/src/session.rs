@@ -102,6 +102,7 @@ async fn run(link: Channel, workers: Rc<Workers>) -> io::Result<()> {
     if !guest.settings.is_linux {
         // The system call filter guards the guest's threads by their numbers.
         guest.workers.start_all();
+        signals::ignore_thread_signal();
         spawn::stay_in(&guest.resolve(None));
     }
     tokio::task::spawn_local(guest.processes.clone().reap());

@@ -3,7 +3,7 @@
 //! its first thread does not block what another would take. The sandbox's own kernel spares it
 //! nothing; there they are blocked, which takes one call, and the few that cannot be are ignored.
 //!
-//! Entry points: [`withstand`], [`Arriving`], [`changed`].
+//! Entry points: [`withstand`], [`ignore_thread_signal`], [`Arriving`], [`changed`].
 
 use std::io;
 use std::sync::OnceLock;
@@ -49,6 +49,14 @@ pub(crate) fn withstand(kernel: Kernel) {
     let changed = ignored.into_iter().chain([libc::SIGPIPE]);
     let _ = CHANGED.set(changed.collect());
     let _ = blocked.thread_set_mask();
+}
+
+/// Ignores again the signal for which the C library installed a handler with its first thread. The handler
+/// runs on the small stack that the standard library gives each thread. A kernel that does not tell how much
+/// room the processor's registers take lets that stack be too small, and ends the process instead.
+pub(crate) fn ignore_thread_signal() {
+    const SIGSETXID: c_int = 33;
+    set_action(SIGSETXID, libc::SIG_IGN);
 }
 
 /// What [`withstand`] leaves to be read, one after the other. Read and not taken by handlers, which a
