@@ -59,7 +59,9 @@ pub(crate) fn owning_namespaces(
         return make();
     }
     setresuid(same, Uid::from_raw(owner), same)?;
-    let made = make();
+    // A change of identity closes a process to itself as well: the child could not open files of its own
+    // in `/proc`. Its parent is root's again before it runs anything else.
+    let made = sys::prctl(libc::PR_SET_DUMPABLE, 1).and_then(|()| make());
     // In the child, the new namespace has changed all of this.
     if !matches!(made, Ok(Cloned::Child)) {
         setresuid(same, root, same)?;

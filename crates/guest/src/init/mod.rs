@@ -68,9 +68,9 @@ pub(crate) fn run() -> ExitCode {
 
 fn begin() -> Step<()> {
     mounts::system()?;
-    // What serves the sandbox is never killed for the memory that its commands take: they start as
-    // those who go first, and the guest alone can say so.
-    fs::write("/proc/self/oom_score_adj", "-1000").at("stay when memory runs out")?;
+    // What serves the sandbox is killed last for the memory that its commands take: they start as those
+    // who go first. They may go back to this number, and not be killed at all with the next lower one.
+    fs::write("/proc/self/oom_score_adj", "-999").at("stay when memory runs out")?;
     modules::load()?;
     match vsock::is_asked_for() {
         true => vsock::live(),

@@ -11,6 +11,7 @@ use super::{Attack, World, breach, check, held};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     ("memory", memory),
+    ("memory-spared", memory_spared),
     ("memory-many", memory_many),
     ("memory-shared", memory_shared),
     ("memory-file", memory_file),
@@ -56,6 +57,16 @@ fn memory(world: &World) {
     grow("private memory", world.number("bytes"), STEP as u64, |_| {
         map(libc::MAP_PRIVATE).map(touch)
     });
+}
+
+/// Asks the kernel to kill everybody else first.
+fn memory_spared(world: &World) {
+    for score in ["-1000", "-999", "0"] {
+        if std::fs::write("/proc/self/oom_score_adj", score).is_ok() {
+            break;
+        }
+    }
+    memory(world);
 }
 
 /// Many processes, each of them small.

@@ -38,6 +38,10 @@ pub(crate) const ATTACKS: &[Attack] = &[
         .tune(small)
         .drive(memory)
         .expect(MEMORY_HELD),
+    Attack::new(43, "memory-spared")
+        .tune(small)
+        .drive(memory)
+        .expect(MEMORY_HELD),
     Attack::new(43, "memory-many")
         .tune(roomy)
         .drive(memory_of_many)
