@@ -69,7 +69,7 @@ async fn run(
             .as_ref()
             .map(|terminal| terminal.path.as_path()),
     };
-    let started = guest.processes.start(&start);
+    let started = guest.processes.start(&start).await;
     let mut child = started.map_err(|error| match cwd.is_dir() {
         true => refuse(&what, error),
         false => {

@@ -39,7 +39,22 @@ pub(crate) struct Child {
 }
 
 impl Processes {
-    pub(crate) fn start(&self, start: &Start<'_>) -> io::Result<Child> {
+    /// Starts a command. Processes that were killed count against the limit until the kernel has cleared
+    /// them away; a start that finds no room waits for that.
+    pub(crate) async fn start(&self, start: &Start<'_>) -> io::Result<Child> {
+        const RETRY_INTERVAL: Duration = Duration::from_millis(10);
+        const RETRIES: usize = 200;
+        for _ in 0..RETRIES {
+            match self.try_start(start) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return outcome,
+            }
+            tokio::time::sleep(RETRY_INTERVAL).await;
+        }
+        self.try_start(start)
+    }
+
+    fn try_start(&self, start: &Start<'_>) -> io::Result<Child> {
         let group = walls::going_first(|| spawn(start))?;
         let (status, ended) = oneshot::channel();
         self.waiters.borrow_mut().insert(group, status);

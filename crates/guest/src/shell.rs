@@ -93,11 +93,13 @@ exit "$__hotcell_code"
 #[derive(Default)]
 pub(crate) struct Sessions {
     states: Rc<RefCell<HashMap<String, State>>>,
+    /// Held from making room for a job until the job is there.
+    starting: tokio::sync::Mutex<()>,
 }
 
 pub(crate) async fn run(guest: Rc<Guest>, command: ShellCommand, stream: Stream) {
     let (mut sender, mut receiver) = stream.split();
-    let job = match start(&guest, &command) {
+    let job = match start(&guest, &command).await {
         Ok(job) => job,
         Err(refusal) => {
             let _ = sender.send(&Answer::<Progress>::Err(refusal)).await;
@@ -119,12 +121,14 @@ pub(crate) async fn run(guest: Rc<Guest>, command: ShellCommand, stream: Stream)
     }
 }
 
-fn start(guest: &Rc<Guest>, command: &ShellCommand) -> Answer<Rc<Job>> {
+async fn start(guest: &Rc<Guest>, command: &ShellCommand) -> Answer<Rc<Job>> {
+    let _starting = guest.shells.starting.lock().await;
     guest.jobs.make_room()?;
-    begin(guest, command).map_err(|error| refuse("start a shell", error))
+    let begun = begin(guest, command).await;
+    begun.map_err(|error| refuse("start a shell", error))
 }
 
-fn begin(guest: &Rc<Guest>, command: &ShellCommand) -> io::Result<Rc<Job>> {
+async fn begin(guest: &Rc<Guest>, command: &ShellCommand) -> io::Result<Rc<Job>> {
     let states = guest.shells.states.clone();
     let state = states
         .borrow()
@@ -147,7 +151,7 @@ fn begin(guest: &Rc<Guest>, command: &ShellCommand) -> io::Result<Rc<Job>> {
         ("/bin/sh", SH)
     };
     let argv = [shell, "-c", wrapper, shell].map(Into::into);
-    let child = guest.processes.start(&Start {
+    let start = Start {
         argv: &argv,
         env: &guest.env_with(&[]),
         cwd: &cwd,
@@ -160,7 +164,8 @@ fn begin(guest: &Rc<Guest>, command: &ShellCommand) -> io::Result<Rc<Job>> {
             (NEW_STATE, new_state.as_fd()),
         ],
         terminal: None,
-    })?;
+    };
+    let child = guest.processes.start(&start).await?;
     let pipes = Pipes {
         stdin: pipe::Sender::from_owned_fd(nonblocking(stdin)?)?,
         stdout,
