@@ -1,10 +1,11 @@
 //! The disk limit where no mechanism of the kernel holds it: the guest scans, and kills.
 //!
 //! Every [`POLL_INTERVAL`] the guest asks how full the file system is. Once that has grown by more than
-//! the limit, it counts what the sandbox occupies: files in the workdir and removed files that processes
-//! hold. If that does not explain the growth, it stops every process and counts again, because only a
-//! count of stopped processes is complete. Complete: the growth is somebody else's. Incomplete: the
-//! growth counts as the sandbox's own. Over the limit, everything is killed.
+//! the limit, it stops every process and counts what the sandbox occupies: files in the workdir and
+//! removed files that processes hold. Stopped first, because only a count of stopped processes is
+//! complete, and because nothing grows meanwhile. Complete: what the count does not explain is somebody
+//! else's growth. Incomplete: the growth counts as the sandbox's own. Over the limit, everything is
+//! killed.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -74,6 +75,7 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
         last_polled: baseline,
         last_scan: Instant::now(),
         scan_cost: Duration::ZERO,
+        stop_cost: Duration::ZERO,
         inconclusive_scans: 0,
         has_killed: false,
     };
@@ -81,7 +83,10 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
         // Where nothing runs, nothing grows; what has just begun has not grown yet.
         guest.processes.any().await;
         tokio::time::sleep(POLL_INTERVAL).await;
-        if watcher.is_scan_due() && watcher.scan(&guest).await == Verdict::Exceeded {
+        let Some(stopping) = watcher.due_scan() else {
+            continue;
+        };
+        if watcher.scan(&guest, stopping).await == Verdict::Exceeded {
             guest.processes.kill_all(Some(Limit::Disk));
         }
     }
@@ -101,36 +106,40 @@ struct Watcher {
     last_polled: Usage,
     last_scan: Instant,
     scan_cost: Duration,
+    /// How long the last scan stopped processes.
+    stop_cost: Duration,
     inconclusive_scans: u32,
     has_killed: bool,
 }
 
 impl Watcher {
-    fn is_scan_due(&mut self) -> bool {
-        let Some(used) = file_system_usage(&self.root) else {
-            return false;
-        };
+    fn due_scan(&mut self) -> Option<Stopping> {
+        let used = file_system_usage(&self.root)?;
         self.freed = self.freed.plus(self.last_polled.minus(used));
         self.last_polled = used;
         let since = self.last_scan.elapsed();
         if used.minus(self.baseline).exceeds(self.limit) {
-            // A scan that stops processes takes at most half of their time.
-            return since >= self.scan_cost;
+            // Processes are stopped for at most half of their time.
+            return (since >= self.stop_cost).then_some(Stopping::WhileCounting);
         }
         let may_hide = used
             .plus(self.freed)
             .minus(self.baseline)
             .exceeds(self.limit);
-        may_hide || since >= FULL_SCAN_INTERVAL.max(self.scan_cost * SCAN_DUTY_DIVISOR)
+        let is_due =
+            may_hide || since >= FULL_SCAN_INTERVAL.max(self.scan_cost * SCAN_DUTY_DIVISOR);
+        is_due.then_some(Stopping::Never)
     }
 
-    async fn scan(&mut self, guest: &Guest) -> Verdict {
+    async fn scan(&mut self, guest: &Guest, stopping: Stopping) -> Verdict {
         let began = Instant::now();
-        let mut scan = self.count(guest, Stopping::Never).await;
+        let mut scan = self.count(guest, first_stopping(guest, stopping)).await;
         let mut verdict = judge(&self.observe(&scan), self.limit);
-        if verdict == Verdict::Unexplained {
-            scan = self.count(guest, Stopping::WhileCounting).await;
-            verdict = judge(&self.observe(&scan), self.limit);
+        if stopping == Stopping::WhileCounting {
+            if verdict == Verdict::Unexplained {
+                scan = self.count(guest, stopping).await;
+                verdict = judge(&self.observe(&scan), self.limit);
+            }
             self.inconclusive_scans = match verdict {
                 Verdict::Inconclusive => self.inconclusive_scans + 1,
                 _ => 0,
@@ -139,8 +148,12 @@ impl Watcher {
                 verdict = Verdict::Exceeded;
             }
         }
-        self.scan_cost = began.elapsed();
         self.last_scan = Instant::now();
+        self.scan_cost = self.last_scan - began;
+        self.stop_cost = match stopping {
+            Stopping::Never => Duration::ZERO,
+            Stopping::WhileCounting => self.scan_cost,
+        };
         self.settle(&scan, verdict);
         verdict
     }
@@ -187,6 +200,16 @@ impl Watcher {
                 self.freed = Usage::default();
             }
         }
+    }
+}
+
+/// gVisor sends SIGHUP to a group if one of its processes ends while another is stopped, so there processes
+/// are stopped only if a count of running ones does not do.
+fn first_stopping(guest: &Guest, wanted: Stopping) -> Stopping {
+    if guest.settings.is_linux {
+        wanted
+    } else {
+        Stopping::Never
     }
 }
 

@@ -33,9 +33,10 @@ pub(super) enum Verdict {
     Within,
     /// The file system has grown by more than the limit, and the sandbox has been proved not to have.
     GrownByOthers,
-    /// The file system has grown by more than the limit: stop every process and scan again.
+    /// The file system has grown by more than the limit while processes ran: the next poll sees that too,
+    /// and has them stopped.
     Unexplained,
-    /// As `Unexplained`, but the processes were stopped already: scan again later.
+    /// As `Unexplained`, but the processes were stopped: scan again later.
     Inconclusive,
     Exceeded,
 }

@@ -24,6 +24,8 @@ pub(crate) struct Attack {
     pub(crate) tune: fn(&mut SandboxSpec, &Props),
     /// Plays the host's part; [`run`] for attacks in which the host only looks on.
     pub(crate) drive: fn(&Scene) -> Driven<'_>,
+    /// Whether the backend under test has what is attacked.
+    pub(crate) applies: fn() -> bool,
     /// Looks at the world afterwards, beside what is looked at after every attack.
     pub(crate) outside: fn(&Scene, &Outcome) -> Finding,
 }
@@ -108,6 +110,7 @@ impl Attack {
             expect: Expect::Held,
             tune: |_, _| {},
             drive: run,
+            applies: || true,
             outside: |_, _| Ok(()),
         }
     }
@@ -124,6 +127,11 @@ impl Attack {
 
     pub(crate) const fn drive(mut self, drive: fn(&Scene) -> Driven<'_>) -> Self {
         self.drive = drive;
+        self
+    }
+
+    pub(crate) const fn only_where(mut self, applies: fn() -> bool) -> Self {
+        self.applies = applies;
         self
     }
 

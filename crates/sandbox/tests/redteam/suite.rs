@@ -20,6 +20,13 @@ pub(crate) async fn play(attacks: &[Attack]) {
     let backend = backend::tested();
     let bystander = Bystander::start(backend).await;
     for attack in attacks {
+        if !(attack.applies)() {
+            println!(
+                "{:>3} {:<24} has no target here",
+                attack.number, attack.name
+            );
+            continue;
+        }
         let began = Instant::now();
         let found = check(backend, *attack).await;
         let found = match found {
@@ -83,7 +90,7 @@ fn guarded(look: impl FnOnce() -> Finding) -> Finding {
     std::panic::catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|_| Err("panicked".into()))
 }
 
-fn judge(expect: Expect, outcome: &Outcome) -> Finding {
+pub(crate) fn judge(expect: Expect, outcome: &Outcome) -> Finding {
     let breaches = outcome.lines("BREACH ");
     if !breaches.is_empty() {
         let more = breaches.len().saturating_sub(8);

@@ -106,8 +106,19 @@ pub(crate) fn patience(usual: Duration) -> Duration {
     }
 }
 
-/// Whether the scan of the disk can tell what others write to the same disk. gVisor neither lists every
-/// thread nor says what is in flight in a socket, so there growth of the disk is judged as the sandbox's.
-pub(crate) fn tells_growth_by_others() -> bool {
+/// Whether the kernel says how many descriptors wait in a socket to be received. Where it does not, a
+/// sandbox with a socket open is judged by the growth of the whole disk.
+pub(crate) fn tells_descriptors_in_flight() -> bool {
+    backend() != Backend::Gvisor
+}
+
+/// Whether a socket with a name is an inode on the host's disk. gVisor keeps it in its own memory.
+pub(crate) fn named_sockets_are_inodes() -> bool {
+    backend() != Backend::Gvisor
+}
+
+/// Whether a group of processes may be stopped while one of them ends. gVisor then hangs up the group: it
+/// takes every group without a shell for one that has just lost it.
+pub(crate) fn spares_stopped_groups() -> bool {
     backend() != Backend::Gvisor
 }
