@@ -1,6 +1,8 @@
 //! `hotcell exec`: one command in a fresh sandbox, its streams passed through byte for byte.
 
+use std::convert::Infallible;
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use sandbox::request::Status;
 use sandbox::{
@@ -21,6 +23,9 @@ const TIMED_OUT: u8 = 124;
 const KILLED: u8 = 137;
 /// Exit code of a command whose reader went away.
 const BROKEN_PIPE: u8 = 141;
+
+/// How long the sandbox may take to pass on a signal that asks the command to end.
+const SIGNAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(exec: &Exec) -> Result<u8, Complaint> {
     if exec
@@ -81,6 +86,10 @@ async fn execute(spec: SandboxSpec, exec: &Exec) -> Result<u8, Complaint> {
     match outcome {
         Ok(verdict) => Ok(conclude(&verdict, &limits)),
         Err(Stopped::OutputClosed) => Ok(BROKEN_PIPE),
+        Err(Stopped::Unheard(signal)) => {
+            warn("the sandbox did not answer, and was ended with the command");
+            Ok(128 + signal as u8)
+        }
         // The guest itself fell to the memory limit, or to the end of the sandbox's time.
         Err(Stopped::Broken(SandboxError::Stream(_) | SandboxError::Ended))
             if ending.memory_kills > 0 =>
@@ -95,6 +104,8 @@ async fn execute(spec: SandboxSpec, exec: &Exec) -> Result<u8, Complaint> {
 /// Why passing through stopped before the command ended.
 enum Stopped {
     OutputClosed,
+    /// The sandbox did not pass on a signal that asks the command to end.
+    Unheard(i32),
     Broken(SandboxError),
 }
 
@@ -106,10 +117,15 @@ impl From<SandboxError> for Stopped {
 
 async fn pass_through(mut running: Running<'_>, is_terminal: bool) -> Result<Verdict, Stopped> {
     let feeder = running.take_input().map(|input| tokio::spawn(feed(input)));
-    let relay = tokio::spawn(relay(running.remote(), is_terminal));
+    let mut relay = tokio::spawn(relay(running.remote(), is_terminal));
     let mut outlet = standard::Outlet::default();
     let outcome = loop {
-        match running.next().await {
+        let next = tokio::select! {
+            biased;
+            next = running.next() => next,
+            Ok(Err(stopped)) = &mut relay => break Err(stopped),
+        };
+        match next {
             Ok(Output::Stdout(bytes)) => {
                 if outlet.write(standard::OUTPUT, bytes).await.is_err() {
                     break Err(Stopped::OutputClosed);
@@ -143,7 +159,7 @@ async fn feed(mut input: Input) -> Result<(), SandboxError> {
 }
 
 /// Signals and changes of size, for as long as the command runs.
-async fn relay(remote: Remote, is_terminal: bool) -> Result<(), SandboxError> {
+async fn relay(remote: Remote, is_terminal: bool) -> Result<Infallible, Stopped> {
     let listen = |kind| signal(kind).map_err(SandboxError::Launch);
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
@@ -154,16 +170,29 @@ async fn relay(remote: Remote, is_terminal: bool) -> Result<(), SandboxError> {
     loop {
         tokio::select! {
             _ = interrupt.recv() => {
-                // A command that ignores two is ended by the third.
                 interrupts += 1;
-                let signal = if interrupts > 2 { libc::SIGKILL } else { libc::SIGINT };
-                remote.signal(signal).await?;
+                // A command that ignores two is ended by the third. The first two ask it to stop what it
+                // does, not to end, so a sandbox that is slow may take its time.
+                if interrupts > 2 {
+                    pass_on(&remote, libc::SIGKILL).await?;
+                } else {
+                    let remote = remote.clone();
+                    tokio::spawn(async move { remote.signal(libc::SIGINT).await });
+                }
             }
-            _ = terminate.recv() => remote.signal(libc::SIGTERM).await?,
-            _ = hangup.recv() => remote.signal(libc::SIGHUP).await?,
-            _ = quit.recv() => remote.signal(libc::SIGQUIT).await?,
+            _ = terminate.recv() => pass_on(&remote, libc::SIGTERM).await?,
+            _ = hangup.recv() => pass_on(&remote, libc::SIGHUP).await?,
+            _ = quit.recv() => pass_on(&remote, libc::SIGQUIT).await?,
             _ = resized.recv(), if is_terminal => remote.resize(terminal::size()).await?,
         }
+    }
+}
+
+/// Passes on a signal that asks the command to end.
+async fn pass_on(remote: &Remote, signal: i32) -> Result<(), Stopped> {
+    match tokio::time::timeout(SIGNAL_TIMEOUT, remote.signal(signal)).await {
+        Ok(passed) => Ok(passed?),
+        Err(_) => Err(Stopped::Unheard(signal)),
     }
 }
 

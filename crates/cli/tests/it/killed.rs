@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -142,28 +142,30 @@ fn what_a_crash_left_is_swept_by_the_next_start() {
     }
 }
 
-#[test]
-fn a_guest_that_was_killed_is_an_error_not_a_hang() {
-    let place = Place::with_workspace();
-    let marker = format!("1001.{}", std::process::id());
-    let child = start(&mut place.hotcell(["exec", "--", "sleep", &marker]));
+/// A command in a sandbox of its own, and the guest that started it.
+fn command_and_guest(place: &Place, marker: &str) -> (Child, Pid) {
+    let child = start(&mut place.hotcell(["exec", "--", "sleep", marker]));
     // The command itself, not `hotcell`, in whose arguments the mark stands too.
     let is_command = |pid: &i32| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm"));
         name.is_ok_and(|name| name == "sleep\n")
     };
-    let command = || processes_with(&marker).into_iter().find(is_command);
+    let command = || processes_with(marker).into_iter().find(is_command);
     eventually("the command runs", || command().is_some());
     let status = fs::read_to_string(format!("/proc/{}/status", command().unwrap())).unwrap();
     let parent = status
         .lines()
         .find_map(|line| line.strip_prefix("PPid:"))
         .unwrap();
-    kill(
-        Pid::from_raw(parent.trim().parse().unwrap()),
-        Signal::SIGKILL,
-    )
-    .unwrap();
+    (child, Pid::from_raw(parent.trim().parse().unwrap()))
+}
+
+#[test]
+fn a_guest_that_was_killed_is_an_error_not_a_hang() {
+    let place = Place::with_workspace();
+    let marker = format!("1001.{}", std::process::id());
+    let (child, guest) = command_and_guest(&place, &marker);
+    kill(guest, Signal::SIGKILL).unwrap();
     let output = finish(child);
     assert_code(&output, 125);
     let said = stderr(&output);
@@ -172,4 +174,22 @@ fn a_guest_that_was_killed_is_an_error_not_a_hang() {
         "{said}"
     );
     eventually("the command is gone", || processes_with(&marker).is_empty());
+}
+
+#[test]
+fn a_guest_that_stands_still_does_not_keep_a_person_from_ending_it() {
+    let place = Place::with_workspace();
+    let marker = format!("1002.{}", std::process::id());
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 137)] {
+        let (mut child, guest) = command_and_guest(&place, &marker);
+        kill(guest, Signal::SIGSTOP).unwrap();
+        eventually("hotcell ends", || {
+            kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+            child.try_wait().unwrap().is_some()
+        });
+        let output = finish(child);
+        assert_code(&output, code);
+        assert!(stderr(&output).contains("the sandbox did not answer"));
+        eventually("the command is gone", || processes_with(&marker).is_empty());
+    }
 }
