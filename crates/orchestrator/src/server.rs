@@ -86,6 +86,7 @@ impl Server {
         config.policy.sandbox.pool = machines(&config)?;
         let breakers = Breakers::new(config.outages);
         let limits = ConnectionLimits::of(config.open_files, config.concurrency);
+        let connections = Connections::new(limits, config.trusted_proxies.clone());
         let (ended, ends) = mpsc::channel(ENDED_JOBS);
         let parts = Arc::new(Parts {
             ended,
@@ -106,7 +107,7 @@ impl Server {
             breakers,
             disk,
             unrecovered: Mutex::default(),
-            connections: Connections::new(limits),
+            connections,
             deliveries: Arc::new(Notify::new()),
             ending: CancellationToken::new(),
             closing: CancellationToken::new(),

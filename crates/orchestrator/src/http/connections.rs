@@ -2,13 +2,16 @@
 //!
 //! A connection is known once a request on it had a valid caller. Of the others only so many are
 //! kept, in all and of one address: the one that has been idle longest makes room for the next, so
-//! that a crowd of silent connections never keeps anybody out. Entry type: [`Connections`].
+//! that a crowd of silent connections never keeps anybody out. A trusted proxy's address is that of many.
+//! Entry type: [`Connections`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
+
+use crate::address_range::AddressRange;
 
 /// Connections of the server at the same time, if it may open as many files.
 const MOST_CONNECTIONS: usize = 8_192;
@@ -50,6 +53,7 @@ impl ConnectionLimits {
 #[derive(Debug)]
 pub(crate) struct Connections {
     limits: ConnectionLimits,
+    trusted_proxies: Vec<AddressRange>,
     state: Mutex<State>,
 }
 
@@ -99,9 +103,10 @@ impl Introduction {
 }
 
 impl Connections {
-    pub(crate) fn new(limits: ConnectionLimits) -> Arc<Self> {
+    pub(crate) fn new(limits: ConnectionLimits, trusted_proxies: Vec<AddressRange>) -> Arc<Self> {
         Arc::new(Self {
             limits,
+            trusted_proxies,
             state: Mutex::default(),
         })
     }
@@ -120,9 +125,13 @@ impl Connections {
     pub(crate) fn enter(self: &Arc<Self>, peer: SocketAddr) -> Option<Arc<OpenConnection>> {
         let address = peer.ip().to_canonical();
         let limits = self.limits;
+        let is_proxy = self
+            .trusted_proxies
+            .iter()
+            .any(|range| range.contains(address));
         let mut state = self.state();
         let of_address = state.unknown_of.get(&address).copied().unwrap_or_default();
-        let has_room = if of_address >= limits.unknown_per_address {
+        let has_room = if of_address >= limits.unknown_per_address && !is_proxy {
             state.drop_idle(Some(address))
         } else if state.unknown >= limits.unknown || state.open.len() >= limits.total {
             state.drop_idle(None)
@@ -290,7 +299,7 @@ mod tests {
 
     #[test]
     fn the_longest_idle_of_the_address_makes_room() {
-        let connections = Connections::new(LIMITS);
+        let connections = Connections::new(LIMITS, Vec::new());
         let open: Vec<_> = (0..3)
             .map(|_| connections.enter(peer(1)).unwrap())
             .collect();
@@ -318,8 +327,20 @@ mod tests {
     }
 
     #[test]
+    fn a_trusted_proxy_has_the_room_of_all_addresses() {
+        let proxy = "10.0.0.1".parse().unwrap();
+        let connections = Connections::new(LIMITS, vec![proxy]);
+        let open: Vec<_> = (0..4)
+            .map(|_| connections.enter(peer(1)).unwrap())
+            .collect();
+        assert!(!open.iter().any(|open| is_cut(open)));
+        let fifth = connections.enter(peer(1)).unwrap();
+        assert!(is_cut(&open[0]) && !is_cut(&fifth));
+    }
+
+    #[test]
     fn known_ones_stay_and_count_only_in_all() {
-        let connections = Connections::new(LIMITS);
+        let connections = Connections::new(LIMITS, Vec::new());
         let known: Vec<_> = (0..6)
             .map(|_| {
                 let open = connections.enter(peer(1)).unwrap();
