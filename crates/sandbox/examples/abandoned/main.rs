@@ -10,7 +10,7 @@
     reason = "a test of this crate looks at how it ends"
 )]
 
-#[path = "../../tests/under_test/mod.rs"]
+#[path = "../../tests/under_test/root.rs"]
 mod under_test;
 
 use std::io::Read;

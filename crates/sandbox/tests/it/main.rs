@@ -26,7 +26,7 @@ mod shell;
 mod survey;
 mod tails;
 mod terminal;
-#[path = "../under_test/mod.rs"]
+#[path = "../under_test/root.rs"]
 mod under_test;
 mod watch;
 mod without_walls;

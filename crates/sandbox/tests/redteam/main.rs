@@ -31,7 +31,7 @@ mod scene;
 mod shared;
 mod sockets;
 mod suite;
-#[path = "../under_test/mod.rs"]
+#[path = "../under_test/root.rs"]
 mod under_test;
 mod unwalled;
 

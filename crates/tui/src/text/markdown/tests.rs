@@ -9,7 +9,7 @@ use super::super::tests::{assert_safe, cut, cuts, hostile, plain, styled};
 use super::super::{Colours, Markdown};
 use crate::theme::{Look, Theme};
 
-const DOCUMENT: &str = include_str!("document.md");
+const DOCUMENT: &str = include_str!("tests/document.md");
 
 fn shown(source: &str, width: u16) -> String {
     plain(&Markdown::new(source).lines(width, &Theme::new(Look::Dark)))
