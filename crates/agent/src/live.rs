@@ -64,9 +64,10 @@ impl<'a> Live<'a> {
     pub(crate) fn print(&self, bytes: &[u8], is_error: bool) {
         let mut state = self.lock();
         state.push(bytes, is_error);
-        match Instant::now() >= state.due {
-            true => self.tell(&mut state),
-            false => self.waits.notify_one(),
+        if Instant::now() >= state.due {
+            self.tell(&mut state)
+        } else {
+            self.waits.notify_one()
         }
     }
 
@@ -171,16 +172,15 @@ fn unfinished(bytes: &[u8]) -> usize {
 /// The end of something printed, from the beginning of a line on, or of a letter where it is all
 /// one line.
 pub(crate) fn text(bytes: &[u8], is_cut: bool) -> String {
-    let start = match is_cut {
-        false => 0,
-        true => {
-            let line = bytes.iter().position(|byte| *byte == b'\n');
-            let is_inside = |byte: &u8| byte & 0xc0 == 0x80;
-            match line.filter(|end| end + 1 < bytes.len()) {
-                Some(end) => end + 1,
-                None => bytes.iter().take_while(|byte| is_inside(byte)).count(),
-            }
+    let start = if is_cut {
+        let line = bytes.iter().position(|byte| *byte == b'\n');
+        let is_inside = |byte: &u8| byte & 0xc0 == 0x80;
+        match line.filter(|end| end + 1 < bytes.len()) {
+            Some(end) => end + 1,
+            None => bytes.iter().take_while(|byte| is_inside(byte)).count(),
         }
+    } else {
+        0
     };
     String::from_utf8_lossy(&bytes[start..]).into_owned()
 }

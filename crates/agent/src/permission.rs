@@ -192,9 +192,10 @@ fn what(tool: &str, argument: Option<&str>) -> String {
     let mut line = format!("{tool}: ");
     let mut characters = argument.chars();
     for character in characters.by_ref().take(LONGEST_SHOWN) {
-        match audit::is_unprintable(character) {
-            true => line.extend(character.escape_default()),
-            false => line.push(character),
+        if audit::is_unprintable(character) {
+            line.extend(character.escape_default())
+        } else {
+            line.push(character)
         }
     }
     match characters.count() {
@@ -219,9 +220,10 @@ pub(crate) fn introduce(
     let hosts = gate.as_ref().map(|gate| gate.hosts().clone());
     let person = Person::new(teller, log, witness, approvals, hosts);
     if let Some(gate) = gate {
-        spec.network = Network::Gated(match asks {
-            true => gate.with_asker(Arc::new(Porter(person.clone()))),
-            false => gate,
+        spec.network = Network::Gated(if asks {
+            gate.with_asker(Arc::new(Porter(person.clone())))
+        } else {
+            gate
         });
     }
     person

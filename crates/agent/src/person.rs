@@ -175,9 +175,10 @@ impl Person {
 
     /// Makes a rule of an answer that is to hold. Says whether it changes what can be reached.
     fn keep(&self, subject: &Subject, decision: Decision) -> bool {
-        let action = match decision.is_allowed {
-            true => Action::Allow,
-            false => Action::Deny,
+        let action = if decision.is_allowed {
+            Action::Allow
+        } else {
+            Action::Deny
         };
         match (subject, decision.scope) {
             (Subject::Host { host }, Scope::Once) => {

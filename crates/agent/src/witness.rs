@@ -83,8 +83,5 @@ fn approval(what: &str, decision: &str, scope: Option<&str>, by: &str) -> Record
 }
 
 fn allowed_or_denied(is_allowed: bool) -> &'static str {
-    match is_allowed {
-        true => "allowed",
-        false => "denied",
-    }
+    if is_allowed { "allowed" } else { "denied" }
 }

@@ -205,9 +205,10 @@ impl Check {
         if let Some(parsed) = &read.parsed {
             let joined = parsed.prev == self.before;
             if let Some((file, line)) = before {
-                let problem = match joined {
-                    true => Problem::CutOff,
-                    false => Problem::NotARecord,
+                let problem = if joined {
+                    Problem::CutOff
+                } else {
+                    Problem::NotARecord
                 };
                 self.report.add(file.as_deref(), line, problem);
             }

@@ -61,14 +61,16 @@ fn run(mut chain: Chain, mut receiver: mpsc::Receiver<Waiting>) {
                 entries.push(entry);
             }
             let is_full = entries.len() >= MAX_GROUP || bytes >= MAX_GROUP_BYTES;
-            next = match is_full {
-                true => None,
-                false => receiver.try_recv().ok(),
+            next = if is_full {
+                None
+            } else {
+                receiver.try_recv().ok()
             };
         }
-        let written = match entries.is_empty() {
-            true => Ok(()),
-            false => chain.append(&entries),
+        let written = if entries.is_empty() {
+            Ok(())
+        } else {
+            chain.append(&entries)
         };
         if let Err(error) = &written {
             tracing::error!(%error, lines = entries.len(), "cannot write to an audit log");

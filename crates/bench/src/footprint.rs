@@ -22,9 +22,10 @@ pub(crate) fn measure(bench: &Bench, runtime: &Runtime, report: &mut Report) -> 
     let pids = descendants();
     for pid in &pids {
         if let Some(memory) = memory(*pid) {
-            let name = match Some(pid) == pids.first() {
-                true => "supervisor, resident",
-                false => "guest, resident",
+            let name = if Some(pid) == pids.first() {
+                "supervisor, resident"
+            } else {
+                "guest, resident"
             };
             report.add(Row::size(name, memory.resident));
         }

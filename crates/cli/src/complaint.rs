@@ -194,9 +194,10 @@ pub(crate) fn explain_usage(error: &clap::Error) -> ExitCode {
         .map(str::trim)
         .filter(|line| !line.starts_with('['))
         .collect();
-    let text = match missing.is_empty() || !first.ends_with(':') {
-        true => first.to_owned(),
-        false => format!("{first} {}", missing.join(", ")),
+    let text = if missing.is_empty() || !first.ends_with(':') {
+        first.to_owned()
+    } else {
+        format!("{first} {}", missing.join(", "))
     };
     Complaint::usage(text).hint(usage_hint(error)).tell()
 }

@@ -44,13 +44,14 @@ fn starts_a_sandbox(word: Option<&OsStr>) -> bool {
         return true;
     };
     let is_flag = word.as_encoded_bytes().starts_with(b"-");
-    match is_flag {
-        true => !["-h", "--help", "-V", "--version"]
+    if is_flag {
+        !["-h", "--help", "-V", "--version"]
             .iter()
-            .any(|one| word == *one),
-        false => ["exec", "run", "resume", "demo", "serve"]
+            .any(|one| word == *one)
+    } else {
+        ["exec", "run", "resume", "demo", "serve"]
             .iter()
-            .any(|one| word == *one),
+            .any(|one| word == *one)
     }
 }
 

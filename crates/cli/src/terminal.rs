@@ -18,15 +18,16 @@ pub(crate) fn size() -> TerminalSize {
     };
     // SAFETY: the structure outlives the call.
     let known = unsafe { get_size(io::stdin().as_raw_fd(), &mut size) }.is_ok();
-    match known && size.ws_row > 0 && size.ws_col > 0 {
-        true => TerminalSize {
+    if known && size.ws_row > 0 && size.ws_col > 0 {
+        TerminalSize {
             rows: size.ws_row,
             columns: size.ws_col,
-        },
-        false => TerminalSize {
+        }
+    } else {
+        TerminalSize {
             rows: 24,
             columns: 80,
-        },
+        }
     }
 }
 

@@ -46,9 +46,10 @@ pub(crate) fn serve(link: Link<'_>) -> ExitCode {
         let outcome = walls::confine(&confinement);
         let failed = outcome.is_err();
         send(&channel, &outcome)?;
-        match failed {
-            true => Err(io::ErrorKind::PermissionDenied.into()),
-            false => Ok((channel, kernel)),
+        if failed {
+            Err(io::ErrorKind::PermissionDenied.into())
+        } else {
+            Ok((channel, kernel))
         }
     };
     match open() {

@@ -70,9 +70,10 @@ async fn run(
             .map(|terminal| terminal.path.as_path()),
     };
     let started = guest.processes.start(&start).await;
-    let mut child = started.map_err(|error| match cwd.is_dir() {
-        true => refuse(&what, error),
-        false => {
+    let mut child = started.map_err(|error| {
+        if cwd.is_dir() {
+            refuse(&what, error)
+        } else {
             let message = format!("cannot start in `{}`: no such folder", cwd.display());
             refuse_with(RefusalKind::NotFound, message)
         }
@@ -230,9 +231,10 @@ async fn feed(
         };
         line_is_begun = !bytes.ends_with(b"\n");
         if let Some(terminal) = &terminal {
-            let _ = match is_linux {
-                true => terminal.write_all(&bytes).await,
-                false => terminal.type_keys(&bytes, group).await,
+            let _ = if is_linux {
+                terminal.write_all(&bytes).await
+            } else {
+                terminal.type_keys(&bytes, group).await
             };
         } else if let Some(pipe) = &mut stdin
             && pipe.write_all(&bytes).await.is_err()
@@ -370,9 +372,10 @@ impl Output<'_> {
             }
             *left -= bytes.len() as u64;
         }
-        match errors {
-            true => self.sender.send_errors(bytes.freeze()).await,
-            false => self.sender.send_data(bytes.freeze()).await,
+        if errors {
+            self.sender.send_errors(bytes.freeze()).await
+        } else {
+            self.sender.send_data(bytes.freeze()).await
         }
     }
 }

@@ -72,9 +72,10 @@ fn begin() -> Step<()> {
     // who go first. They may go back to this number, and not be killed at all with the next lower one.
     fs::write("/proc/self/oom_score_adj", "-999").at("stay when memory runs out")?;
     modules::load()?;
-    match vsock::is_asked_for() {
-        true => vsock::live(),
-        false => live(prepare()?),
+    if vsock::is_asked_for() {
+        vsock::live()
+    } else {
+        live(prepare()?)
     }
 }
 

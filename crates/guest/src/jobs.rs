@@ -184,9 +184,10 @@ async fn collect(
                 continue;
             }
         };
-        let (pipe, buffer) = match is_error {
-            false => (&mut stdout, &mut out_buffer),
-            true => (&mut stderr, &mut err_buffer),
+        let (pipe, buffer) = if is_error {
+            (&mut stderr, &mut err_buffer)
+        } else {
+            (&mut stdout, &mut out_buffer)
         };
         if !matches!(outcome, Ok(1..)) {
             *pipe = None;

@@ -72,9 +72,10 @@ impl<T> Out<T> {
     pub(crate) fn push(&mut self, item: T) -> std::ops::ControlFlow<()> {
         self.waiting.push(item);
         self.sent += 1;
-        match self.waiting.len() >= BATCH {
-            true => self.flush(),
-            false => std::ops::ControlFlow::Continue(()),
+        if self.waiting.len() >= BATCH {
+            self.flush()
+        } else {
+            std::ops::ControlFlow::Continue(())
         }
     }
 

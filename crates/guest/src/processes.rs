@@ -100,9 +100,10 @@ impl Processes {
                 -1 => return,
                 pid => Pid::from_raw(pid),
             };
-            let status = match libc::WIFSIGNALED(raw) {
-                true => Status::Signal(libc::WTERMSIG(raw)),
-                false => Status::Code(libc::WEXITSTATUS(raw)),
+            let status = if libc::WIFSIGNALED(raw) {
+                Status::Signal(libc::WTERMSIG(raw))
+            } else {
+                Status::Code(libc::WEXITSTATUS(raw))
             };
             self.alive.borrow_mut().remove(&pid);
             if let Some(waiter) = self.waiters.borrow_mut().remove(&pid) {

@@ -88,9 +88,10 @@ fn find_program(start: &Start<'_>) -> io::Result<PathBuf> {
             }
         }
     }
-    Err(io::Error::from_raw_os_error(match denied {
-        true => libc::EACCES,
-        false => libc::ENOENT,
+    Err(io::Error::from_raw_os_error(if denied {
+        libc::EACCES
+    } else {
+        libc::ENOENT
     }))
 }
 
@@ -245,9 +246,10 @@ fn carry_out(orders: &Orders<'_>) -> Result<Infallible, Errno> {
 fn duplicate(from: RawFd, to: RawFd) -> Result<(), Errno> {
     // SAFETY: only numbers are passed.
     Errno::result(unsafe {
-        match from == to {
-            true => libc::fcntl(to, libc::F_SETFD, 0),
-            false => libc::dup2(from, to),
+        if from == to {
+            libc::fcntl(to, libc::F_SETFD, 0)
+        } else {
+            libc::dup2(from, to)
         }
     })?;
     Ok(())

@@ -166,9 +166,10 @@ fn read_start(file: File) -> io::Result<String> {
 /// Opens a regular file, and only that.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     let file = open_unblocked(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::from_raw_os_error(libc::EISDIR)),
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::from_raw_os_error(libc::EISDIR))
     }
 }
 

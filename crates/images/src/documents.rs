@@ -47,19 +47,21 @@ impl Descriptor {
 }
 
 pub(crate) fn check_size(expected: u64, found: u64) -> Result<(), Flaw> {
-    match expected == found {
-        true => Ok(()),
-        false => Err(Flaw::Size { expected, found }),
+    if expected == found {
+        Ok(())
+    } else {
+        Err(Flaw::Size { expected, found })
     }
 }
 
 pub(crate) fn check_digest(expected: &Digest, found: &Digest) -> Result<(), Flaw> {
-    match expected == found {
-        true => Ok(()),
-        false => Err(Flaw::Digest {
+    if expected == found {
+        Ok(())
+    } else {
+        Err(Flaw::Digest {
             expected: expected.clone(),
             found: found.clone(),
-        }),
+        })
     }
 }
 
@@ -180,9 +182,10 @@ pub(crate) fn for_this_machine(all: Vec<Descriptor>) -> Result<Descriptor, Image
     fitting.next().ok_or_else(|| {
         ImageError::Unusable(format!(
             "it is for {} and not for {}/{}",
-            match offered.is_empty() {
-                true => "nothing".to_owned(),
-                false => offered.join(", "),
+            if offered.is_empty() {
+                "nothing".to_owned()
+            } else {
+                offered.join(", ")
             },
             here.os,
             here.architecture

@@ -154,8 +154,9 @@ impl ImageError {
 }
 
 fn listed(names: &[String]) -> String {
-    match names.is_empty() {
-        true => "some without names".to_owned(),
-        false => names.join(", "),
+    if names.is_empty() {
+        "some without names".to_owned()
+    } else {
+        names.join(", ")
     }
 }

@@ -159,9 +159,10 @@ fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     }
     let mut content = Vec::new();
     file.take(MAX_FILE + 1).read_to_end(&mut content)?;
-    match content.len() as u64 > MAX_FILE {
-        false => Ok(content),
-        true => Err(io::Error::other("it is too large")),
+    if content.len() as u64 > MAX_FILE {
+        Err(io::Error::other("it is too large"))
+    } else {
+        Ok(content)
     }
 }
 

@@ -140,9 +140,10 @@ struct Session {
 impl Session {
     fn new(reference: Reference, registry: &Registry) -> Result<Self, ImageError> {
         let server = reference.resolve_registry().to_owned();
-        let protocol = match registry.is_insecure || is_loopback(&server) {
-            true => ClientProtocol::HttpsExcept(vec![server]),
-            false => ClientProtocol::Https,
+        let protocol = if registry.is_insecure || is_loopback(&server) {
+            ClientProtocol::HttpsExcept(vec![server])
+        } else {
+            ClientProtocol::Https
         };
         let config = ClientConfig {
             protocol,

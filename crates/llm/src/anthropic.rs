@@ -135,12 +135,13 @@ impl Anthropic {
     }
 
     fn body(&self, request: Request<'_>, purpose: Purpose) -> Result<Vec<u8>, ModelError> {
-        let thinking =
-            self.thinking_budget
-                .map(|budget| match self.is_adaptive.load(Ordering::Relaxed) {
-                    true => Thinking::Adaptive,
-                    false => Thinking::Budget(budget),
-                });
+        let thinking = self.thinking_budget.map(|budget| {
+            if self.is_adaptive.load(Ordering::Relaxed) {
+                Thinking::Adaptive
+            } else {
+                Thinking::Budget(budget)
+            }
+        });
         let write = || {
             let settled = &request.messages[..body::settled(request.messages)];
             let written = self.written.update(settled, body::write)?;

@@ -80,9 +80,10 @@ pub(crate) fn read_name(name: String) -> (String, Option<String>) {
         .collect();
     let shown: String = name.chars().take(2 * LONGEST_NAME).collect();
     let reason = format!("there is no tool `{shown}`");
-    match legal.is_empty() {
-        true => ("unnamed".to_owned(), Some(reason)),
-        false => (legal, Some(reason)),
+    if legal.is_empty() {
+        ("unnamed".to_owned(), Some(reason))
+    } else {
+        (legal, Some(reason))
     }
 }
 

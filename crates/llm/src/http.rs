@@ -257,9 +257,10 @@ fn build(route: &Route<'_>) -> Result<watch::Receiver<Built>, ModelError> {
 pub(crate) fn endpoint(base_url: &str, path: &str) -> Result<Url, ModelError> {
     let mut url = parse_base(base_url)?;
     let base = url.path().trim_end_matches('/');
-    let whole = match base.ends_with(path) {
-        true => base.to_owned(),
-        false => format!("{}/v1{path}", base.strip_suffix("/v1").unwrap_or(base)),
+    let whole = if base.ends_with(path) {
+        base.to_owned()
+    } else {
+        format!("{}/v1{path}", base.strip_suffix("/v1").unwrap_or(base))
     };
     url.set_path(&whole);
     Ok(url)

@@ -100,9 +100,10 @@ impl OpenAi {
     }
 
     async fn post(&self, request: Request<'_>) -> Result<Answer, ModelError> {
-        let limit = match self.has_newer_limit.load(Ordering::Relaxed) {
-            true => "max_completion_tokens",
-            false => "max_tokens",
+        let limit = if self.has_newer_limit.load(Ordering::Relaxed) {
+            "max_completion_tokens"
+        } else {
+            "max_tokens"
         };
         let body = Body {
             model: &self.model,

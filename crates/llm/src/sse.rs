@@ -74,9 +74,10 @@ impl Decoder {
                 read?;
             }
         }
-        match self.buffer.len() - self.line > MOST_BYTES {
-            true => Err(BadStream::TooLong),
-            false => Ok(None),
+        if self.buffer.len() - self.line > MOST_BYTES {
+            Err(BadStream::TooLong)
+        } else {
+            Ok(None)
         }
     }
 
@@ -113,9 +114,10 @@ impl Decoder {
     }
 
     fn read_line(&mut self, line: &[u8]) -> Result<(), BadStream> {
-        let line = match self.past_first_line {
-            true => line,
-            false => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line),
+        let line = if self.past_first_line {
+            line
+        } else {
+            line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
         };
         self.past_first_line = true;
         let line = str::from_utf8(line).map_err(|_| BadStream::Encoding)?;

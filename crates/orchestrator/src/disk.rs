@@ -58,11 +58,10 @@ impl Disk {
             state: Mutex::default(),
         };
         disk.state().has_reserve = disk.path().exists();
-        match disk.is_tight() {
-            true => {
-                disk.release();
-            }
-            false => disk.refill(),
+        if disk.is_tight() {
+            disk.release();
+        } else {
+            disk.refill()
         }
         disk
     }

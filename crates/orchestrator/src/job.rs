@@ -194,9 +194,10 @@ fn require_claimed(job: &Job) -> Result<(), Refused> {
 }
 
 fn require_claim(job: &Job, epoch: u32) -> Result<(), Refused> {
-    match job.epoch == epoch {
-        true => require_claimed(job),
-        false => Err(Refused::Fenced),
+    if job.epoch == epoch {
+        require_claimed(job)
+    } else {
+        Err(Refused::Fenced)
     }
 }
 

@@ -77,9 +77,10 @@ impl Parts {
         message: Option<&str>,
     ) -> Result<(), ChangeError> {
         loop {
-            match self.try_change(job, change.clone(), message).await? {
-                true => return Ok(()),
-                false => *job = self.jobs.job(job.id).await?.ok_or(ChangeError::Gone)?,
+            if self.try_change(job, change.clone(), message).await? {
+                return Ok(());
+            } else {
+                *job = self.jobs.job(job.id).await?.ok_or(ChangeError::Gone)?
             }
         }
     }

@@ -51,9 +51,10 @@ impl AwakeClock {
         let now = Instant::now();
         let gap = now.saturating_duration_since(ticks.last);
         ticks.last = now;
-        match gap > LONGEST_GAP {
-            true => info!(seconds = gap.as_secs(), "the server was stopped"),
-            false => ticks.awake += gap,
+        if gap > LONGEST_GAP {
+            info!(seconds = gap.as_secs(), "the server was stopped")
+        } else {
+            ticks.awake += gap
         }
         ticks.awake
     }

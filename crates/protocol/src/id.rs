@@ -64,9 +64,10 @@ impl FromStr for SessionId {
             0..=14 => letter.is_ascii_digit(),
             _ => letter.is_ascii_lowercase() || letter.is_ascii_digit(),
         };
-        match text.len() == 20 && text.bytes().enumerate().all(is_right) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(BadId(text.to_owned())),
+        if text.len() == 20 && text.bytes().enumerate().all(is_right) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(BadId(text.to_owned()))
         }
     }
 }

@@ -176,9 +176,10 @@ fn too_weak(question: &Question<'_>) -> SandboxError {
     SandboxError::TooWeak {
         required: question.require,
         reason: reasons.join("; "),
-        advice: Some(match question.sufficient().all(|one| lacks_image(&one)) {
-            true => "`hotcell image build base` makes an image".to_owned(),
-            false => "`hotcell doctor --probe` looks again, and says what each needs".to_owned(),
+        advice: Some(if question.sufficient().all(|one| lacks_image(&one)) {
+            "`hotcell image build base` makes an image".to_owned()
+        } else {
+            "`hotcell doctor --probe` looks again, and says what each needs".to_owned()
         }),
     }
 }

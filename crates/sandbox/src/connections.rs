@@ -69,9 +69,10 @@ impl Connections {
             because,
         };
         let mut folds = self.folds.lock().unwrap_or_else(PoisonError::into_inner);
-        let fold = match is_allowed {
-            true => &mut folds.allowed,
-            false => &mut folds.denied,
+        let fold = if is_allowed {
+            &mut folds.allowed
+        } else {
+            &mut folds.denied
         };
         let was_capped = fold.is_capped();
         let due = fold.add(attempt, now);
@@ -102,15 +103,17 @@ impl Connections {
     }
 
     fn write(&self, Folded { what, count }: Folded<Attempt>, is_allowed: bool) {
-        let verdict = match is_allowed {
-            true => Verdict::Allowed,
-            false => Verdict::Denied,
+        let verdict = if is_allowed {
+            Verdict::Allowed
+        } else {
+            Verdict::Denied
         };
         let Some(attempt) = what else {
             info!(?verdict, count, "connections not recorded one by one");
-            let what = match is_allowed {
-                true => "allowed connections",
-                false => "denied connections",
+            let what = if is_allowed {
+                "allowed connections"
+            } else {
+                "denied connections"
             };
             return self.recorder.note_later(Record::Capped {
                 what: what.to_owned(),

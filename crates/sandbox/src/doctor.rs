@@ -150,10 +150,11 @@ async fn in_time(spec: SandboxSpec) -> Diagnosis {
     let deadline = deadline(backend);
     let look = async {
         let first = examine(spec.clone()).await;
-        match first.works && backend.strength() == Strength::Vm {
+        if first.works && backend.strength() == Strength::Vm {
             // That boot made the disk and the snapshot; those that follow are what people get.
-            true => examine(spec).await,
-            false => first,
+            examine(spec).await
+        } else {
+            first
         }
     };
     match tokio::time::timeout(deadline, look).await {

@@ -72,9 +72,10 @@ impl Default for Provisions {
     fn default() -> Self {
         let user = nix::unistd::geteuid();
         let cache = PathBuf::from(format!("/var/tmp/hotcell-{user}"));
-        let run = match user.is_root() {
-            true => "/run/hotcell".into(),
-            false => cache.join("run"),
+        let run = if user.is_root() {
+            "/run/hotcell".into()
+        } else {
+            cache.join("run")
         };
         Self {
             cache,

@@ -146,9 +146,10 @@ impl Pump {
     /// Until either side has something, or takes something again.
     fn wait(&self) -> io::Result<(PollFlags, PollFlags)> {
         // One request at a time: the next stays in the device, whose queue it is.
-        let (device, channel) = match self.request.is_empty() {
-            true => (PollFlags::IN, PollFlags::IN),
-            false => (PollFlags::empty(), PollFlags::IN | PollFlags::OUT),
+        let (device, channel) = if self.request.is_empty() {
+            (PollFlags::IN, PollFlags::IN)
+        } else {
+            (PollFlags::empty(), PollFlags::IN | PollFlags::OUT)
         };
         let mut both = [
             PollFd::from_borrowed_fd(self.device.as_fd(), device),

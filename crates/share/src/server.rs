@@ -59,9 +59,10 @@ pub fn serve(folder: OwnedFd, channel: OwnedFd) -> io::Result<()> {
         let workers: Vec<_> = (0..WORKERS)
             .map_while(|_| spawn("share").spawn_scoped(scope, work).ok())
             .collect();
-        let mut outcome = match workers.is_empty() {
-            true => Err(io::ErrorKind::OutOfMemory.into()),
-            false => Ok(()),
+        let mut outcome = if workers.is_empty() {
+            Err(io::ErrorKind::OutOfMemory.into())
+        } else {
+            Ok(())
         };
         for worker in workers {
             outcome = outcome.and(join(worker));

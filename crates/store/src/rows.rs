@@ -146,17 +146,20 @@ impl<'r> EventRow<'r> {
                 source: serde_json::Error::custom(format!("version {}", self.version)),
             });
         }
-        let kind = parse(self.body).map_err(|source| match is_newer(&source) {
-            true => StoreError::NewerEvent {
-                session: session.clone(),
-                seq,
-                source,
-            },
-            false => StoreError::Damaged {
-                session: session.clone(),
-                seq,
-                source,
-            },
+        let kind = parse(self.body).map_err(|source| {
+            if is_newer(&source) {
+                StoreError::NewerEvent {
+                    session: session.clone(),
+                    seq,
+                    source,
+                }
+            } else {
+                StoreError::Damaged {
+                    session: session.clone(),
+                    seq,
+                    source,
+                }
+            }
         })?;
         Ok(Event {
             v: u32::try_from(self.version).unwrap_or(VERSION),
@@ -228,10 +231,7 @@ pub(crate) fn session_id(name: String) -> Result<SessionId, sqlx::Error> {
 /// Times between the years 1677 and 2262 are kept exactly.
 pub(crate) fn nanoseconds(time: Timestamp) -> i64 {
     let nanoseconds = time.as_nanosecond();
-    i64::try_from(nanoseconds).unwrap_or(match nanoseconds < 0 {
-        true => i64::MIN,
-        false => i64::MAX,
-    })
+    i64::try_from(nanoseconds).unwrap_or(if nanoseconds < 0 { i64::MIN } else { i64::MAX })
 }
 
 pub(crate) fn time_of(nanoseconds: i64) -> Timestamp {

@@ -36,9 +36,10 @@ pub(crate) fn plan<'a>(
                 let speech = speech(reply);
                 let is_stream =
                     speech.asked.stream && !(wire == Wire::OpenAi && speech.dialect.no_stream);
-                match is_stream {
-                    true => stream(answer, wire, framing, &speech, error.as_ref()),
-                    false => whole(wire, &speech),
+                if is_stream {
+                    stream(answer, wire, framing, &speech, error.as_ref())
+                } else {
+                    whole(wire, &speech)
                 }
             }
         },

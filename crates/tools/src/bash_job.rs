@@ -120,9 +120,10 @@ impl BashJob {
                 self.shells.forget(context.sandbox, number);
                 let jobs = self.shells.jobs(context.sandbox);
                 let jobs: Vec<String> = jobs.iter().map(u32::to_string).collect();
-                ToolError::Refused(match jobs.is_empty() {
-                    true => format!("there is no job {number}, nor any other"),
-                    false => format!("there is no job {number}; jobs: {}", jobs.join(", ")),
+                ToolError::Refused(if jobs.is_empty() {
+                    format!("there is no job {number}, nor any other")
+                } else {
+                    format!("there is no job {number}; jobs: {}", jobs.join(", "))
                 })
             }
             Failure::Sandbox(error) => failure(error),

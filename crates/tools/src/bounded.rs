@@ -120,13 +120,12 @@ impl Collected {
         let lost = self.bytes - (self.start.len() + end.len()) as u64;
         let head = head(&self.start).to_owned();
         let joined;
-        let tail = match end.len() >= SHOWN {
-            true => tail(&end),
-            false => {
-                let from = self.start.len().saturating_sub(SHOWN);
-                joined = self.start[self.start.ceil_char_boundary(from)..].to_owned() + &end;
-                tail(&joined)
-            }
+        let tail = if end.len() >= SHOWN {
+            tail(&end)
+        } else {
+            let from = self.start.len().saturating_sub(SHOWN);
+            joined = self.start[self.start.ceil_char_boundary(from)..].to_owned() + &end;
+            tail(&joined)
         };
         let tail = tail.to_owned();
         let mut kept = self.start.into_bytes();

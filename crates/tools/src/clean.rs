@@ -19,9 +19,10 @@ impl Cleaner {
     /// `put` gets text that will not change any more.
     pub(crate) fn push(&mut self, bytes: &[u8], is_error: bool, mut put: impl FnMut(&str)) {
         let line = &mut self.line;
-        let decoder = match is_error {
-            true => &mut self.errors,
-            false => &mut self.output,
+        let decoder = if is_error {
+            &mut self.errors
+        } else {
+            &mut self.output
         };
         decoder.push(bytes, &mut |text| line.push(text, &mut put));
     }
@@ -62,13 +63,12 @@ enum State {
 impl Decoder {
     fn push(&mut self, bytes: &[u8], put: &mut impl FnMut(&str)) {
         let joined;
-        let bytes = match self.unfinished.is_empty() {
-            true => bytes,
-            false => {
-                joined = [&self.unfinished, bytes].concat();
-                self.unfinished.clear();
-                &joined
-            }
+        let bytes = if self.unfinished.is_empty() {
+            bytes
+        } else {
+            joined = [&self.unfinished, bytes].concat();
+            self.unfinished.clear();
+            &joined
         };
         let mut rest = bytes;
         for chunk in bytes.utf8_chunks() {

@@ -34,9 +34,10 @@ pub(crate) fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
             _ => format!("edits[{at}]: {why}"),
         })?;
     }
-    match result == text {
-        true => Err("the edits undo each other: nothing would change".to_owned()),
-        false => Ok(result),
+    if result == text {
+        Err("the edits undo each other: nothing would change".to_owned())
+    } else {
+        Ok(result)
     }
 }
 
@@ -57,11 +58,13 @@ fn apply_one(text: &str, edit: &Edit, ends: LineEnds) -> Result<String, String> 
     };
     let new = match ends {
         LineEnds::Returns => with_returns(&edit.new),
-        LineEnds::Plain | LineEnds::Mixed => match old.contains("\r\n") && !edit.old.contains('\r')
-        {
-            true => with_returns(&edit.new),
-            false => Cow::Borrowed(edit.new.as_str()),
-        },
+        LineEnds::Plain | LineEnds::Mixed => {
+            if old.contains("\r\n") && !edit.old.contains('\r') {
+                with_returns(&edit.new)
+            } else {
+                Cow::Borrowed(edit.new.as_str())
+            }
+        }
     };
     if edit.all == Some(true) {
         return Ok(text.replace(&*old, &new));
@@ -112,8 +115,9 @@ impl LineEnds {
 }
 
 fn with_returns(text: &str) -> Cow<'_, str> {
-    match text.contains('\n') {
-        true => Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n")),
-        false => Cow::Borrowed(text),
+    if text.contains('\n') {
+        Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n"))
+    } else {
+        Cow::Borrowed(text)
     }
 }

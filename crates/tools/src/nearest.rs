@@ -130,9 +130,10 @@ fn difference(old: &str, file: &str) -> Option<&'static str> {
     let indent = |line: &str| line[..line.len() - line.trim_start().len()].to_owned();
     let without = |line: &str| -> String { line.split_whitespace().collect() };
     if old.trim_end() == file.trim_end() {
-        return Some(match old.len() > file.len() {
-            true => "`old` has blanks at the end of a line",
-            false => "the file has blanks at the end of a line",
+        return Some(if old.len() > file.len() {
+            "`old` has blanks at the end of a line"
+        } else {
+            "the file has blanks at the end of a line"
         });
     }
     if old.trim() == file.trim() {

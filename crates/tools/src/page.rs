@@ -95,12 +95,13 @@ impl Page {
             shown = shown.strip_prefix('\u{feff}').unwrap_or(shown);
         }
         let end = shown.floor_char_boundary(LONGEST_LINE);
-        let cut = match end < shown.len() {
-            true => format!(
+        let cut = if end < shown.len() {
+            format!(
                 "… [{} more bytes in this line]",
                 length.saturating_sub(end as u64)
-            ),
-            false => String::new(),
+            )
+        } else {
+            String::new()
         };
         let shown = &shown[..end];
         if self.shown > 0 && self.text.len() + shown.len() + cut.len() + 8 > MOST_BYTES {

@@ -69,9 +69,10 @@ impl Shells {
     /// Takes note of where a command stands.
     pub(crate) fn note(&self, sandbox: &Sandbox, progress: &Progress, job: Job) {
         self.with(sandbox, |shell| {
-            match progress.exit.is_some() && !progress.output_open {
-                true => shell.jobs.remove(&progress.job),
-                false => shell.jobs.insert(progress.job, job),
+            if progress.exit.is_some() && !progress.output_open {
+                shell.jobs.remove(&progress.job)
+            } else {
+                shell.jobs.insert(progress.job, job)
             }
         });
     }

@@ -93,9 +93,10 @@ pub(crate) fn size(bytes: u64) -> String {
                 amount /= 1000.0;
                 unit += 1;
             }
-            match amount < 10.0 {
-                true => format!("{amount:.1} {}", units[unit]),
-                false => format!("{amount:.0} {}", units[unit]),
+            if amount < 10.0 {
+                format!("{amount:.1} {}", units[unit])
+            } else {
+                format!("{amount:.0} {}", units[unit])
             }
         }
     }

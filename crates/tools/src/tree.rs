@@ -127,9 +127,10 @@ mod tests {
     fn entries(names: &[String]) -> Vec<Entry> {
         let entry = |name: &String| Entry {
             path: Raw::from(name.trim_end_matches('/')),
-            kind: match name.ends_with('/') {
-                true => FileKind::Folder,
-                false => FileKind::File,
+            kind: if name.ends_with('/') {
+                FileKind::Folder
+            } else {
+                FileKind::File
             },
             size: 1,
             target: None,

@@ -9,9 +9,10 @@ use jiff::tz::TimeZone;
 pub(crate) fn tokens(count: u64) -> String {
     let scaled = |unit: f64| {
         let value = count as f64 / unit;
-        match value < 99.95 {
-            true => format!("{value:.1}"),
-            false => format!("{value:.0}"),
+        if value < 99.95 {
+            format!("{value:.1}")
+        } else {
+            format!("{value:.0}")
         }
     };
     match count {

@@ -226,9 +226,10 @@ impl App {
     /// When something changes on the screen though nothing happens.
     pub(crate) fn wakes_at(&self) -> Option<Duration> {
         // Nothing but the seconds changes while a question waits.
-        let step = match self.questions.is_empty() {
-            true => FRAME,
-            false => Duration::from_secs(1),
+        let step = if self.questions.is_empty() {
+            FRAME
+        } else {
+            Duration::from_secs(1)
         };
         let steps = u32::try_from(self.now.as_millis() / step.as_millis()).unwrap_or(u32::MAX);
         let moments = [

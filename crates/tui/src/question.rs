@@ -194,9 +194,10 @@ impl Questions {
         }
         let is_armed = self.is_armed(now);
         self.typed = Some(now);
-        let modifiers = match is_free {
-            true => key.modifiers.is_empty() || key.modifiers == KeyModifiers::ALT,
-            false => key.modifiers == KeyModifiers::ALT,
+        let modifiers = if is_free {
+            key.modifiers.is_empty() || key.modifiers == KeyModifiers::ALT
+        } else {
+            key.modifiers == KeyModifiers::ALT
         };
         match self.choice(key.code).filter(|_| is_armed && modifiers) {
             Some(decision) => {

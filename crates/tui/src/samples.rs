@@ -118,9 +118,10 @@ pub(crate) fn replied(content: Vec<Block>, usage: Usage, cost: Option<f64>) -> E
     let is_call = |block: &Block| matches!(block, Block::ToolUse { .. });
     EventKind::Replied {
         turn: 1,
-        stop: match content.iter().any(is_call) {
-            true => Stop::ToolUse,
-            false => Stop::EndTurn,
+        stop: if content.iter().any(is_call) {
+            Stop::ToolUse
+        } else {
+            Stop::EndTurn
         },
         content,
         broken_calls: BTreeMap::new(),

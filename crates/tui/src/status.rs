@@ -111,13 +111,14 @@ impl Status {
     /// What was spent: as the agent says, or as its replies add up where it has said nothing yet.
     pub(crate) fn bill(&self) -> Bill {
         let all = self.ledger.all();
-        match self.spending.usage.total() >= all.usage.total() {
-            true => Bill {
+        if self.spending.usage.total() >= all.usage.total() {
+            Bill {
                 usage: self.spending.usage,
                 cost: self.spending.cost,
                 requests: self.spending.requests,
-            },
-            false => all,
+            }
+        } else {
+            all
         }
     }
 

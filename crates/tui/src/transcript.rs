@@ -186,9 +186,10 @@ fn current_line(search: &mut Search, desk: &mut Desk<'_>) -> Option<desk::Place>
     {
         return Some(place);
     }
-    let place = match search.is_in_sight(desk.log) {
-        true => desk.place_of(entry, found.section(), found.offset(), &search.needle),
-        false => desk::Place::head(entry),
+    let place = if search.is_in_sight(desk.log) {
+        desk.place_of(entry, found.section(), found.offset(), &search.needle)
+    } else {
+        desk::Place::head(entry)
     };
     search.line = Some((seen, place));
     Some(place)

@@ -13,9 +13,10 @@ use crate::{landlock_rules, own_kernel, privileges, seccomp, sys, victims};
 /// thread. Without a user namespace of its own, the bounding set of capabilities is whoever put up
 /// the walls' to empty: that takes rights.
 pub fn confine(confinement: &Confinement) -> Result<Option<Landlocked>, crate::plan::Failure> {
-    match confinement.is_own_kernel {
-        true => own_kernel::close()?,
-        false => victims::prepare(),
+    if confinement.is_own_kernel {
+        own_kernel::close()?
+    } else {
+        victims::prepare()
     }
     match (confinement.user, confinement.is_own_kernel) {
         (Some(user), true) => own_kernel::be_user(user),
@@ -25,10 +26,11 @@ pub fn confine(confinement: &Confinement) -> Result<Option<Landlocked>, crate::p
     sys::prctl(libc::PR_SET_DUMPABLE, 0).at(Stage::Confinement, "close this process to others")?;
     let processors = confinement.processors.as_deref();
     apply_limits(&confinement.rlimits, processors)?;
-    let landlocked = match confinement.is_own_kernel {
+    let landlocked = if confinement.is_own_kernel {
         // It has no Landlock, and asking costs.
-        true => forbid_new_privileges().map(|()| None),
-        false => restrict(&confinement.writable),
+        forbid_new_privileges().map(|()| None)
+    } else {
+        restrict(&confinement.writable)
     }?;
     match confinement.user {
         // A new user namespace came with all of them.

@@ -28,9 +28,10 @@ pub(crate) fn restrict(writable: &[PathBuf]) -> io::Result<Option<Landlocked>> {
         for path in writable {
             // Absent in this root: nothing to allow.
             if let Ok(open) = PathFd::new(path) {
-                let access = match path.is_dir() {
-                    true => AccessFs::from_all(RULES),
-                    false => AccessFs::from_file(RULES),
+                let access = if path.is_dir() {
+                    AccessFs::from_all(RULES)
+                } else {
+                    AccessFs::from_file(RULES)
                 };
                 rules = rules.add_rule(PathBeneath::new(open, access))?;
             }

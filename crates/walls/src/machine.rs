@@ -117,9 +117,10 @@ pub fn send_along(
     let control: &[ControlMessage<'_>] = if numbers.is_empty() { &[] } else { &rights };
     let slices = [IoSlice::new(bytes)];
     let sent = sendmsg::<UnixAddr>(to.as_raw_fd(), &slices, control, MsgFlags::empty(), None)?;
-    match sent == bytes.len() {
-        true => Ok(()),
-        false => Err(io::ErrorKind::WriteZero.into()),
+    if sent == bytes.len() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::WriteZero.into())
     }
 }
 

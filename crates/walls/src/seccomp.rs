@@ -122,12 +122,11 @@ fn filter(options: &Options) -> Filter {
     counted_memory(&mut filter);
     own_processes(&mut filter, options);
     usual_sockets(&mut filter);
-    match options.is_machine {
-        true => requests_of_a_machine(&mut filter),
-        false => {
-            named_requests(&mut filter);
-            no_further_confinement(&mut filter);
-        }
+    if options.is_machine {
+        requests_of_a_machine(&mut filter)
+    } else {
+        named_requests(&mut filter);
+        no_further_confinement(&mut filter);
     }
     filter
 }
@@ -307,9 +306,10 @@ fn guard_guest(filter: &mut Filter, options: &Options) {
             .to_vec()
     };
     // A signal to one of its threads is one to all of it.
-    let last = match options.is_own_kernel {
-        true => LAST_OF_GUEST,
-        false => GUEST,
+    let last = if options.is_own_kernel {
+        LAST_OF_GUEST
+    } else {
+        GUEST
     };
     let nobody_of_guest = |argument| -> Vec<_> {
         let numbers = GUEST..=last;

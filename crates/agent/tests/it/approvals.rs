@@ -377,9 +377,10 @@ fn several_questions_can_be_open_at_once() {
         assert_eq!(agent.ended().await, Outcome::Done);
         let results = agent.results();
         for (text, is_error) in &results {
-            match is_error {
-                true => assert_says(text, "Denied by the person"),
-                false => assert_says(text, "content of t"),
+            if *is_error {
+                assert_says(text, "Denied by the person")
+            } else {
+                assert_says(text, "content of t")
             }
         }
         assert_eq!(results.iter().filter(|(_, is_error)| *is_error).count(), 1);

@@ -167,9 +167,10 @@ fn cutting(cut: impl Fn(ScriptedReply, usize) -> Answer + Send + 'static) -> Rep
             text: Some("I count.".to_owned()),
             ..bash("echo x >> count")
         };
-        match seen.insert(number) {
-            true => cut(reply, number),
-            false => reply.into(),
+        if seen.insert(number) {
+            cut(reply, number)
+        } else {
+            reply.into()
         }
     })
 }

@@ -101,12 +101,13 @@ impl World {
     /// Everything for the session, or for going on with it if there is one.
     pub(crate) async fn setup(&self, model: Arc<dyn Model>) -> Setup {
         let is_new = self.store.summary(&self.session).await.is_err();
-        let (journal, history) = match is_new {
-            true => (
+        let (journal, history) = if is_new {
+            (
                 self.store.begin(self.session.clone()).await.unwrap(),
                 Vec::new(),
-            ),
-            false => self.store.claim(&self.session).await.unwrap(),
+            )
+        } else {
+            self.store.claim(&self.session).await.unwrap()
         };
         Setup {
             store: self.store.clone(),

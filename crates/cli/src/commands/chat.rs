@@ -20,9 +20,10 @@ use crate::settings::{Overrides, confirm_env_file};
 
 pub(crate) fn run(chat: &Chat) -> Result<u8, Complaint> {
     confirm_env_file(&overrides(chat, None))?;
-    match is_plain(chat) {
-        true => plain::run(chat),
-        false => screen::run(chat),
+    if is_plain(chat) {
+        plain::run(chat)
+    } else {
+        screen::run(chat)
     }
 }
 

@@ -25,9 +25,10 @@ pub(crate) fn run(asked: &Doctor) -> Result<u8, Complaint> {
         provisions: provisions(&settings, Backend::Auto)?.into(),
         ..SandboxSpec::new(&scratch.0)
     };
-    match asked.probe {
-        true => probe(asked, &spec),
-        false => examine(asked, &spec),
+    if asked.probe {
+        probe(asked, &spec)
+    } else {
+        examine(asked, &spec)
     }
 }
 
@@ -83,9 +84,10 @@ fn probe(asked: &Doctor, spec: &SandboxSpec) -> Result<u8, Complaint> {
     }
     let works = found.iter().any(|diagnosis| diagnosis.works);
     let taken = taken(spec, works);
-    match asked.json {
-        true => tell_json(&taken, &found, &doctor::known(&spec.provisions))?,
-        false => drop(print(&clean(&conclusion(&rows, &taken)))?),
+    if asked.json {
+        tell_json(&taken, &found, &doctor::known(&spec.provisions))?
+    } else {
+        print(&clean(&conclusion(&rows, &taken)))?;
     }
     Ok(u8::from(!works))
 }

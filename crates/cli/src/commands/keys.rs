@@ -122,9 +122,10 @@ fn line(key: &ApiKey) -> String {
 }
 
 async fn revoke(flags: &StoreFlags, id: Uuid) -> Result<u8, Complaint> {
-    match open(flags).await?.revoke_key(id, Timestamp::now()).await? {
-        true => print("revoked\n"),
-        false => Err(Complaint::usage(format!("there is no active key `{id}`"))
-            .hint("`hotcell keys list` shows those there are".to_owned())),
+    if open(flags).await?.revoke_key(id, Timestamp::now()).await? {
+        print("revoked\n")
+    } else {
+        Err(Complaint::usage(format!("there is no active key `{id}`"))
+            .hint("`hotcell keys list` shows those there are".to_owned()))
     }
 }

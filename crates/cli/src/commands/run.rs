@@ -50,15 +50,15 @@ pub(crate) fn resume(resume: &Resume) -> Result<u8, Complaint> {
         let spec = found.spec(&agent.store)?;
         let approvals = approvals(&agent.store, &spec.workspace, false)?;
         let Found { store, session, .. } = found;
-        let (journal, history) = match resume.fork {
-            false => store.claim(&session).await?,
+        let (journal, history) = if resume.fork {
             // Of what is stored, all: another may be at work on the session.
-            true => {
-                let copy = new_session();
-                store
-                    .fork(&session, u64::MAX, copy, Timestamp::now())
-                    .await?
-            }
+
+            let copy = new_session();
+            store
+                .fork(&session, u64::MAX, copy, Timestamp::now())
+                .await?
+        } else {
+            store.claim(&session).await?
         };
         let setup = setup(store, journal, history, chosen, spec, approvals);
         drive(setup, command, view(agent.json)).await
@@ -102,9 +102,10 @@ pub(crate) fn settings(agent: &Agent) -> Result<Settings, Complaint> {
 }
 
 pub(crate) fn view(json: bool) -> View {
-    match json {
-        true => View::Json,
-        false => View::Text(TextView::new()),
+    if json {
+        View::Json
+    } else {
+        View::Text(TextView::new())
     }
 }
 
@@ -247,10 +248,11 @@ fn read_prompt(prompt: &str) -> Result<String, Complaint> {
         "-" => from_input()?,
         prompt => prompt.to_owned(),
     };
-    match text.trim().is_empty() {
-        false => Ok(text),
-        true => Err(Complaint::usage("the prompt is empty")
-            .hint("say what is to be done, such as `hotcell run \"Fix the tests\"`".to_owned())),
+    if text.trim().is_empty() {
+        Err(Complaint::usage("the prompt is empty")
+            .hint("say what is to be done, such as `hotcell run \"Fix the tests\"`".to_owned()))
+    } else {
+        Ok(text)
     }
 }
 

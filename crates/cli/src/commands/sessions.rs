@@ -166,9 +166,10 @@ pub(crate) async fn export_to(
     force: bool,
 ) -> Result<PathBuf, Complaint> {
     let text = exported(store, session).await?;
-    let path = match output.is_dir() {
-        true => output.join(file_name(session)),
-        false => output.to_owned(),
+    let path = if output.is_dir() {
+        output.join(file_name(session))
+    } else {
+        output.to_owned()
     };
     write_new(&path, &text, force)?;
     Ok(path)

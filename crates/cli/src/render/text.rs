@@ -191,9 +191,10 @@ impl TextView {
         }
         let text = clean(text);
         self.in_line = !text.ends_with('\n') && (self.in_line || !text.is_empty());
-        match self.words_to_output {
-            true => write_now(&mut self.output, &text),
-            false => write_now(&mut self.errors, &text),
+        if self.words_to_output {
+            write_now(&mut self.output, &text)
+        } else {
+            write_now(&mut self.errors, &text)
         }
     }
 
@@ -225,13 +226,14 @@ impl TextView {
             .iter()
             .filter_map(|change| change.diff.as_deref())
             .collect();
-        let text = match diffs.is_empty() {
-            true => content
+        let text = if diffs.is_empty() {
+            content
                 .iter()
                 .filter_map(Block::as_text)
                 .collect::<Vec<_>>()
-                .join("\n"),
-            false => diffs.join("\n"),
+                .join("\n")
+        } else {
+            diffs.join("\n")
         };
         let lines: Vec<&str> = text.lines().collect();
         // The beginning says what it is, the end how it ended.
@@ -312,9 +314,10 @@ impl TextView {
     }
 
     fn paint(&self, colour: &str, text: &str) -> String {
-        match self.colours {
-            true => format!("\x1b[{colour}m{text}\x1b[0m"),
-            false => text.to_owned(),
+        if self.colours {
+            format!("\x1b[{colour}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
         }
     }
 }
@@ -340,10 +343,7 @@ pub(crate) fn first_line(text: &str, longest: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
     let is_cut = text.lines().nth(1).is_some() || line.chars().count() > longest;
     let line: String = clean(line).chars().take(longest).collect();
-    match is_cut {
-        true => format!("{line} …"),
-        false => line,
-    }
+    if is_cut { format!("{line} …") } else { line }
 }
 
 #[cfg(test)]

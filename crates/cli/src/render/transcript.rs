@@ -36,9 +36,10 @@ fn part(kind: &EventKind, tools: &ToolSet) -> Option<String> {
             question,
             decision: Some(decision),
         } => {
-            let answer = match decision.is_allowed {
-                true => "allowed",
-                false => "denied",
+            let answer = if decision.is_allowed {
+                "allowed"
+            } else {
+                "denied"
             };
             format!("(the person {answer}: {})", first_line(&question.what, 200))
         }

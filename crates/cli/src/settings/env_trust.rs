@@ -47,12 +47,13 @@ impl Record {
         let path = state_folder()?.join("env-files.json");
         let is_inside =
             |workspace: &PathBuf| destination(&path).starts_with(destination(workspace));
-        match workspaces.iter().any(is_inside) {
-            false => Ok(Self { path }),
-            true => Err(Complaint::usage(format!(
+        if workspaces.iter().any(is_inside) {
+            Err(Complaint::usage(format!(
                 "the record of allowed files `{}` lies inside the workspace",
                 path.display()
-            ))),
+            )))
+        } else {
+            Ok(Self { path })
         }
     }
 

@@ -34,12 +34,13 @@ pub(crate) fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         .open(format!("/proc/self/fd/{}", place.as_raw_fd()))?;
     let mut content = Vec::new();
     file.take(limit + 1).read_to_end(&mut content)?;
-    match content.len() as u64 > limit {
-        false => Ok(content),
-        true => Err(io::Error::other(format!(
+    if content.len() as u64 > limit {
+        Err(io::Error::other(format!(
             "it is longer than {}",
             sandbox::limits::bytes(limit)
-        ))),
+        )))
+    } else {
+        Ok(content)
     }
 }
 

@@ -28,9 +28,10 @@ pub(super) fn refuse_below_here(path: &Path) -> Result<(), Complaint> {
 
 /// The first part of the path that is a link, of those below `here` or relative to it.
 fn first_link(here: &Path, path: &Path) -> Option<PathBuf> {
-    let below = match path.is_absolute() {
-        false => path,
-        true => path.strip_prefix(here).ok()?,
+    let below = if path.is_absolute() {
+        path.strip_prefix(here).ok()?
+    } else {
+        path
     };
     let mut place = here.to_owned();
     for part in below.components() {

@@ -92,16 +92,15 @@ pub(crate) fn remember(path: &Path, workspace: &Path, rule: &Rule) -> Result<(),
 }
 
 fn refuse_inside(path: &Path, workspace: &Path) -> Result<(), Complaint> {
-    match destination(path).starts_with(destination(workspace)) {
-        false => Ok(()),
-        true => {
-            let text = format!("the rules `{}` lie inside the workspace", path.display());
-            Err(Complaint::usage(text).hint(
-                "a sandbox could rewrite them: choose another workspace, or another settings \
+    if destination(path).starts_with(destination(workspace)) {
+        let text = format!("the rules `{}` lie inside the workspace", path.display());
+        Err(Complaint::usage(text).hint(
+            "a sandbox could rewrite them: choose another workspace, or another settings \
                  file with `--config FILE`"
-                    .to_owned(),
-            ))
-        }
+                .to_owned(),
+        ))
+    } else {
+        Ok(())
     }
 }
 
@@ -227,9 +226,10 @@ fn verified(text: String, before: &[Placed], rule: &Rule) -> Result<String, Stri
         .into_iter()
         .map(|placed| placed.rule)
         .collect();
-    match found == expected {
-        true => Ok(text),
-        false => Err("the file is written in a way that cannot be added to".to_owned()),
+    if found == expected {
+        Ok(text)
+    } else {
+        Err("the file is written in a way that cannot be added to".to_owned())
     }
 }
 

@@ -308,18 +308,15 @@ fn a_probe_proves_what_auto_then_takes() {
     let mut strongest = None;
     for one in backends {
         let name = one["backend"].as_str().unwrap();
-        match one["works"].as_bool().unwrap() {
-            true => {
-                assert_eq!(one["problem"], Value::Null, "{one}");
-                assert!(one["start"].is_object() && one["exec"].is_object(), "{one}");
-                if one["is_emulated"] == false {
-                    strongest = strongest.or(Some(name));
-                }
+        if one["works"].as_bool().unwrap() {
+            assert_eq!(one["problem"], Value::Null, "{one}");
+            assert!(one["start"].is_object() && one["exec"].is_object(), "{one}");
+            if one["is_emulated"] == false {
+                strongest = strongest.or(Some(name));
             }
-            false => {
-                let problem = one["problem"].as_str().unwrap();
-                assert!(!problem.is_empty() && !problem.contains('\n'), "{one}");
-            }
+        } else {
+            let problem = one["problem"].as_str().unwrap();
+            assert!(!problem.is_empty() && !problem.contains('\n'), "{one}");
         }
     }
     let native = &backends[4];

@@ -16,9 +16,10 @@ fn redacted(text: &str) -> String {
     for line in text.lines().filter(|line| !line.starts_with("Landlock")) {
         // Who holds these depends on who asks and on what the machine has.
         let depends = ["memory ", "cpu ", "pids "];
-        let line = match depends.iter().any(|name| line.starts_with(name)) {
-            true => &line[..WHERE_ENFORCERS_STAND],
-            false => line,
+        let line = if depends.iter().any(|name| line.starts_with(name)) {
+            &line[..WHERE_ENFORCERS_STAND]
+        } else {
+            line
         };
         // So do times and memory.
         let line = match line.strip_prefix(NATIVE) {

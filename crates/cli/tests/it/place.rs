@@ -73,12 +73,11 @@ impl Place {
         fn walk(folder: &Path, all: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
             for entry in fs::read_dir(folder).unwrap().flatten() {
                 let path = entry.path();
-                match entry.file_type().unwrap().is_dir() {
-                    true => {
-                        walk(&path, all);
-                        all.insert(path, None);
-                    }
-                    false => drop(all.insert(path.clone(), fs::read(path).ok())),
+                if entry.file_type().unwrap().is_dir() {
+                    walk(&path, all);
+                    all.insert(path, None);
+                } else {
+                    drop(all.insert(path.clone(), fs::read(path).ok()))
                 }
             }
         }
@@ -199,26 +198,26 @@ pub(crate) fn group_homes() -> Vec<PathBuf> {
             let Some((before, kind)) = mount.split_once(" - ") else {
                 continue;
             };
-            let is_it = match is_unified {
-                true => kind.starts_with("cgroup2 "),
-                false => {
-                    kind.starts_with("cgroup ")
-                        && kind.ends_with(name) | kind.contains(&format!("{name},"))
-                }
+            let is_it = if is_unified {
+                kind.starts_with("cgroup2 ")
+            } else {
+                kind.starts_with("cgroup ")
+                    && kind.ends_with(name) | kind.contains(&format!("{name},"))
             };
             let before: Vec<&str> = before.split(' ').collect();
             let (true, Ok(below)) = (is_it, Path::new(path).strip_prefix(before[3])) else {
                 continue;
             };
             let own = Path::new(before[4]).join(below);
-            match is_unified {
-                false => homes.push(own),
+            if is_unified {
                 // A group with processes hands nothing down; one above it may.
-                true => homes.extend(
+                homes.extend(
                     own.ancestors()
                         .find(|folder| hands_down(folder))
                         .map(Into::into),
-                ),
+                )
+            } else {
+                homes.push(own)
             }
         }
     }

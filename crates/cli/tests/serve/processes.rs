@@ -56,9 +56,10 @@ pub(crate) async fn kill_sandbox_with(mark: &str, is_guest: bool) {
     while !process.is_of_a_sandbox() {
         process = find(process.parent);
     }
-    let pid = match is_guest {
-        true => process.pid,
-        false => process.parent,
+    let pid = if is_guest {
+        process.pid
+    } else {
+        process.parent
     };
     send(pid, Signal::SIGKILL);
 }

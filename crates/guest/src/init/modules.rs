@@ -30,10 +30,11 @@ fn load_one(path: &Path) -> Step<()> {
     let step = || format!("load kernel module `{}`", path.display());
     let file = File::open(path).at(step())?;
     let is_compressed = path.extension().is_some_and(|ending| ending != "ko");
-    let flags = match is_compressed {
+    let flags = if is_compressed {
         // `MODULE_INIT_COMPRESSED_FILE`, which the crate does not know yet.
-        true => ModuleInitFlags::from_bits_retain(4),
-        false => ModuleInitFlags::empty(),
+        ModuleInitFlags::from_bits_retain(4)
+    } else {
+        ModuleInitFlags::empty()
     };
     match finit_module(&file, c"", flags) {
         // Built into this kernel after all.

@@ -153,18 +153,20 @@ fn scan(mut file: &File) -> Result<HashMap<String, Member>, Flaw> {
             by_name.insert(name, member);
         }
     }
-    match by_name.is_empty() {
-        true => Err(Flaw::Malformed("there is nothing in it")),
-        false => Ok(by_name),
+    if by_name.is_empty() {
+        Err(Flaw::Malformed("there is nothing in it"))
+    } else {
+        Ok(by_name)
     }
 }
 
 /// What a link in the archive is to, from the archive's top.
 fn linked(name: Option<&str>, link: &[u8], is_relative: bool) -> Option<Member> {
     let link = std::str::from_utf8(link).ok()?;
-    let from = match is_relative {
-        true => Path::new(name?).parent()?.join(link),
-        false => PathBuf::from(link),
+    let from = if is_relative {
+        Path::new(name?).parent()?.join(link)
+    } else {
+        PathBuf::from(link)
     };
     normal(from.to_str()?).map(Member::Link)
 }

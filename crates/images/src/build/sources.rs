@@ -90,12 +90,13 @@ impl Sources {
             .filter(|archive| !archive.suites.is_empty())
             .collect();
         let has_suite = |archive: &Archive| archive.suites.iter().any(|one| one == suite);
-        match of_host.iter().any(has_suite) {
-            true => of_host,
-            false => vec![
+        if of_host.iter().any(has_suite) {
+            of_host
+        } else {
+            vec![
                 debian("http://deb.debian.org/debian", &[suite.to_owned(), updates]),
                 debian("http://deb.debian.org/debian-security", &[security]),
-            ],
+            ]
         }
     }
 }

@@ -9,9 +9,10 @@ const USUAL: u32 = 0o644;
 pub(super) fn suite(suite: &str) -> Result<String, String> {
     let is_suite = suite.starts_with(|letter: char| letter.is_ascii_lowercase())
         && suite.chars().all(is_plain);
-    match is_suite {
-        true => Ok(suite.to_owned()),
-        false => Err(format!("`{suite}` is no suite, such as `bookworm`")),
+    if is_suite {
+        Ok(suite.to_owned())
+    } else {
+        Err(format!("`{suite}` is no suite, such as `bookworm`"))
     }
 }
 
@@ -21,9 +22,10 @@ pub(super) fn package(package: &str) -> Result<String, String> {
         && package
             .chars()
             .all(|letter| is_plain(letter) || "+:=~/".contains(letter));
-    match is_package {
-        true => Ok(package.to_owned()),
-        false => Err(format!("`{package}` is no name of a package")),
+    if is_package {
+        Ok(package.to_owned())
+    } else {
+        Err(format!("`{package}` is no name of a package"))
     }
 }
 
@@ -34,9 +36,10 @@ pub(super) fn mirror(mirror: &str) -> Result<String, String> {
     let is_clean = mirror.chars().all(|letter| {
         is_plain(letter) || "/:~+_%@[]".contains(letter) || letter.is_ascii_uppercase()
     });
-    match is_address && is_clean {
-        true => Ok(mirror.to_owned()),
-        false => Err(format!("the mirror `{mirror}` is no http or https address")),
+    if is_address && is_clean {
+        Ok(mirror.to_owned())
+    } else {
+        Err(format!("the mirror `{mirror}` is no http or https address"))
     }
 }
 
@@ -69,25 +72,28 @@ pub(super) fn inside(path: &str) -> Result<String, String> {
             _ => return Err(wrong()),
         }
     }
-    match clean.is_empty() {
-        true => Err(wrong()),
-        false => Ok(clean),
+    if clean.is_empty() {
+        Err(wrong())
+    } else {
+        Ok(clean)
     }
 }
 
 /// A file beside the recipe or below it.
 pub(super) fn relative(source: &str) -> Result<(), String> {
     let is_normal = |part| matches!(part, Component::Normal(_) | Component::CurDir);
-    match !source.is_empty() && Path::new(source).components().all(is_normal) {
-        true => Ok(()),
-        false => Err(format!("`{source}` does not stand beside the recipe")),
+    if !source.is_empty() && Path::new(source).components().all(is_normal) {
+        Ok(())
+    } else {
+        Err(format!("`{source}` does not stand beside the recipe"))
     }
 }
 
 pub(super) fn command(command: &str) -> Result<String, String> {
-    match command.trim().is_empty() || command.contains('\0') {
-        true => Err("a command in `run` is empty".to_owned()),
-        false => Ok(command.to_owned()),
+    if command.trim().is_empty() || command.contains('\0') {
+        Err("a command in `run` is empty".to_owned())
+    } else {
+        Ok(command.to_owned())
     }
 }
 

@@ -8,9 +8,10 @@ const MAX: usize = 100;
 pub fn check_name(name: &str) -> Result<(), ImageError> {
     let is_first = name.starts_with(|letter: char| letter.is_ascii_alphanumeric());
     let is_known = |letter: char| letter.is_ascii_alphanumeric() || "._-:".contains(letter);
-    match is_first && name.len() <= MAX && name.chars().all(is_known) {
-        true => Ok(()),
-        false => Err(ImageError::Name(name.chars().take(MAX).collect())),
+    if is_first && name.len() <= MAX && name.chars().all(is_known) {
+        Ok(())
+    } else {
+        Err(ImageError::Name(name.chars().take(MAX).collect()))
     }
 }
 

@@ -68,21 +68,18 @@ impl Work {
         };
         let open = fs::Permissions::from_mode(0o755);
         fs::set_permissions(&self.folder, open.clone())?;
-        let scratch = match is_for_others && !self.folder.ancestors().all(is_open) {
-            true => {
-                let mut builder = tempfile::Builder::new();
-                let elsewhere = builder.prefix(ELSEWHERE_NAME).tempdir_in("/tmp")?.keep();
-                fs::write(
-                    self.folder.join(ELSEWHERE),
-                    elsewhere.as_os_str().as_bytes(),
-                )?;
-                elsewhere
-            }
-            false => {
-                let scratch = self.folder.join("scratch");
-                fs::create_dir(&scratch)?;
-                scratch
-            }
+        let scratch = if is_for_others && !self.folder.ancestors().all(is_open) {
+            let mut builder = tempfile::Builder::new();
+            let elsewhere = builder.prefix(ELSEWHERE_NAME).tempdir_in("/tmp")?.keep();
+            fs::write(
+                self.folder.join(ELSEWHERE),
+                elsewhere.as_os_str().as_bytes(),
+            )?;
+            elsewhere
+        } else {
+            let scratch = self.folder.join("scratch");
+            fs::create_dir(&scratch)?;
+            scratch
         };
         fs::set_permissions(&scratch, open)?;
         Ok(scratch)
@@ -158,8 +155,5 @@ fn remove(folder: &Path, programs: &Programs) -> io::Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(error),
-    }
+    if status.success() { Ok(()) } else { Err(error) }
 }

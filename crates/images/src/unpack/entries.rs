@@ -163,9 +163,10 @@ impl<R: Read> Entries<R> {
                 let offset = piece.offset().map_err(|_| BROKEN)?;
                 pieces.push((offset, piece.length().map_err(|_| BROKEN)?));
             }
-            match pieces.len() > MAX_PIECES {
-                true => Err(Flaw::Unsupported("has a sparse file of very many pieces")),
-                false => Ok(()),
+            if pieces.len() > MAX_PIECES {
+                Err(Flaw::Unsupported("has a sparse file of very many pieces"))
+            } else {
+                Ok(())
             }
         };
         gnu.sparse.iter().try_for_each(&mut add)?;
@@ -258,9 +259,10 @@ impl<R: Read> Entries<R> {
         let skipped = io::copy(&mut (&mut self.stream).take(bytes), &mut io::sink())?;
         self.offset += skipped;
         (self.content, self.padding) = (0, 0);
-        match skipped == bytes {
-            true => Ok(()),
-            false => Err(Flaw::Malformed("it is cut off")),
+        if skipped == bytes {
+            Ok(())
+        } else {
+            Err(Flaw::Malformed("it is cut off"))
         }
     }
 

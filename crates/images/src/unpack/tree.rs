@@ -280,9 +280,10 @@ impl Tree {
 
     /// Opens a folder, with links resolved inside the root.
     fn resolve(&self, path: &Path) -> nix::Result<OwnedFd> {
-        let path = match path.as_os_str().is_empty() {
-            true => Path::new("."),
-            false => path,
+        let path = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
         };
         let how = OpenHow::new()
             .flags(OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
@@ -308,9 +309,10 @@ pub(crate) struct NewFile(File);
 impl NewFile {
     pub(crate) fn fill(&mut self, mut content: impl Read, size: u64) -> Result<(), Flaw> {
         let written = io::copy(&mut content, &mut self.0)?;
-        match written == size {
-            true => Ok(()),
-            false => Err(Flaw::Malformed("it is cut off")),
+        if written == size {
+            Ok(())
+        } else {
+            Err(Flaw::Malformed("it is cut off"))
         }
     }
 

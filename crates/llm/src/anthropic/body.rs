@@ -251,9 +251,10 @@ struct Content<'a> {
 
 impl Serialize for Content<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mark = match self.is_marked {
-            true => self.blocks.iter().rposition(can_be_marked),
-            false => None,
+        let mark = if self.is_marked {
+            self.blocks.iter().rposition(can_be_marked)
+        } else {
+            None
         };
         let mut blocks = serializer.serialize_seq(None)?;
         for (place, block) in self.blocks.iter().enumerate() {
@@ -275,9 +276,10 @@ impl Serialize for Content<'_> {
                         is_error: *is_error,
                     };
                     // A mark is written in a slower way, and a long history has many results.
-                    match is_marked {
-                        true => blocks.serialize_element(&Marked::new(result, true))?,
-                        false => blocks.serialize_element(&result)?,
+                    if is_marked {
+                        blocks.serialize_element(&Marked::new(result, true))?
+                    } else {
+                        blocks.serialize_element(&result)?
                     }
                 }
                 block if is_marked => blocks.serialize_element(&Marked::new(block, true))?,

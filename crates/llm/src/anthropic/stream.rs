@@ -291,9 +291,10 @@ fn end(part: Part, is_cut: bool, reply: &mut Reply) {
         } => {
             let came_whole =
                 json.is_empty() && begun_with.as_object().is_some_and(|o| !o.is_empty());
-            let (input, reason) = match came_whole {
-                true => (begun_with, None),
-                false => read_input(&json, is_cut),
+            let (input, reason) = if came_whole {
+                (begun_with, None)
+            } else {
+                read_input(&json, is_cut)
             };
             let (name, unknown) = read_name(name);
             if let Some(reason) = unknown.or(reason) {

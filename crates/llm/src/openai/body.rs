@@ -303,9 +303,10 @@ impl Serialize for Assistant<'_> {
             .any(|block| matches!(block, Block::ToolUse { .. }));
         let mut message = serializer.serialize_map(None)?;
         message.serialize_entry("role", "assistant")?;
-        match has_calls && text.is_empty() {
-            true => message.serialize_entry("content", &())?,
-            false => message.serialize_entry("content", &text)?,
+        if has_calls && text.is_empty() {
+            message.serialize_entry("content", &())?
+        } else {
+            message.serialize_entry("content", &text)?
         }
         if has_calls {
             message.serialize_entry("tool_calls", &calls)?;

@@ -76,9 +76,10 @@ impl App {
         if !keys.iter().any(|key| key.id == id) {
             return Err(AppError::NoKey(id));
         }
-        match self.parts.jobs.revoke_key(id, Timestamp::now()).await? {
-            true => Ok(()),
-            false => Err(AppError::Conflict("the key was revoked before".to_owned())),
+        if self.parts.jobs.revoke_key(id, Timestamp::now()).await? {
+            Ok(())
+        } else {
+            Err(AppError::Conflict("the key was revoked before".to_owned()))
         }
     }
 }

@@ -38,9 +38,10 @@ impl App {
         let id = job.id;
         loop {
             // Whether it has ended may have changed when the record has.
-            let place = match job.state.has_ended() {
-                true => Some(self.reserve(&job.owner)?),
-                false => None,
+            let place = if job.state.has_ended() {
+                Some(self.reserve(&job.owner)?)
+            } else {
+                None
             };
             let said = self
                 .parts

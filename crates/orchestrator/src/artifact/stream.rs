@@ -67,9 +67,10 @@ impl Write for Pieces {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self.piece.is_empty() {
-            true => Ok(()),
-            false => self.send(),
+        if self.piece.is_empty() {
+            Ok(())
+        } else {
+            self.send()
         }
     }
 }

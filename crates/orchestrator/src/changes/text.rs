@@ -39,8 +39,9 @@ pub(super) fn difference(old: &[u8], new: &[u8]) -> Difference {
 }
 
 fn text(bytes: &[u8]) -> Option<&str> {
-    match bytes.contains(&0) {
-        true => None,
-        false => std::str::from_utf8(bytes).ok(),
+    if bytes.contains(&0) {
+        None
+    } else {
+        std::str::from_utf8(bytes).ok()
     }
 }

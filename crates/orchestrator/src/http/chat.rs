@@ -121,11 +121,12 @@ impl ChatRequest {
     fn read(body: Map<String, Value>) -> Result<Self, Problem> {
         let is_next = body.contains_key("job_id");
         let body = Value::Object(body).to_string();
-        match is_next {
-            false => read_json(body.as_bytes()).map(|new| Self::New(Box::new(new))),
-            true => read_json(body.as_bytes())
+        if is_next {
+            read_json(body.as_bytes())
                 .map(Self::Next)
-                .map_err(|problem| problem.hint("send `message` and `job_id` alone")),
+                .map_err(|problem| problem.hint("send `message` and `job_id` alone"))
+        } else {
+            read_json(body.as_bytes()).map(|new| Self::New(Box::new(new)))
         }
     }
 }

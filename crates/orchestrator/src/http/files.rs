@@ -91,13 +91,14 @@ pub(crate) async fn list(
     let view = in_workspace(&app, &caller, id, move |tree| {
         let Some(tree) = tree else {
             // Before its first attempt a job has no files.
-            return match path.is_empty() {
-                true => Ok(FolderView {
+            return if path.is_empty() {
+                Ok(FolderView {
                     path,
                     entries: Vec::new(),
                     is_truncated: false,
-                }),
-                false => Err(TreeError::Absent(path).into()),
+                })
+            } else {
+                Err(TreeError::Absent(path).into())
             };
         };
         let listing = tree.list(&path, MOST_ENTRIES)?;
@@ -238,9 +239,10 @@ fn show(path: String, bytes: u64, mut beginning: Vec<u8>) -> FileView {
         beginning.truncate(whole);
     }
     let looked_at = &beginning[..beginning.len().min(LOOKED_AT)];
-    let text = match looked_at.contains(&0) {
-        true => None,
-        false => String::from_utf8(beginning).ok(),
+    let text = if looked_at.contains(&0) {
+        None
+    } else {
+        String::from_utf8(beginning).ok()
     };
     FileView {
         path,

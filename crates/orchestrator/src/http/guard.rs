@@ -275,9 +275,10 @@ fn bound(
     if route == UPLOADS && is_multipart(headers) {
         limit = limit.saturating_add(config.largest_zip);
     }
-    match body.size_hint().lower() > limit {
-        true => Err(Problem::of_body(&BodyError::TooLarge { limit })),
-        false => Ok(body::bound(body, limit, end.clone())),
+    if body.size_hint().lower() > limit {
+        Err(Problem::of_body(&BodyError::TooLarge { limit }))
+    } else {
+        Ok(body::bound(body, limit, end.clone()))
     }
 }
 

@@ -136,9 +136,10 @@ pub(crate) async fn create(
     let order = Order::read_any(&http.app, request).await?;
     let accepted = order.place(&http, &caller).await?;
     let view = JobView::from(http.app.job(&caller, accepted.id).await?);
-    let status = match accepted.is_new {
-        true => StatusCode::CREATED,
-        false => StatusCode::OK,
+    let status = if accepted.is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
     };
     Ok(located(status, view))
 }

@@ -85,16 +85,15 @@ fn file(name: &str, request: &Request) -> Response {
         .collect();
     let tag = HeaderValue::try_from(format!("\"{hash}\"")).expect("a hash is hexadecimal");
     let known = request.headers().get(header::IF_NONE_MATCH);
-    let mut response = match known.is_some_and(|known| matches(known, &tag)) {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => {
-            let mut response = Response::new(Body::from(asset.content));
-            response.headers_mut().insert(
-                header::CONTENT_TYPE,
-                HeaderValue::from_static(asset.media_type),
-            );
-            response
-        }
+    let mut response = if known.is_some_and(|known| matches(known, &tag)) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        let mut response = Response::new(Body::from(asset.content));
+        response.headers_mut().insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static(asset.media_type),
+        );
+        response
     };
     let headers = response.headers_mut();
     headers.insert(header::ETAG, tag);

@@ -251,9 +251,10 @@ impl Problem {
         let kind = Kind::ALL
             .into_iter()
             .find(|kind| kind.status() == status && *kind != Kind::NotFound);
-        let kind = kind.unwrap_or(match status.is_client_error() {
-            true => Kind::BadRequest,
-            false => Kind::Server,
+        let kind = kind.unwrap_or(if status.is_client_error() {
+            Kind::BadRequest
+        } else {
+            Kind::Server
         });
         Self {
             kind,

@@ -172,9 +172,10 @@ fn a_walk_has_an_order_a_bound_and_no_fear_of_depth() {
     for path in ["b/y", "b/x", "a", "c", "b/z/deep", "empty/"] {
         let path = home.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        match path.to_str().unwrap().ends_with('/') {
-            true => fs::create_dir_all(path).unwrap(),
-            false => fs::write(path, "").unwrap(),
+        if path.to_str().unwrap().ends_with('/') {
+            fs::create_dir_all(path).unwrap()
+        } else {
+            fs::write(path, "").unwrap()
         }
     }
     let walk = |most| {

@@ -128,9 +128,10 @@ fn build(allows_private: bool) -> Result<Client, reqwest::Error> {
         // Every request looks up its host anew.
         .pool_max_idle_per_host(0)
         .user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION")));
-    match allows_private {
-        true => builder.build(),
-        false => builder.dns_resolver(Public).build(),
+    if allows_private {
+        builder.build()
+    } else {
+        builder.dns_resolver(Public).build()
     }
 }
 

@@ -33,9 +33,10 @@ impl Worker {
     async fn finish(&mut self, end: End, is_last: bool) -> Left {
         let packed = self.pack().await;
         // Somebody may have cancelled the job while it was packed.
-        let (end, is_last) = match self.claimed.decide() {
-            true => (end, is_last),
-            false => (cancelled(), true),
+        let (end, is_last) = if self.claimed.decide() {
+            (end, is_last)
+        } else {
+            (cancelled(), true)
         };
         let (artifact, end) = match (packed, end) {
             (Ok(artifact), end) => (artifact, end),

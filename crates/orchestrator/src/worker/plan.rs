@@ -28,9 +28,10 @@ pub(crate) fn timeout(request: &JobRequest, policy: &Policy) -> Duration {
 
 /// How long a job may wait for messages under one claim.
 pub(crate) fn patience(request: &JobRequest, config: &Config) -> Duration {
-    match request.interactive {
-        true => config.linger.saturating_mul(WAITS),
-        false => config.linger,
+    if request.interactive {
+        config.linger.saturating_mul(WAITS)
+    } else {
+        config.linger
     }
 }
 
@@ -106,9 +107,10 @@ pub(crate) fn network(request: &JobRequest, policy: &Policy) -> Result<Network, 
             rules.push(rule.clone());
         }
     }
-    Ok(match rules.is_empty() {
-        true => Network::Off,
-        false => Network::Allow(Allow::new(rules)),
+    Ok(if rules.is_empty() {
+        Network::Off
+    } else {
+        Network::Allow(Allow::new(rules))
     })
 }
 

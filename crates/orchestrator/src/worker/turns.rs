@@ -35,9 +35,10 @@ enum Turn {
 impl Worker {
     /// What there is to do for the agent: the turn that was cut off, or else the next message.
     pub(super) async fn first_command(&self) -> Result<Option<Command>, StoreError> {
-        match self.progress.is_in_turn() || self.progress.transient_failure().is_some() {
-            true => Ok(Some(Command::Continue)),
-            false => self.next_message().await,
+        if self.progress.is_in_turn() || self.progress.transient_failure().is_some() {
+            Ok(Some(Command::Continue))
+        } else {
+            self.next_message().await
         }
     }
 

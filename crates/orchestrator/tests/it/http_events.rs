@@ -7,9 +7,10 @@ use crate::scene::{Scene, bash, play, text};
 
 async fn follow_after(scene: &Scene, id: &str, after: u64, by_header: bool) -> Events {
     let path = format!("/v1/jobs/{id}/events");
-    let request = match by_header {
-        true => scene.get(&path).header("last-event-id", after.to_string()),
-        false => scene.get(&format!("{path}?after={after}")),
+    let request = if by_header {
+        scene.get(&path).header("last-event-id", after.to_string())
+    } else {
+        scene.get(&format!("{path}?after={after}"))
     };
     Events::new(request.send().await.unwrap())
 }

@@ -132,18 +132,15 @@ fn only_listed_sites_read_answers() {
                 let preflight = preflight.header("access-control-request-method", "POST");
                 let answer = preflight.send().await.unwrap();
                 let allowed = answer.headers().get("access-control-allow-methods");
-                match is_listed {
-                    true => {
-                        assert_eq!(answer.status(), StatusCode::NO_CONTENT);
-                        assert_eq!(answer.headers()["access-control-allow-origin"], origin);
-                        assert!(allowed.unwrap().to_str().unwrap().contains("POST"));
-                        let headers = &answer.headers()["access-control-allow-headers"];
-                        assert!(headers.to_str().unwrap().contains("authorization"));
-                    }
-                    false => {
-                        assert_eq!(answer.status(), StatusCode::FORBIDDEN);
-                        assert_eq!(allowed, None);
-                    }
+                if is_listed {
+                    assert_eq!(answer.status(), StatusCode::NO_CONTENT);
+                    assert_eq!(answer.headers()["access-control-allow-origin"], origin);
+                    assert!(allowed.unwrap().to_str().unwrap().contains("POST"));
+                    let headers = &answer.headers()["access-control-allow-headers"];
+                    assert!(headers.to_str().unwrap().contains("authorization"));
+                } else {
+                    assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+                    assert_eq!(allowed, None);
                 }
             }
         },

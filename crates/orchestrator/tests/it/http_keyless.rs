@@ -58,9 +58,10 @@ fn another_user_of_the_machine_is_refused_and_makes_no_key() {
     play(async |scene| {
         let key = json!({"user": "mallory", "role": "admin", "label": ""}).to_string();
         // Only root can be somebody else; an ordinary user's own requests must come through.
-        let (user, refused) = match is_root() {
-            true => (Some(OTHER_USER), true),
-            false => (None, false),
+        let (user, refused) = if is_root() {
+            (Some(OTHER_USER), true)
+        } else {
+            (None, false)
         };
         for (method, path, body) in [
             ("GET", "/v1/me", ""),

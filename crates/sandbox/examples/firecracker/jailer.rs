@@ -91,8 +91,9 @@ fn enter(root: &Path, program: &Path, uid: u32, gid: u32) -> Result<(), String> 
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     setresgid(gid, gid, gid).map_err(errno)?;
     setresuid(uid, uid, uid).map_err(errno)?;
-    match fs::metadata("/").map_err(words)?.uid() == uid.as_raw() {
-        true => Ok(()),
-        false => Err("the root of the jail belongs to somebody else".into()),
+    if fs::metadata("/").map_err(words)?.uid() == uid.as_raw() {
+        Ok(())
+    } else {
+        Err("the root of the jail belongs to somebody else".into())
     }
 }

@@ -94,9 +94,10 @@ fn run(name: &str, arguments: &[String]) -> Result<(), String> {
 /// Letters, digits and hyphens, as many as both programs take.
 fn check_id(id: &str) -> Result<(), String> {
     let is_good = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
-    match !id.is_empty() && id.len() <= 64 && id.chars().all(is_good) {
-        true => Ok(()),
-        false => Err(format!("Invalid instance ID: `{id}`")),
+    if !id.is_empty() && id.len() <= 64 && id.chars().all(is_good) {
+        Ok(())
+    } else {
+        Err(format!("Invalid instance ID: `{id}`"))
     }
 }
 

@@ -179,9 +179,10 @@ fn mapped(world: &World) {
                 0,
             )
         };
-        match at == libc::MAP_FAILED {
-            true => Err(io::Error::last_os_error()),
-            false => Ok(()),
+        if at == libc::MAP_FAILED {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
         }
     });
 }

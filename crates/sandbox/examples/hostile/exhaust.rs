@@ -167,9 +167,10 @@ fn affinity(_: &World) {
         libc::sched_getaffinity(0, size, &raw mut set);
     }
     let after = unsafe { libc::CPU_COUNT(&set) };
-    match after > before {
-        true => breach(format_args!("{after} processors instead of {before}")),
-        false => held(format_args!("{after} processors")),
+    if after > before {
+        breach(format_args!("{after} processors instead of {before}"))
+    } else {
+        held(format_args!("{after} processors"))
     }
 }
 

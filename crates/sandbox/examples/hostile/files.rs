@@ -346,9 +346,10 @@ fn descriptors(world: &World) {
     }
     for (number, target) in found {
         let target = target.display();
-        match rightful.contains(&&*number) {
-            true => held(format_args!("descriptor {number} is {target}")),
-            false => breach(format_args!("descriptor {number} is {target}")),
+        if rightful.contains(&&*number) {
+            held(format_args!("descriptor {number} is {target}"))
+        } else {
+            breach(format_args!("descriptor {number} is {target}"))
         }
         if target.to_string().starts_with("socket:") {
             breach(format_args!("descriptor {number} is a socket"));
@@ -506,9 +507,10 @@ fn planted_setuid(_: &World) {
     for (flag, own) in [("-u", own.0), ("-g", own.1)] {
         let output = Command::new("./planted-id").arg(flag).output().unwrap();
         let shown = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        match shown == own.to_string() {
-            true => held(format_args!("a setuid program stays {shown}")),
-            false => breach(format_args!("a setuid program became {shown}")),
+        if shown == own.to_string() {
+            held(format_args!("a setuid program stays {shown}"))
+        } else {
+            breach(format_args!("a setuid program became {shown}"))
         }
     }
 }
@@ -632,9 +634,10 @@ fn become_root(_: &World) {
             .unwrap_or_default();
         let _ = child.kill();
         let _ = child.wait();
-        match uids.split_whitespace().skip(1).any(|uid| uid == "0") {
-            true => breach(format_args!("{program} runs as {uids}")),
-            false => held(format_args!("{program} runs as {uids:?}")),
+        if uids.split_whitespace().skip(1).any(|uid| uid == "0") {
+            breach(format_args!("{program} runs as {uids}"))
+        } else {
+            held(format_args!("{program} runs as {uids:?}"))
         }
     }
 }
@@ -656,9 +659,10 @@ fn whoami(_: &World) {
         // Some kernels do not list all, but answer.
         let line = line.map_or_else(|| asked(key), str::to_owned);
         let value = line.split_whitespace().collect::<Vec<_>>().join(" ");
-        match value == good {
-            true => held(format_args!("{key} {value}")),
-            false => breach(format_args!("{key} {value}")),
+        if value == good {
+            held(format_args!("{key} {value}"))
+        } else {
+            breach(format_args!("{key} {value}"))
         }
     }
 }

@@ -441,22 +441,23 @@ fn i386(_: &World) {
         let is_own = by_i386(libc::SYS_getpid as i32) == std::process::id() as i32;
         i32::from(!is_own)
     }) == 0;
-    let calls: &[(&str, i64)] = match is_same_way {
-        true => &[
+    let calls: &[(&str, i64)] = if is_same_way {
+        &[
             ("ptrace", libc::SYS_ptrace),
             ("mount", libc::SYS_mount),
             ("unshare", libc::SYS_unshare),
             ("setns", libc::SYS_setns),
             ("chroot", libc::SYS_chroot),
             ("process_vm_readv", libc::SYS_process_vm_readv),
-        ],
-        false => &[
+        ]
+    } else {
+        &[
             ("getpid", 20),
             ("fork", 2),
             ("ptrace", 26),
             ("mount", 21),
             ("unshare", 310),
-        ],
+        ]
     };
     for (name, number) in calls {
         let status = in_child(|| {

@@ -41,9 +41,10 @@ fn map(flags: libc::c_int) -> io::Result<*mut u8> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = flags | libc::MAP_ANONYMOUS;
     let at = unsafe { libc::mmap(std::ptr::null_mut(), STEP, access, flags, -1, 0) };
-    match at == libc::MAP_FAILED {
-        true => Err(io::Error::last_os_error()),
-        false => Ok(at.cast()),
+    if at == libc::MAP_FAILED {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(at.cast())
     }
 }
 
@@ -112,11 +113,12 @@ fn memory_many(world: &World) {
         libc::signal(libc::SIGTERM, libc::SIG_IGN);
         libc::kill(0, libc::SIGTERM);
     }
-    match killed {
-        true => held(format_args!(
+    if killed {
+        held(format_args!(
             "one was killed, {done} of {count} had their memory"
-        )),
-        false => breach(format_args!("{count} processes with {STEP} bytes each")),
+        ))
+    } else {
+        breach(format_args!("{count} processes with {STEP} bytes each"))
     }
 }
 

@@ -52,9 +52,10 @@ fn leave(address: SocketAddr) {
 }
 
 fn send_datagram(address: SocketAddr, content: &[u8]) {
-    let bind = match address.is_ipv4() {
-        true => "0.0.0.0:0",
-        false => "[::]:0",
+    let bind = if address.is_ipv4() {
+        "0.0.0.0:0"
+    } else {
+        "[::]:0"
     };
     let socket = match UdpSocket::bind(bind) {
         Ok(socket) => socket,
@@ -332,9 +333,10 @@ fn service_sockets(world: &World) {
         "/dev/log",
         world.text("socket"),
     ] {
-        match Path::new(path).exists() {
-            true => breach(format_args!("{path} is there")),
-            false => held(format_args!("{path} is not there")),
+        if Path::new(path).exists() {
+            breach(format_args!("{path} is there"))
+        } else {
+            held(format_args!("{path} is not there"))
         }
         judge(format_args!("connect to {path}"), UnixStream::connect(path));
     }

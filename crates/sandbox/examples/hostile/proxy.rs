@@ -119,9 +119,10 @@ fn others(world: &World) {
         refused(&format!("{host}:{allowed}"));
     }
     for address in world.list("addresses") {
-        let host = match address.contains(':') {
-            true => format!("[{address}]"),
-            false => address.to_owned(),
+        let host = if address.contains(':') {
+            format!("[{address}]")
+        } else {
+            address.to_owned()
         };
         for port in ["22", "80", allowed, other] {
             refused(&format!("{host}:{port}"));

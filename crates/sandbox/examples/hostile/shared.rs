@@ -235,9 +235,10 @@ fn watch_budget(_: &World) {
     for what in ["instances", "watches"] {
         let all = number(&format!("/proc/sys/fs/inotify/max_user_{what}"));
         let own = number(&format!("/proc/sys/user/max_inotify_{what}"));
-        match own > all / 4 {
-            true => breach(format_args!("{own} of {all} inotify {what}")),
-            false => held(format_args!("{own} of {all} inotify {what}")),
+        if own > all / 4 {
+            breach(format_args!("{own} of {all} inotify {what}"))
+        } else {
+            held(format_args!("{own} of {all} inotify {what}"))
         }
     }
 }
@@ -265,9 +266,10 @@ fn pipe_buffers(_: &World) {
     assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
     for size in [USUAL + 1, 1 << 20, (1 << 32) | 4096] {
         let returned = unsafe { libc::syscall(libc::SYS_fcntl, ends[0], libc::F_SETPIPE_SZ, size) };
-        match returned > USUAL {
-            true => breach(format_args!("a pipe of {returned} bytes")),
-            false => held(format_args!("a pipe of {size} bytes: {returned}")),
+        if returned > USUAL {
+            breach(format_args!("a pipe of {returned} bytes"))
+        } else {
+            held(format_args!("a pipe of {size} bytes: {returned}"))
         }
     }
 }

@@ -85,9 +85,10 @@ impl Owners {
 
 fn owner(folder: &Path) -> io::Result<(u32, u32)> {
     let metadata = fs::metadata(folder)?;
-    match metadata.is_dir() {
-        true => Ok((metadata.uid(), metadata.gid())),
-        false => Err(io::ErrorKind::NotADirectory.into()),
+    if metadata.is_dir() {
+        Ok((metadata.uid(), metadata.gid()))
+    } else {
+        Err(io::ErrorKind::NotADirectory.into())
     }
 }
 

@@ -224,13 +224,12 @@ async fn prepare(
     identity: Identity,
 ) -> io::Result<Bundle> {
     let workspace = spec.real_workspace()?;
-    let shown = match identity.is_mapped {
-        true => {
-            let shown = folder.mount_point("workspace")?;
-            mount(&workspace, &shown, owners, identity).await?;
-            shown
-        }
-        false => workspace,
+    let shown = if identity.is_mapped {
+        let shown = folder.mount_point("workspace")?;
+        mount(&workspace, &shown, owners, identity).await?;
+        shown
+    } else {
+        workspace
     };
     let mut bundle = Bundle::make(spec, folder.path(), &shown)?;
     let bind = |source: &Path, target: &str| Mount::Bind {
@@ -281,10 +280,11 @@ async fn mount(
     }
     let ended = tokio::task::spawn_blocking(move || child.wait_with_output());
     let output = ended.await.map_err(io::Error::other)??;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(Said::new(&String::from_utf8_lossy(
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(Said::new(&String::from_utf8_lossy(
             &output.stderr,
-        )))),
+        ))))
     }
 }

@@ -132,9 +132,10 @@ impl Programs {
     fn find(spec: &SandboxSpec) -> Result<Self, SandboxError> {
         let machines = &spec.provisions.machines;
         let firecracker = installed(&machines.firecracker)?;
-        let jailer = match nix::unistd::geteuid().is_root() {
-            true => Some(installed(&machines.jailer)?),
-            false => None,
+        let jailer = if nix::unistd::geteuid().is_root() {
+            Some(installed(&machines.jailer)?)
+        } else {
+            None
         };
         let asked = Command::new(&firecracker)
             .arg("--version")
@@ -145,9 +146,10 @@ impl Programs {
         let said = String::from_utf8_lossy(&asked.stdout);
         let first = said.lines().next().unwrap_or_default().trim();
         Ok(Self {
-            version: match first.is_empty() {
-                true => "Firecracker".to_owned(),
-                false => first.chars().take(100).collect(),
+            version: if first.is_empty() {
+                "Firecracker".to_owned()
+            } else {
+                first.chars().take(100).collect()
             },
             firecracker,
             jailer,

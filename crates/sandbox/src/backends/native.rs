@@ -78,9 +78,10 @@ pub(super) async fn stand(
         adapt(&mut plan);
         plan
     };
-    let ownership = match facts.is_host_root {
-        true => Ownership::Mapped,
-        false => Ownership::Caller,
+    let ownership = if facts.is_host_root {
+        Ownership::Mapped
+    } else {
+        Ownership::Caller
     };
     match start(&plan(ownership), errors.as_ref()).await {
         // A file system that cannot map owners: run as the owner, unless that is root.
@@ -148,9 +149,10 @@ pub(super) fn gather(spec: &SandboxSpec) -> Result<Facts, SandboxError> {
 
 fn owner(folder: &Path) -> io::Result<(u32, u32)> {
     let metadata = fs::metadata(folder)?;
-    match metadata.is_dir() {
-        true => Ok((metadata.uid(), metadata.gid())),
-        false => Err(io::ErrorKind::NotADirectory.into()),
+    if metadata.is_dir() {
+        Ok((metadata.uid(), metadata.gid()))
+    } else {
+        Err(io::ErrorKind::NotADirectory.into())
     }
 }
 

@@ -44,9 +44,10 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     let owners = Owners::look(spec)?;
     let engine = Engine::find(&spec.provisions)?;
     let users = Users::of(next_number());
-    let user = match engine.is_rootful {
-        true => users.user,
-        false => nix::unistd::geteuid().as_raw(),
+    let user = if engine.is_rootful {
+        users.user
+    } else {
+        nix::unistd::geteuid().as_raw()
     };
     sweep(spec, &engine).await;
     let prepared = prepare(spec, &engine, owners, users)
@@ -79,9 +80,10 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
 }
 
 fn describe(engine: &Engine, spec: &SandboxSpec, landlock: Option<Landlocked>) -> Vec<String> {
-    let users = match engine.is_rootful {
-        true => "user namespace of its own",
-        false => "user namespace of this user's",
+    let users = if engine.is_rootful {
+        "user namespace of its own"
+    } else {
+        "user namespace of this user's"
     };
     let mut walls = vec![
         format!("podman with {}, {users}", engine.runtime_name()),

@@ -148,9 +148,10 @@ fn a_project_quota_holds_where_the_file_system_has_one() {
     const LIMIT: u64 = 8 << 20;
     within(async {
         let features = ["-O", "project,quota", "-E", "quotatype=prjquota"];
-        let mounted = match is_root() {
-            true => Mounted::new(64, &features, "loop,prjquota"),
-            false => None,
+        let mounted = if is_root() {
+            Mounted::new(64, &features, "loop,prjquota")
+        } else {
+            None
         };
         // An ordinary user may set none; some kernels are built without.
         let Some(mounted) = mounted else {

@@ -310,9 +310,10 @@ fn a_command_whose_handle_is_dropped_is_killed() {
     within(async {
         let world = World::new().await;
         for is_chatty in [false, true] {
-            let script = match is_chatty {
-                false => "echo ready; sleep 1000 & sleep 1000",
-                true => "echo ready; sleep 1000 & yes",
+            let script = if is_chatty {
+                "echo ready; sleep 1000 & yes"
+            } else {
+                "echo ready; sleep 1000 & sleep 1000"
             };
             let mut running = world.exec(Command::script(script)).await.unwrap();
             until(&mut running, "ready").await;

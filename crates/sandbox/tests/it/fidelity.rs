@@ -46,9 +46,10 @@ impl Expected {
     fn eat(&mut self, mut bytes: &[u8]) {
         self.seen += bytes.len() as u64;
         while !bytes.is_empty() {
-            let piece = match self.position < self.header.len() {
-                true => &self.header[self.position..],
-                false => &self.block[self.position - self.header.len()..],
+            let piece = if self.position < self.header.len() {
+                &self.header[self.position..]
+            } else {
+                &self.block[self.position - self.header.len()..]
             };
             let length = piece.len().min(bytes.len());
             let is_same = piece[..length] == bytes[..length];

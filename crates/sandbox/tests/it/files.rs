@@ -233,9 +233,12 @@ fn free_bytes(folder: &std::path::Path) -> u64 {
 fn drafts_in(folder: &std::path::Path) -> usize {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
-        .map(|entry| match entry.path().is_dir() {
-            true => drafts_in(&entry.path()),
-            false => usize::from(entry.file_name().to_string_lossy().starts_with(".hotcell-")),
+        .map(|entry| {
+            if entry.path().is_dir() {
+                drafts_in(&entry.path())
+            } else {
+                usize::from(entry.file_name().to_string_lossy().starts_with(".hotcell-"))
+            }
         })
         .sum()
 }
@@ -290,9 +293,10 @@ fn rename_remove_and_make_folder() {
             "cannot make `/workspace/file`",
         );
         let made = world.make_folder("/usr/new").await;
-        match nature::has_own_root() {
-            true => made.unwrap(),
-            false => assert_refused(made, RefusalKind::Denied, "cannot make `/usr/new`"),
+        if nature::has_own_root() {
+            made.unwrap()
+        } else {
+            assert_refused(made, RefusalKind::Denied, "cannot make `/usr/new`")
         }
         world.end().await;
     });

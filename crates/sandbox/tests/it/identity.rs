@@ -87,9 +87,10 @@ fn outside_it_is_not_root_and_no_two_are_the_same() {
             drop(running);
             worlds.push(world);
         }
-        match is_root() {
-            true => assert!(users[0].is_disjoint(&users[1]), "{users:?}"),
-            false => assert_eq!(users[0], users[1]),
+        if is_root() {
+            assert!(users[0].is_disjoint(&users[1]), "{users:?}")
+        } else {
+            assert_eq!(users[0], users[1])
         }
         if !is_root() {
             let own = BTreeSet::from([nix::unistd::geteuid().as_raw()]);
@@ -105,12 +106,13 @@ fn outside_it_is_not_root_and_no_two_are_the_same() {
 fn new_files_belong_to_the_owner_of_the_workspace() {
     within(async {
         let folder = tempfile::tempdir().unwrap();
-        let owner = match is_root() {
-            true => (4242, 4343),
-            false => (
+        let owner = if is_root() {
+            (4242, 4343)
+        } else {
+            (
                 nix::unistd::geteuid().as_raw(),
                 nix::unistd::getegid().as_raw(),
-            ),
+            )
         };
         fs::create_dir(folder.path().join("theirs")).unwrap();
         fs::write(folder.path().join("theirs/file"), "old").unwrap();

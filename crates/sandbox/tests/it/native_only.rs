@@ -15,14 +15,13 @@ fn an_ordinary_user_is_told_why_memory_is_limited_for_each_process_only() {
     within(async {
         let world = native().await;
         let limits = &world.description().limits;
-        match is_root() {
-            true => assert!(limits.iter().all(Enforcement::is_full), "{limits:?}"),
-            false => {
-                let memory = limits.iter().find(|one| one.limit == LimitKind::Memory);
-                let caveat = memory.unwrap().caveat.clone().unwrap();
-                let says = "no cgroup is delegated to this user";
-                assert!(caveat.ends_with(says), "{caveat}");
-            }
+        if is_root() {
+            assert!(limits.iter().all(Enforcement::is_full), "{limits:?}")
+        } else {
+            let memory = limits.iter().find(|one| one.limit == LimitKind::Memory);
+            let caveat = memory.unwrap().caveat.clone().unwrap();
+            let says = "no cgroup is delegated to this user";
+            assert!(caveat.ends_with(says), "{caveat}");
         }
         world.end().await;
     });

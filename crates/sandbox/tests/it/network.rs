@@ -152,9 +152,10 @@ fn what_is_allowed_is_reached_and_what_is_not_is_told_why() {
             "example.com".into(),
         ];
         for target in &denied {
-            let with_port = match target.contains(':') {
-                true => target.clone(),
-                false => format!("{target}:80"),
+            let with_port = if target.contains(':') {
+                target.clone()
+            } else {
+                format!("{target}:80")
             };
             let reason = format!("denied: no rule allows `{with_port}`");
             let answer = fetch(&world, target).await;

@@ -88,9 +88,10 @@ async fn futures(all: impl Iterator<Item = impl Future<Output = ()>>) {
     let mut all: Vec<_> = all.map(Box::pin).collect();
     std::future::poll_fn(|context| {
         all.retain_mut(|future| future.as_mut().poll(context).is_pending());
-        match all.is_empty() {
-            true => std::task::Poll::Ready(()),
-            false => std::task::Poll::Pending,
+        if all.is_empty() {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
         }
     })
     .await;

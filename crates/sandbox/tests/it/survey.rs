@@ -54,9 +54,10 @@ fn a_survey_sees_everything_and_follows_nothing() {
             kind: FileKind::File,
             mode: 0o640,
             size: 5,
-            inode: match nature::keeps_inodes() {
-                true => metadata.ino(),
-                false => find("b/c").inode,
+            inode: if nature::keeps_inodes() {
+                metadata.ino()
+            } else {
+                find("b/c").inode
             },
             modified_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
             changed_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
@@ -102,9 +103,10 @@ fn links_and_modes_can_be_put_back() {
         assert_refused(refused, RefusalKind::WrongType, "cannot make a link at");
         assert!(world.path("folder").is_dir());
         let made = world.make_link("/usr/bin/x", "x").await;
-        match nature::has_own_root() {
-            true => made.unwrap(),
-            false => assert_refused(made, RefusalKind::Denied, "cannot make a link at"),
+        if nature::has_own_root() {
+            made.unwrap()
+        } else {
+            assert_refused(made, RefusalKind::Denied, "cannot make a link at")
         }
 
         let mode = |name: &str| fs::metadata(world.path(name)).unwrap().mode() & 0o7777;

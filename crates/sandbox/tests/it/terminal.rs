@@ -30,9 +30,10 @@ fn a_command_sees_a_terminal_of_its_own() {
                       (: > /dev/tty) 2> /dev/null && echo controlling; echo err >&2; exit 6";
         let mut running = world.exec(on_terminal(script)).await.unwrap();
         let captured = rest(&mut running).await;
-        let controlling = match has_controlling_terminal() {
-            true => "controlling\r\n",
-            false => "",
+        let controlling = if has_controlling_terminal() {
+            "controlling\r\n"
+        } else {
+            ""
         };
         let expect = format!("0\r\n1\r\n2\r\n33 121\r\n/dev/pts/0\r\n{controlling}err\r\n");
         assert_eq!(text(&captured.stdout), expect);

@@ -74,13 +74,13 @@ pub(crate) fn msb() -> PathBuf {
             return named.into();
         }
         let shared = Path::new(env!("CARGO_TARGET_TMPDIR")).join("msb");
-        let place = match bundled(&shared).is_some() || fs::create_dir_all(&shared).is_ok() {
-            true => shared,
+        let place = if bundled(&shared).is_some() || fs::create_dir_all(&shared).is_ok() {
+            shared
+        } else {
             // Built by somebody else.
-            false => {
-                let user = nix::unistd::geteuid();
-                std::env::temp_dir().join(format!("hotcell-msb-{user}"))
-            }
+
+            let user = nix::unistd::geteuid();
+            std::env::temp_dir().join(format!("hotcell-msb-{user}"))
         };
         if bundled(&place).is_none() {
             let run = |command: &mut Command| {

@@ -65,8 +65,9 @@ fn used_by_the_host(scene: &Scene) -> Driven<'_> {
 }
 
 fn the_trap_is_unsprung(scene: &Scene, _: &Outcome) -> Finding {
-    match scene.props.path("trap").exists() {
-        true => Err("something from the workspace ran on the host".into()),
-        false => Ok(()),
+    if scene.props.path("trap").exists() {
+        Err("something from the workspace ran on the host".into())
+    } else {
+        Ok(())
     }
 }

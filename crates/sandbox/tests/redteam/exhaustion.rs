@@ -148,12 +148,11 @@ fn group_number(scene: &Scene, controller: &str, files: &[&str]) -> Finding<u64>
 /// Processes and threads of the sandbox are within the limit: seen from outside, or, where another
 /// kernel keeps them, through its guest.
 async fn count_processes(scene: &Scene) -> Finding {
-    let (processes, count) = match nature::host_sees_processes() {
-        true => {
-            let pids = processes_in(&scene.pid_namespace);
-            (pids.len(), threads(&pids))
-        }
-        false => inside::processes(scene.sandbox()).await?,
+    let (processes, count) = if nature::host_sees_processes() {
+        let pids = processes_in(&scene.pid_namespace);
+        (pids.len(), threads(&pids))
+    } else {
+        inside::processes(scene.sandbox()).await?
     };
     if processes < 2 && count < PIDS as usize / 2 {
         return Err(format!("only {count} processes: the attack did not begin"));
@@ -271,12 +270,11 @@ fn memory_of_sockets(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let outcome = memory_of_many(scene).await?;
         let memory = enforcement(scene, LimitKind::Memory)?;
-        match nature::counts_sockets() || memory.is_full() {
-            true => Ok(outcome),
-            false => {
-                let stdout = b"HELD by the group around that kernel\n".to_vec();
-                Ok(Outcome { stdout, ..outcome })
-            }
+        if nature::counts_sockets() || memory.is_full() {
+            Ok(outcome)
+        } else {
+            let stdout = b"HELD by the group around that kernel\n".to_vec();
+            Ok(Outcome { stdout, ..outcome })
         }
     })
 }

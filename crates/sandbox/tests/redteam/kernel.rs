@@ -31,8 +31,9 @@ pub(crate) const ATTACKS: &[Attack] = &[
 fn the_mounts_are_the_same(scene: &Scene, _: &Outcome) -> Finding {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let home = scene.props.path("");
-    match mounts.contains(&*home.to_string_lossy()) || mounts.contains("/tmp/point") {
-        true => Err("a mount appeared on the host".into()),
-        false => Ok(()),
+    if mounts.contains(&*home.to_string_lossy()) || mounts.contains("/tmp/point") {
+        Err("a mount appeared on the host".into())
+    } else {
+        Ok(())
     }
 }

@@ -67,9 +67,10 @@ fn flood(scene: &Scene) -> Driven<'_> {
         if passed != flood_bytes() || !verdict.success() {
             return Err(format!("{passed} bytes came, then {verdict:?}"));
         }
-        match grown > HOST_SHARE {
-            true => Err(format!("the host took {grown} bytes for a flood")),
-            false => Ok(Outcome::nothing()),
+        if grown > HOST_SHARE {
+            Err(format!("the host took {grown} bytes for a flood"))
+        } else {
+            Ok(Outcome::nothing())
         }
     })
 }
@@ -117,9 +118,10 @@ fn the_same_bytes(_: &Scene, outcome: &Outcome) -> Finding {
     let mut expect: Vec<u8> = (0..=255).collect();
     expect.extend_from_slice(b"\xc3\x28\xed\xa0\x80\xf8\x88\x80\x80\x80\xff\xfe\xc0\xaf\xe2\x82");
     expect.extend_from_slice(b"\x1b]52;c;aG9zdGlsZQ==\x07\x1b[2J\x1bP+q544e\x1b\\\x9b6n");
-    match outcome.stdout == expect && outcome.stderr == expect {
-        true => Ok(()),
-        false => Err(format!("other bytes came: {outcome:?}")),
+    if outcome.stdout == expect && outcome.stderr == expect {
+        Ok(())
+    } else {
+        Err(format!("other bytes came: {outcome:?}"))
     }
 }
 
@@ -172,13 +174,14 @@ fn odd_names(scene: &Scene) -> Driven<'_> {
             sandbox.search(search).await?.collect().await
         })
         .await?;
-        match found.len() == expect.len() {
-            true => Ok(outcome),
-            false => Err(format!(
+        if found.len() == expect.len() {
+            Ok(outcome)
+        } else {
+            Err(format!(
                 "{} of {} odd files were found",
                 found.len(),
                 expect.len()
-            )),
+            ))
         }
     })
 }
@@ -208,11 +211,12 @@ fn frames_are_bytes(_: &Scene, outcome: &Outcome) -> Finding {
     }
     let forged = outcome.text().matches("forged").count();
     // Ten kinds of twelve carry the word, for each of sixteen streams.
-    match forged == 160 && outcome.stdout == outcome.stderr {
-        true => Ok(()),
-        false => Err(format!(
+    if forged == 160 && outcome.stdout == outcome.stderr {
+        Ok(())
+    } else {
+        Err(format!(
             "{forged} forged frames came as bytes instead of 160"
-        )),
+        ))
     }
 }
 
@@ -233,9 +237,10 @@ fn frames_everywhere(scene: &Scene) -> Driven<'_> {
                 Output::Ended(_) => break,
             }
         }
-        match heard == b"still here" {
-            true => Ok(outcome),
-            false => Err(format!("another command printed {heard:?}")),
+        if heard == b"still here" {
+            Ok(outcome)
+        } else {
+            Err(format!("another command printed {heard:?}"))
         }
     })
 }
@@ -263,8 +268,9 @@ fn with_a_secret(scene: &Scene) -> Driven<'_> {
 
 fn the_secret_is_not_on_record(scene: &Scene, _: &Outcome) -> Finding {
     let log = scene.props.log();
-    match log.contains("TOKEN") && !log.contains(SECRET) {
-        true => Ok(()),
-        false => Err(format!("the record is {log}")),
+    if log.contains("TOKEN") && !log.contains(SECRET) {
+        Ok(())
+    } else {
+        Err(format!("the record is {log}"))
     }
 }

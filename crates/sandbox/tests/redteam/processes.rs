@@ -41,9 +41,10 @@ fn it_still_runs(scene: &Scene) -> Driven<'_> {
         let outcome = scene.run(scene.attack.name, &[]).await;
         let stats = within("stats", scene.sandbox().stats()).await?;
         let is_seen = !processes_with(&scene.props.marker).is_empty();
-        match stats.processes > 1 && (is_seen || !nature::host_sees_processes()) {
-            true => Ok(outcome),
-            false => Err("nothing outlived the command: the attack did not begin".into()),
+        if stats.processes > 1 && (is_seen || !nature::host_sees_processes()) {
+            Ok(outcome)
+        } else {
+            Err("nothing outlived the command: the attack did not begin".into())
         }
     })
 }

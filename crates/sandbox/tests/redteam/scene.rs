@@ -94,9 +94,10 @@ impl Canary {
             return Err(format!("something was left beside the canary {path}"));
         }
         let sings = |bytes: &[u8]| contains(bytes, self.content.as_bytes());
-        match sings(&outcome.stdout) || sings(&outcome.stderr) {
-            true => Err(format!("the canary {path} was read")),
-            false => Ok(()),
+        if sings(&outcome.stdout) || sings(&outcome.stderr) {
+            Err(format!("the canary {path} was read"))
+        } else {
+            Ok(())
         }
     }
 }

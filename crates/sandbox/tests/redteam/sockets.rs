@@ -43,9 +43,10 @@ fn beside_a_host_program(scene: &Scene) -> Driven<'_> {
         let was_called = listener.accept().is_ok();
         compare("a call to a host program", was_called)?;
         let said_so = !outcome.lines("BREACH ").is_empty();
-        match said_so == was_called {
-            true => Ok(Outcome::nothing()),
-            false => Err(format!("it says otherwise: {:?}", outcome.text())),
+        if said_so == was_called {
+            Ok(Outcome::nothing())
+        } else {
+            Err(format!("it says otherwise: {:?}", outcome.text()))
         }
     })
 }

@@ -66,9 +66,10 @@ pub(crate) async fn check(backend: Backend, attack: Attack) -> Finding {
             .and_then(|()| guarded(|| (attack.outside)(&scene, outcome))),
         Err(problem) => Err(problem.clone()),
     };
-    let served = match attack.expect.survives() && found.is_ok() {
-        true => serves(scene.sandbox()).await,
-        false => Ok(()),
+    let served = if attack.expect.survives() && found.is_ok() {
+        serves(scene.sandbox()).await
+    } else {
+        Ok(())
     };
     // Whatever was found, nothing may stay behind.
     let struck = scene.strike().await;
@@ -121,9 +122,10 @@ pub(crate) fn judge(expect: Expect, outcome: &Outcome) -> Finding {
 
 fn held(outcome: &Outcome) -> Finding {
     let ended_well = matches!(&outcome.verdict, Some(verdict) if verdict.status == Status::Code(0));
-    match ended_well && !outcome.lines("HELD ").is_empty() {
-        true => Ok(()),
-        false => Err(format!("did not run to its end: {}", say(outcome))),
+    if ended_well && !outcome.lines("HELD ").is_empty() {
+        Ok(())
+    } else {
+        Err(format!("did not run to its end: {}", say(outcome)))
     }
 }
 
@@ -184,9 +186,10 @@ impl Bystander {
 
     async fn answers(&self) -> Finding {
         let run = within("a bystander", self.sandbox.run(Command::new(["/bin/true"]))).await?;
-        match run.verdict.success() {
-            true => Ok(()),
-            false => Err(format!("a bystander was harmed: {:?}", run.verdict)),
+        if run.verdict.success() {
+            Ok(())
+        } else {
+            Err(format!("a bystander was harmed: {:?}", run.verdict))
         }
     }
 

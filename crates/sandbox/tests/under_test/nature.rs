@@ -75,9 +75,10 @@ pub(crate) fn has_controlling_terminal() -> bool {
 
 /// Limits that hold less than they say even for root, and the sandbox says so.
 pub(crate) fn partial_limits() -> &'static [LimitKind] {
-    match counts_sockets() {
-        true => &[],
-        false => &[LimitKind::Memory],
+    if counts_sockets() {
+        &[]
+    } else {
+        &[LimitKind::Memory]
     }
 }
 

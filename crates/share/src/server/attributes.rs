@@ -107,9 +107,10 @@ impl Server {
     ) -> Result<(), Errno> {
         let changes = Changes::parse(fields)?;
         let _names = self.steady();
-        let open = match changes.has(set::HANDLE) {
-            true => Some(lock(&self.handles).file(changes.handle)?),
-            false => None,
+        let open = if changes.has(set::HANDLE) {
+            Some(lock(&self.handles).file(changes.handle)?)
+        } else {
+            None
         };
         let object = match &open {
             Some(handle) => Arc::clone(&handle.file),
@@ -146,9 +147,12 @@ impl Server {
         before: &Stat,
     ) -> Result<(Option<Uid>, Option<Gid>), Errno> {
         let (uid, gid) = before.owner();
-        let may = |asked, now, own| match asked == now || asked == own {
-            true => Ok(()),
-            false => Err(Errno::PERM),
+        let may = |asked, now, own| {
+            if asked == now || asked == own {
+                Ok(())
+            } else {
+                Err(Errno::PERM)
+            }
         };
         let (mut new_uid, mut new_gid) = (None, None);
         if changes.has(set::UID) {
@@ -175,9 +179,10 @@ impl Server {
         if i64::try_from(size).is_err() {
             return Err(Errno::FBIG);
         }
-        match is_open {
-            true => ftruncate(object, size),
-            false => ftruncate(self.reopen(object, OFlags::WRONLY)?, size),
+        if is_open {
+            ftruncate(object, size)
+        } else {
+            ftruncate(self.reopen(object, OFlags::WRONLY)?, size)
         }
     }
 

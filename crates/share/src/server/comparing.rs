@@ -36,9 +36,10 @@ impl Server {
         if let Some(name) = name {
             self.consider_entry(folder, name, flags.intersects(contents))?;
         }
-        match contents.contains(flags) {
-            true => Ok(()),
-            false => self.consider_folder(folder),
+        if contents.contains(flags) {
+            Ok(())
+        } else {
+            self.consider_folder(folder)
         }
     }
 

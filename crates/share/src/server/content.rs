@@ -112,9 +112,10 @@ impl Server {
         if is_written {
             lock(&self.nodes).add_writer(node);
         }
-        let kind = match is_written {
-            true => Kind::Written,
-            false => Kind::Read,
+        let kind = if is_written {
+            Kind::Written
+        } else {
+            Kind::Read
         };
         let handle = lock(&self.handles).add(file, node, kind);
         reply.u64(handle);
@@ -161,12 +162,11 @@ impl Server {
         let mut written = 0;
         while written < content.len() {
             let rest = &content[written..];
-            let outcome = match appends {
-                true => {
-                    let rest = [IoSlice::new(rest)];
-                    pwritev2(&handle.file, &rest, 0, ReadWriteFlags::APPEND)
-                }
-                false => pwrite(&handle.file, rest, offset.saturating_add(written as u64)),
+            let outcome = if appends {
+                let rest = [IoSlice::new(rest)];
+                pwritev2(&handle.file, &rest, 0, ReadWriteFlags::APPEND)
+            } else {
+                pwrite(&handle.file, rest, offset.saturating_add(written as u64))
             };
             match outcome {
                 Ok(0) => break,
@@ -224,9 +224,10 @@ impl Server {
     pub(super) fn sync(&self, mut fields: Fields<'_>, is_folder: bool) -> Result<(), Errno> {
         let (handle, flags) = (fields.u64()?, fields.u32()?);
         let handles = lock(&self.handles);
-        let handle = match is_folder {
-            true => handles.folder(handle)?,
-            false => handles.file(handle)?,
+        let handle = if is_folder {
+            handles.folder(handle)?
+        } else {
+            handles.file(handle)?
         };
         drop(handles);
         match flags & SYNC_CONTENT {
@@ -238,9 +239,10 @@ impl Server {
     pub(super) fn release(&self, mut fields: Fields<'_>, is_folder: bool) -> Result<(), Errno> {
         let number = fields.u64()?;
         let mut handles = lock(&self.handles);
-        match is_folder {
-            true => handles.folder(number)?,
-            false => handles.file(number)?,
+        if is_folder {
+            handles.folder(number)?
+        } else {
+            handles.file(number)?
         };
         let closed = handles.remove(number);
         drop(handles);

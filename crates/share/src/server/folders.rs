@@ -78,9 +78,10 @@ impl Server {
     fn write_known(&self, folder: u64, open: &OwnedFd, entry: &RawDirEntry<'_>, reply: &mut Reply) {
         let name = entry.file_name();
         let is_itself = matches!(name.to_bytes(), b"." | b"..");
-        let stat = match is_itself {
-            true => None,
-            false => Stat::of(open, name).ok(),
+        let stat = if is_itself {
+            None
+        } else {
+            Stat::of(open, name).ok()
         };
         let known = stat.is_some_and(|stat| self.write_entry(folder, name, &stat, reply).is_ok());
         if !known {

@@ -41,9 +41,10 @@ impl Handles {
 
     /// To be asked before anything is opened or made.
     pub(super) fn check_room(&self) -> Result<(), Errno> {
-        match self.open.len() < self.most {
-            true => Ok(()),
-            false => Err(Errno::NFILE),
+        if self.open.len() < self.most {
+            Ok(())
+        } else {
+            Err(Errno::NFILE)
         }
     }
 

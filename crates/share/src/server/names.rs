@@ -28,9 +28,10 @@ impl Server {
         is_folder: bool,
     ) -> Result<(), Errno> {
         let name = fields.name()?;
-        let flags = match is_folder {
-            true => AtFlags::REMOVEDIR,
-            false => AtFlags::empty(),
+        let flags = if is_folder {
+            AtFlags::REMOVEDIR
+        } else {
+            AtFlags::empty()
         };
         let _names = self.changing();
         let open = self.folder(folder)?;
@@ -48,13 +49,12 @@ impl Server {
         has_flags: bool,
     ) -> Result<(), Errno> {
         let to = fields.u64()?;
-        let flags = match has_flags {
-            true => {
-                let flags = fields.u32()?;
-                fields.u32()?;
-                flags
-            }
-            false => 0,
+        let flags = if has_flags {
+            let flags = fields.u32()?;
+            fields.u32()?;
+            flags
+        } else {
+            0
         };
         let (name, new_name) = (fields.name()?, fields.name()?);
         let flags = match RenameFlags::from_bits_retain(flags) {
@@ -64,15 +64,17 @@ impl Server {
         };
         let _names = self.changing();
         let (old_folder, new_folder) = (self.folder(from)?, self.folder(to)?);
-        let leaving = match flags == RenameFlags::EXCHANGE {
-            true => None,
-            false => self.leaving(to, &new_folder, new_name),
+        let leaving = if flags == RenameFlags::EXCHANGE {
+            None
+        } else {
+            self.leaving(to, &new_folder, new_name)
         };
         renameat_with(&old_folder, name, &new_folder, new_name, flags)?;
         let mut nodes = lock(&self.nodes);
-        match flags == RenameFlags::EXCHANGE {
-            true => exchange(&mut nodes, (from, name), (to, new_name)),
-            false => replace(&mut nodes, (from, name), (to, new_name)),
+        if flags == RenameFlags::EXCHANGE {
+            exchange(&mut nodes, (from, name), (to, new_name))
+        } else {
+            replace(&mut nodes, (from, name), (to, new_name))
         }
         drop(nodes);
         self.let_go(leaving);

@@ -231,9 +231,10 @@ impl Nodes {
         let Some(node) = self.known.get_mut(&number) else {
             return;
         };
-        let most = match node.identity.is_folder() {
-            true => 1,
-            false => MOST_PLACES,
+        let most = if node.identity.is_folder() {
+            1
+        } else {
+            MOST_PLACES
         };
         let surplus = (node.places.len() + 1).saturating_sub(most);
         let surplus: Vec<Place> = node.places.drain(..surplus).collect();

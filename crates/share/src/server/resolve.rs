@@ -50,9 +50,10 @@ impl Server {
         }
         self.find(node, |place| {
             let found = self.open_path(&place)?;
-            match Stat::of_open(&found)?.identity() == identity {
-                true => Ok(Arc::new(found)),
-                false => Err(Errno::STALE),
+            if Stat::of_open(&found)?.identity() == identity {
+                Ok(Arc::new(found))
+            } else {
+                Err(Errno::STALE)
             }
         })
         .or_else(|error| self.open_anyway(node).ok_or(error))
@@ -68,9 +69,10 @@ impl Server {
         self.find(node, |place| {
             let folder = self.folder(place.folder)?;
             let stat = Stat::of(folder, &place.name).map_err(lost)?;
-            match stat.identity() == identity {
-                true => Ok(stat),
-                false => Err(Errno::STALE),
+            if stat.identity() == identity {
+                Ok(stat)
+            } else {
+                Err(Errno::STALE)
             }
         })
         .or_else(|error| match self.open_anyway(node) {

@@ -70,9 +70,10 @@ impl Stat {
         Identity {
             device: (self.0.stx_dev_major, self.0.stx_dev_minor),
             inode: self.0.stx_ino,
-            born: match has_birth {
-                true => moment(&self.0.stx_btime),
-                false => (0, 0),
+            born: if has_birth {
+                moment(&self.0.stx_btime)
+            } else {
+                (0, 0)
             },
             kind: self.kind(),
         }

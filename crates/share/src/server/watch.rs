@@ -95,20 +95,20 @@ impl Server {
             return 0;
         }
         let mut nodes = lock(&self.nodes);
-        match nodes.is_observed(node) {
-            true => {
-                nodes.tell(node, version);
-                TERM
-            }
-            false => 0,
+        if nodes.is_observed(node) {
+            nodes.tell(node, version);
+            TERM
+        } else {
+            0
         }
     }
 
     /// For how long an entry of a folder may be believed.
     pub(super) fn vouch_for_entry(&self, folder: u64) -> u64 {
-        match lock(&self.nodes).is_watched(folder) {
-            true => TERM,
-            false => 0,
+        if lock(&self.nodes).is_watched(folder) {
+            TERM
+        } else {
+            0
         }
     }
 

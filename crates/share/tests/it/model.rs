@@ -164,9 +164,10 @@ fn describe(metadata: &fs::Metadata) -> io::Result<String> {
 fn empty(folder: &Path) {
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
-        match entry.file_type().unwrap().is_dir() {
-            true => fs::remove_dir_all(entry.path()).unwrap(),
-            false => fs::remove_file(entry.path()).unwrap(),
+        if entry.file_type().unwrap().is_dir() {
+            fs::remove_dir_all(entry.path()).unwrap()
+        } else {
+            fs::remove_file(entry.path()).unwrap()
         }
     }
 }

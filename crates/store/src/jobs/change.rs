@@ -66,9 +66,10 @@ impl Jobs {
     /// Writes down how long jobs ran. A beat of an older epoch, or of a job that nobody has,
     /// changes nothing. Changes no revision.
     pub async fn beat(&self, beats: Vec<Beat>) -> Result<(), StoreError> {
-        match beats.is_empty() {
-            true => Ok(()),
-            false => self.write(Beats(beats)).await,
+        if beats.is_empty() {
+            Ok(())
+        } else {
+            self.write(Beats(beats)).await
         }
     }
 

@@ -128,9 +128,12 @@ where
 fn decode<T: DeserializeOwned>(job: JobId, row: &SqliteRow, place: usize) -> Result<T, StoreError> {
     // Bytes, because damaged JSON need not be text.
     let json: &[u8] = column(job, row, place)?;
-    serde_json::from_slice(json).map_err(|source| match is_newer(&source) {
-        true => StoreError::NewerJob { job, source },
-        false => damaged(job)(source),
+    serde_json::from_slice(json).map_err(|source| {
+        if is_newer(&source) {
+            StoreError::NewerJob { job, source }
+        } else {
+            damaged(job)(source)
+        }
     })
 }
 

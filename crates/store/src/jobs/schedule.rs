@@ -165,9 +165,10 @@ async fn find(connection: &mut SqliteConnection, new: &NewJob) -> Result<Inserte
     };
     let job = JobId(uuid(&row, 0)?);
     let fingerprint: &[u8] = row.try_get(1)?;
-    Ok(Inserted::Scheduled(match fingerprint == key.fingerprint {
-        true => Scheduled::Before(job),
-        false => Scheduled::KeyTaken(job),
+    Ok(Inserted::Scheduled(if fingerprint == key.fingerprint {
+        Scheduled::Before(job)
+    } else {
+        Scheduled::KeyTaken(job)
     }))
 }
 

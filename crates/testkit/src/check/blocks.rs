@@ -10,9 +10,12 @@ pub(crate) fn check_block(role: &Value, block: &Value) -> Result<(), String> {
     if !block["cache_control"].is_null() {
         check_breakpoint(kind, &block["cache_control"])?;
     }
-    let is_from = |wanted: &str| match role == wanted {
-        true => Ok(()),
-        false => Err(format!("a `{kind}` in a message of the {role}")),
+    let is_from = |wanted: &str| {
+        if role == wanted {
+            Ok(())
+        } else {
+            Err(format!("a `{kind}` in a message of the {role}"))
+        }
     };
     match kind {
         "text" => match block["text"].as_str() {
@@ -69,9 +72,10 @@ fn check_call(block: &Value) -> Result<(), String> {
     if !block["name"].as_str().is_some_and(is_name) {
         return Err(format!("a call of the tool {}", block["name"]));
     }
-    match block["input"].is_object() {
-        true => Ok(()),
-        false => Err(format!("the input of `{id}` is no object")),
+    if block["input"].is_object() {
+        Ok(())
+    } else {
+        Err(format!("the input of `{id}` is no object"))
     }
 }
 
@@ -97,9 +101,10 @@ fn check_result(block: &Value) -> Result<(), String> {
 
 fn check_thinking(block: &Value) -> Result<(), String> {
     let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
-    match sign(&text("thinking")) == text("signature") {
-        true => Ok(()),
-        false => Err("thinking that is not as it was served".to_owned()),
+    if sign(&text("thinking")) == text("signature") {
+        Ok(())
+    } else {
+        Err("thinking that is not as it was served".to_owned())
     }
 }
 
@@ -112,9 +117,10 @@ fn check_image(source: &Value) -> Result<(), String> {
             if !TYPES.contains(&kind) {
                 return Err(format!("an image of the type `{kind}`"));
             }
-            match source["data"].as_str().is_some_and(is_base64) {
-                true => Ok(()),
-                false => Err("an image that is no base64".to_owned()),
+            if source["data"].as_str().is_some_and(is_base64) {
+                Ok(())
+            } else {
+                Err("an image that is no base64".to_owned())
             }
         }
         _ => Err(format!("an image from {}", source["type"])),

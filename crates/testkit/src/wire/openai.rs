@@ -110,9 +110,10 @@ fn deltas(speech: &Speech<'_>, place: usize, call: &ScriptedCall) -> Vec<Value> 
 
 fn function(speech: &Speech<'_>, call: &ScriptedCall) -> Value {
     let text = input(call);
-    let arguments = match speech.dialect.object_arguments {
-        true => serde_json::from_str(&text).unwrap_or(Value::String(text)),
-        false => Value::String(text),
+    let arguments = if speech.dialect.object_arguments {
+        serde_json::from_str(&text).unwrap_or(Value::String(text))
+    } else {
+        Value::String(text)
     };
     json!({"name": call.tool, "arguments": arguments})
 }

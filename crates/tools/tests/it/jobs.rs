@@ -66,9 +66,10 @@ fn a_command_that_outlives_its_wait_is_a_job() {
         let output = act("poll", json!({"wait": 0})).await;
         assert!(text(&output).starts_with("running in the background as job 1 for "));
         let written = text(&act("write", json!({"text": "one\n"})).await);
-        let written = match written.starts_with("got one\n") {
-            true => written,
-            false => look_for(&world, job, "got one\n").await,
+        let written = if written.starts_with("got one\n") {
+            written
+        } else {
+            look_for(&world, job, "got one\n").await
         };
         assert!(written.contains("got one\n"), "{written}");
         let output = act("write", json!({"text": "two\n", "end": true, "wait": 60})).await;

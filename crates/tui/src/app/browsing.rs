@@ -74,13 +74,12 @@ impl App {
 
     /// Looks for words, and shows the places if there are any.
     pub(super) fn search_for(&mut self, words: String) {
-        match words.is_empty() {
-            true => self.start_search(),
-            false => {
-                self.look_on_page(&words);
-                self.focus = Focus::Search { words };
-                self.look_at_places();
-            }
+        if words.is_empty() {
+            self.start_search()
+        } else {
+            self.look_on_page(&words);
+            self.focus = Focus::Search { words };
+            self.look_at_places();
         }
     }
 
@@ -101,9 +100,10 @@ impl App {
     }
 
     fn look_on_page(&mut self, words: &str) {
-        match words.is_empty() {
-            true => self.transcript.clear_search(),
-            false => drop(self.transcript.search(words)),
+        if words.is_empty() {
+            self.transcript.clear_search();
+        } else {
+            self.transcript.search(words);
         }
     }
 

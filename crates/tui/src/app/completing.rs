@@ -187,9 +187,10 @@ impl App {
             return Vec::new();
         };
         let is_command = matches!(open.wanted, Wanted::Command(_));
-        let words = match is_command && !row.words.ends_with(' ') {
-            true => format!("{} ", row.words),
-            false => row.words.clone(),
+        let words = if is_command && !row.words.ends_with(' ') {
+            format!("{} ", row.words)
+        } else {
+            row.words.clone()
         };
         self.editor.replace_before(open.wanted.letters(), &words);
         let mut effects = Vec::new();

@@ -103,12 +103,11 @@ impl App {
         let is_here = matches!(opened.origin, Origin::Here { .. });
         let is_first = !std::mem::replace(&mut self.is_opened, true);
         // What was said before there was anybody to say it to is on its way.
-        let left = match is_first {
-            true => None,
-            false => {
-                self.turn = Turn::Idle;
-                self.forget_queue()
-            }
+        let left = if is_first {
+            None
+        } else {
+            self.turn = Turn::Idle;
+            self.forget_queue()
         };
         let is_cut = is_cut_short(&opened.history);
         if is_cut && !is_here {

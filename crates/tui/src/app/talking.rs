@@ -69,9 +69,10 @@ impl App {
         self.completion = None;
         let draft = self.editor.take();
         self.editor.history.add(draft.clone());
-        match self.is_busy() {
-            true => self.queue.push_back(draft),
-            false => effects.push(self.prompt(draft)),
+        if self.is_busy() {
+            self.queue.push_back(draft)
+        } else {
+            effects.push(self.prompt(draft))
         }
         effects
     }
@@ -174,9 +175,10 @@ impl App {
         let place = place.or_else(|| waiting.iter().position(|(_, path)| is_like(path)));
         let words = waiting.remove(place.unwrap_or(0)).map(|(words, _)| words);
         self.editor.attach(attachment, &words.unwrap_or_default());
-        match self.reading.waiting.is_empty() && std::mem::take(&mut self.reading.sends) {
-            true => self.say(),
-            false => Vec::new(),
+        if self.reading.waiting.is_empty() && std::mem::take(&mut self.reading.sends) {
+            self.say()
+        } else {
+            Vec::new()
         }
     }
 

@@ -68,9 +68,10 @@ impl App {
             After::Stay(effects) => effects,
             After::Close(effects) => {
                 self.overlay = None;
-                match self.is_busy() && effects.iter().any(opens_another) {
-                    true => self.refuse("interrupt the turn first"),
-                    false => effects,
+                if self.is_busy() && effects.iter().any(opens_another) {
+                    self.refuse("interrupt the turn first")
+                } else {
+                    effects
                 }
             }
         }

@@ -20,9 +20,10 @@ const SPINNER: [&str; 6] = ["·  ", "·· ", "···", " ··", "  ·", "   "];
 pub(super) fn draw_queue(app: &App, area: Rect, buffer: &mut Buffer) {
     let theme = &app.theme;
     let rows = usize::from(area.height);
-    let shown = match app.queue.len() > rows {
-        true => rows.saturating_sub(1),
-        false => app.queue.len(),
+    let shown = if app.queue.len() > rows {
+        rows.saturating_sub(1)
+    } else {
+        app.queue.len()
     };
     let room = usize::from(area.width).saturating_sub(MARK.width());
     let line = |words: &str| {

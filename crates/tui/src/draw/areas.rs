@@ -58,9 +58,10 @@ pub(crate) fn areas(app: &App) -> Areas {
     let question = take(u16::try_from(panel.lines.len()).unwrap_or(u16::MAX));
     let has_line = app.height >= RULED - 2 && has_line(app) && question.is_empty();
     let line = take(u16::from(has_line));
-    let queued = match app.height >= QUEUED {
-        true => app.queue.len().min(MOST_QUEUED),
-        false => 0,
+    let queued = if app.height >= QUEUED {
+        app.queue.len().min(MOST_QUEUED)
+    } else {
+        0
     };
     let queue = take(u16::try_from(queued).unwrap_or(u16::MAX));
     let text = Rect {

@@ -117,9 +117,10 @@ fn session_line(row: &SessionRow, app: &App, width: u16, style: Style) -> Line<'
         let outcome = fit(row.outcome.as_deref().unwrap_or_default(), 11);
         spans.push(Span::styled(format!("  {outcome:<11}"), theme.dim));
     }
-    let title = match row.title.is_empty() {
-        true => row.session.to_string(),
-        false => row.title.clone(),
+    let title = if row.title.is_empty() {
+        row.session.to_string()
+    } else {
+        row.title.clone()
     };
     let used: usize = spans.iter().map(Span::width).sum::<usize>() + 4;
     spans.push(Span::raw("  "));

@@ -14,12 +14,11 @@ pub(super) fn draw(app: &App, areas: &Areas, buffer: &mut Buffer) {
         ..page
     };
     let greeting;
-    let lines: &[Line<'_>] = match app.transcript.is_empty() {
-        true => {
-            greeting = welcome::lines(app, text.width);
-            &greeting
-        }
-        false => app.transcript.visible(),
+    let lines: &[Line<'_>] = if app.transcript.is_empty() {
+        greeting = welcome::lines(app, text.width);
+        &greeting
+    } else {
+        app.transcript.visible()
     };
     for (row, line) in (0..page.height).zip(lines) {
         put(line, text, row, buffer);

@@ -41,17 +41,19 @@ fn more(app: &App) -> Vec<Part> {
             1 => "a question waits".to_owned(),
             more => format!("{more} questions wait"),
         };
-        let how = match app.overlay.is_some() {
-            true => "esc",
-            false => "make the window larger",
+        let how = if app.overlay.is_some() {
+            "esc"
+        } else {
+            "make the window larger"
         };
         let style = app.theme.warn.patch(app.theme.strong);
         parts.push(Part::new(0, style, format!("{waits}: {how}")).or(waits));
     }
     if !app.transcript.is_following() && app.overlay.is_none() {
-        let words = match app.transcript.new_below() {
-            true => "↓ new below",
-            false => "↑ scrolled",
+        let words = if app.transcript.new_below() {
+            "↓ new below"
+        } else {
+            "↑ scrolled"
         };
         parts.push(Part::new(1, app.theme.accent, words));
     }

@@ -41,9 +41,10 @@ pub(super) fn draw(
     let theme = &app.theme;
     let body = body(area);
     let (top, shown, all) = viewer.position();
-    let place = match all > shown {
-        true => format!("{} %", (top + shown).min(all) * 100 / all.max(1)),
-        false => String::new(),
+    let place = if all > shown {
+        format!("{} %", (top + shown).min(all) * 100 / all.max(1))
+    } else {
+        String::new()
     };
     frame(
         app,
@@ -88,9 +89,10 @@ pub(super) fn draw(
         Some(name) => format!("tab next {name} · "),
         None => String::new(),
     };
-    let keys = match search.words.is_empty() {
-        false => format!("{found}  n N other places · esc ends"),
-        true => format!("↑↓ scroll · {tab}/ look for words · y copy · esc close"),
+    let keys = if search.words.is_empty() {
+        format!("↑↓ scroll · {tab}/ look for words · y copy · esc close")
+    } else {
+        format!("{found}  n N other places · esc ends")
     };
     hints(app, &keys, area, buffer);
     None
@@ -175,9 +177,12 @@ fn mark_words(words: &str, row: Rect, app: &App, buffer: &mut Buffer) {
         return;
     }
     let is_exact = words.chars().any(char::is_uppercase);
-    let fold = |text: &str| match is_exact {
-        true => text.to_owned(),
-        false => text.to_lowercase(),
+    let fold = |text: &str| {
+        if is_exact {
+            text.to_owned()
+        } else {
+            text.to_lowercase()
+        }
     };
     // A wide letter fills two cells, of which the second is empty.
     let mut text = String::new();

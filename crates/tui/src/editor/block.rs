@@ -63,9 +63,10 @@ impl Editor {
                     return false;
                 };
                 let written = if up == 0 { before } else { self.line(at) };
-                let fits = match is_first {
-                    true => written.ends_with(line),
-                    false => written == line,
+                let fits = if is_first {
+                    written.ends_with(line)
+                } else {
+                    written == line
                 };
                 if !fits {
                     return false;

@@ -89,10 +89,13 @@ impl Editor {
             Change::DeleteWordBack => drop(self.area.delete_word()),
             Change::DeleteWordForward => drop(self.area.delete_next_word()),
             Change::DeleteToStart => drop(self.area.delete_line_by_head()),
-            Change::DeleteToEnd => match column < self.line(row).chars().count() {
-                true => drop(self.area.delete_line_by_end()),
-                false => self.change(Change::DeleteForward),
-            },
+            Change::DeleteToEnd => {
+                if column < self.line(row).chars().count() {
+                    self.area.delete_line_by_end();
+                } else {
+                    self.change(Change::DeleteForward);
+                }
+            }
             Change::Yank => drop(self.area.paste()),
             Change::Undo => by_words(&mut self.area, TextArea::undo, TextArea::redo),
             Change::Redo => by_words(&mut self.area, TextArea::redo, TextArea::undo),

@@ -153,9 +153,10 @@ pub(crate) fn files(finder: &mut Finder, letters: &str) -> Vec<Row> {
         let path = finder.path(place);
         let label = one_line(path);
         rows.push(Row {
-            words: match label.contains(' ') {
-                true => format!("@\"{label}\" "),
-                false => format!("@{label} "),
+            words: if label.contains(' ') {
+                format!("@\"{label}\" ")
+            } else {
+                format!("@{label} ")
             },
             // Letters that are not shown would shift the others.
             matched: if label == path { matched } else { Vec::new() },

@@ -62,13 +62,12 @@ impl Finder {
         if letters == self.letters && !self.best.is_empty() {
             return;
         }
-        let mut ahead = match letters.starts_with(&self.letters) {
-            true => {
-                let mut ahead = std::mem::take(&mut self.ahead);
-                ahead.append(&mut self.fitting);
-                ahead
-            }
-            false => self.all(),
+        let mut ahead = if letters.starts_with(&self.letters) {
+            let mut ahead = std::mem::take(&mut self.ahead);
+            ahead.append(&mut self.fitting);
+            ahead
+        } else {
+            self.all()
         };
         // The first ones first, as the list has them.
         ahead.sort_unstable_by(|one, other| other.cmp(one));
@@ -201,9 +200,12 @@ mod tests {
     #[test]
     fn many_paths_are_looked_at_in_steps_and_none_is_left_out() {
         let paths = |needle: usize| -> Vec<String> {
-            let name = |number: usize| match number == needle {
-                true => "needle.rs".to_owned(),
-                false => format!("folder/{number}/file.rs"),
+            let name = |number: usize| {
+                if number == needle {
+                    "needle.rs".to_owned()
+                } else {
+                    format!("folder/{number}/file.rs")
+                }
             };
             (0..3 * STEP).map(name).collect()
         };

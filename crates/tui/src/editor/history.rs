@@ -88,15 +88,17 @@ impl History {
         let small = words.to_lowercase();
         let has_words = |place: &usize| {
             let said = self.said.get(*place).map(Draft::full).unwrap_or_default();
-            match is_exact {
-                true => said.contains(words),
-                false => said.to_lowercase().contains(&small),
+            if is_exact {
+                said.contains(words)
+            } else {
+                said.to_lowercase().contains(&small)
             }
         };
         let all = self.said.len();
-        let place = match step < 0 {
-            true => (0..from.unwrap_or(all).min(all)).rev().find(has_words),
-            false => (from.map_or(all, |from| from + 1)..all).find(has_words),
+        let place = if step < 0 {
+            (0..from.unwrap_or(all).min(all)).rev().find(has_words)
+        } else {
+            (from.map_or(all, |from| from + 1)..all).find(has_words)
         }?;
         Some((place, self.said.get(place)?.clone()))
     }

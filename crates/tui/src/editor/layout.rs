@@ -114,10 +114,7 @@ pub(super) fn wrap(line: usize, text: &str, units: &Units, width: usize) -> Vec<
         if cell.is_space() {
             wide = wide.min(width.saturating_sub(column));
         } else if column + wide > width && here != start {
-            let (end, used) = match stop.0 > start {
-                true => stop,
-                false => (here, column),
-            };
+            let (end, used) = if stop.0 > start { stop } else { (here, column) };
             rows.push((start, end));
             start = end;
             column -= used;

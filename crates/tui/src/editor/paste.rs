@@ -14,9 +14,10 @@ const PICTURES: [&str; 5] = ["png", "jpg", "jpeg", "gif", "webp"];
 
 /// Only text, with plain line ends.
 pub(super) fn normal(text: &str) -> String {
-    let text = match text.contains('\r') {
-        true => text.replace("\r\n", "\n").replace('\r', "\n"),
-        false => text.to_owned(),
+    let text = if text.contains('\r') {
+        text.replace("\r\n", "\n").replace('\r', "\n")
+    } else {
+        text.to_owned()
     };
     let mut text = clean(&text).into_owned();
     if text.chars().any(is_mark) {

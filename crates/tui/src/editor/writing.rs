@@ -42,9 +42,10 @@ impl Editor {
             self.insert_words(&words.join(" "));
             return Pasted::Pictures(pictures);
         }
-        match paste::is_long(&text) || self.is_full(text.len()) {
-            true => self.insert_block(&text),
-            false => self.insert_words(&text),
+        if paste::is_long(&text) || self.is_full(text.len()) {
+            self.insert_block(&text)
+        } else {
+            self.insert_words(&text)
         }
         Pasted::Text
     }

@@ -36,18 +36,17 @@ const PICKER: [(&str, &str); 4] = [
 ];
 
 pub(super) fn lay_out(width: u16, theme: &Theme) -> Laid {
-    match width >= BESIDE {
-        true => beside(width, theme),
-        false => {
-            let mut laid = commands(width, theme);
-            laid.lines.push(Line::default());
-            let keys = keys(width, theme);
-            let above = laid.lines.len();
-            laid.parts
-                .extend(keys.parts.iter().map(|part| part + above));
-            laid.lines.extend(keys.lines);
-            laid
-        }
+    if width >= BESIDE {
+        beside(width, theme)
+    } else {
+        let mut laid = commands(width, theme);
+        laid.lines.push(Line::default());
+        let keys = keys(width, theme);
+        let above = laid.lines.len();
+        laid.parts
+            .extend(keys.parts.iter().map(|part| part + above));
+        laid.lines.extend(keys.lines);
+        laid
     }
 }
 

@@ -56,12 +56,11 @@ impl Models {
                     .collect();
                 let place = names.iter().position(|name| *name == self.current);
                 self.picker.fill(names, |old, new| old == new);
-                match self.picker.words().is_empty() {
-                    true => {
-                        let place = place.and_then(|place| isize::try_from(place).ok());
-                        self.picker.step(place.unwrap_or(0));
-                    }
-                    false => self.follow(Step::Typed),
+                if self.picker.words().is_empty() {
+                    let place = place.and_then(|place| isize::try_from(place).ok());
+                    self.picker.step(place.unwrap_or(0));
+                } else {
+                    self.follow(Step::Typed)
                 }
             }
             Notice::Failed { what, .. } => self.picker.fail(&clean(what)),

@@ -136,9 +136,10 @@ impl Viewer {
 
     fn go_to_part(&mut self, step: i32) {
         let parts = &self.laid.parts;
-        let next = match step > 0 {
-            true => parts.iter().find(|part| **part > self.top),
-            false => parts.iter().rev().find(|part| **part < self.top),
+        let next = if step > 0 {
+            parts.iter().find(|part| **part > self.top)
+        } else {
+            parts.iter().rev().find(|part| **part < self.top)
         };
         self.top = next.copied().unwrap_or(if step > 0 { self.top } else { 0 });
         self.top = self.top.min(self.last_top());
@@ -180,9 +181,12 @@ impl Viewer {
     fn find(&mut self) {
         let words = &self.search.words;
         let is_exact = words.chars().any(char::is_uppercase);
-        let has_words = |line: &Line<'_>| match is_exact {
-            true => line.to_string().contains(words),
-            false => line.to_string().to_lowercase().contains(words),
+        let has_words = |line: &Line<'_>| {
+            if is_exact {
+                line.to_string().contains(words)
+            } else {
+                line.to_string().to_lowercase().contains(words)
+            }
         };
         let lines = self.laid.lines.iter().enumerate();
         self.search.found = lines

@@ -97,9 +97,10 @@ impl Questions {
         let subject = subject(&question.subject);
         let mut choices = Vec::new();
         for (letter, is_allowed, scope) in CHOICES {
-            let key = match setting.is_free {
-                true => letter.to_string(),
-                false => format!("alt-{letter}"),
+            let key = if setting.is_free {
+                letter.to_string()
+            } else {
+                format!("alt-{letter}")
             };
             let is_open = is_armed && (!is_allowed || self.fit != Fit::Cut);
             let is_held = held == Some(protocol::Decision { is_allowed, scope });

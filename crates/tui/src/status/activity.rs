@@ -78,10 +78,13 @@ impl Activity {
         match (self.running.as_slice(), &self.phase) {
             ([(_, summary)], _) if summary.starts_with('$') => format!("running {summary}"),
             ([(_, summary)], _) => summary.clone(),
-            ([_, _, ..], _) => match self.running.iter().all(|(_, line)| line.starts_with('$')) {
-                true => format!("running {} commands", self.running.len()),
-                false => format!("{} things at once", self.running.len()),
-            },
+            ([_, _, ..], _) => {
+                if self.running.iter().all(|(_, line)| line.starts_with('$')) {
+                    format!("running {} commands", self.running.len())
+                } else {
+                    format!("{} things at once", self.running.len())
+                }
+            }
             (_, Phase::Waiting) => "waiting for the model".to_owned(),
             (_, Phase::Thinking) => "thinking".to_owned(),
             (_, Phase::Writing) => "writing".to_owned(),

@@ -107,17 +107,16 @@ fn parts(status: &Status, theme: &Theme) -> Vec<Part> {
 }
 
 fn protection(walls: &Walls, theme: &Theme) -> Part {
-    match walls.is_none() {
-        true => Part::new(0, theme.bad.patch(theme.strong), "NO SANDBOX"),
-        false => {
-            // Walls that share the host's kernel are what people expect; more is worth a word.
-            let more = match walls.strength.as_str() {
-                "kernel" | "vm" => format!(" ({})", walls.strength),
-                _ => String::new(),
-            };
-            let long = format!("{} walls{more}", walls.backend);
-            Part::new(2, theme.good, long).or(walls.backend.clone())
-        }
+    if walls.is_none() {
+        Part::new(0, theme.bad.patch(theme.strong), "NO SANDBOX")
+    } else {
+        // Walls that share the host's kernel are what people expect; more is worth a word.
+        let more = match walls.strength.as_str() {
+            "kernel" | "vm" => format!(" ({})", walls.strength),
+            _ => String::new(),
+        };
+        let long = format!("{} walls{more}", walls.backend);
+        Part::new(2, theme.good, long).or(walls.backend.clone())
     }
 }
 
@@ -144,12 +143,11 @@ fn network(walls: &Walls, theme: &Theme) -> Part {
 
 fn context(status: &Status, theme: &Theme) -> Option<Part> {
     let used = status.context_used().filter(|_| status.context > 0)?;
-    Some(match used >= NEARLY {
-        true => Part::new(1, theme.warn, format!("{used} % of context: /compact"))
-            .or(format!("{used} %: /compact")),
-        false => {
-            Part::new(5, theme.dim, format!("{used} % of context")).or(format!("ctx {used} %"))
-        }
+    Some(if used >= NEARLY {
+        Part::new(1, theme.warn, format!("{used} % of context: /compact"))
+            .or(format!("{used} %: /compact"))
+    } else {
+        Part::new(5, theme.dim, format!("{used} % of context")).or(format!("ctx {used} %"))
     })
 }
 

@@ -8,9 +8,10 @@ pub(super) const QUESTION: &str = "\x1b]11;?\x1b\\\x1b[c";
 /// By the colour behind the text: red, green and blue, each from 0 to 1.
 pub(super) fn look([red, green, blue]: [f32; 3]) -> Look {
     let brightness = 0.299 * red + 0.587 * green + 0.114 * blue;
-    match brightness > 0.5 {
-        true => Look::Light,
-        false => Look::Dark,
+    if brightness > 0.5 {
+        Look::Light
+    } else {
+        Look::Dark
     }
 }
 

@@ -12,9 +12,10 @@ pub(super) fn sequence(text: &str, is_in_tmux: bool) -> (String, usize) {
     let encoded = STANDARD.encode(&text[..length]);
     let plain = format!("\x1b]52;c;{encoded}\x07");
     // tmux takes it itself or hands it on, as it is set up.
-    let sequence = match is_in_tmux {
-        true => format!("{plain}\x1bPtmux;\x1b{plain}\x1b\\"),
-        false => plain,
+    let sequence = if is_in_tmux {
+        format!("{plain}\x1bPtmux;\x1b{plain}\x1b\\")
+    } else {
+        plain
     };
     (sequence, length)
 }

@@ -144,9 +144,10 @@ impl Decoder {
         let paste = self.paste.take().unwrap_or_default();
         let text = String::from_utf8_lossy(&paste);
         // Terminals send the Enter key for the end of a line.
-        let text = match text.contains('\r') {
-            true => text.replace("\r\n", "\n").replace('\r', "\n"),
-            false => text.into_owned(),
+        let text = if text.contains('\r') {
+            text.replace("\r\n", "\n").replace('\r', "\n")
+        } else {
+            text.into_owned()
         };
         self.heard.push_back(Heard::Paste(text));
     }

@@ -62,9 +62,10 @@ impl Keyboard {
 
     /// When half a sequence has to be taken for what it is.
     pub(super) fn doubts_until(&self) -> Option<Duration> {
-        let patience = match self.decoder.is_escape() {
-            true => PATIENCE,
-            false => LONG_PATIENCE,
+        let patience = if self.decoder.is_escape() {
+            PATIENCE
+        } else {
+            LONG_PATIENCE
         };
         self.decoder.is_unsure().then(|| self.fed + patience)
     }

@@ -314,12 +314,11 @@ impl Session<'_> {
         }
         self.time_again = now + TICK;
         // The state may count on it that every earlier key was heard.
-        match self.keyboard.is_quiet()? {
-            true => {
-                self.pace.change();
-                self.update(Input::Time)
-            }
-            false => Ok(Continue(())),
+        if self.keyboard.is_quiet()? {
+            self.pace.change();
+            self.update(Input::Time)
+        } else {
+            Ok(Continue(()))
         }
     }
 

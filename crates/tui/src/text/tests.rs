@@ -25,9 +25,10 @@ pub(super) fn styled(lines: &[Line<'_>]) -> String {
             .iter()
             .map(|span| {
                 let names = style_names(line.style.patch(span.style));
-                match names.is_empty() {
-                    true => span.content.to_string(),
-                    false => format!("{{{names}|{}}}", span.content),
+                if names.is_empty() {
+                    span.content.to_string()
+                } else {
+                    format!("{{{names}|{}}}", span.content)
                 }
             })
             .collect()

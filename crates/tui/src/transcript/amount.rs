@@ -26,9 +26,10 @@ pub(super) fn size(bytes: u64) -> String {
         size /= 1e3;
         unit = larger;
     }
-    match size < 9.95 {
-        true => format!("{size:.1} {unit}"),
-        false => format!("{size:.0} {unit}"),
+    if size < 9.95 {
+        format!("{size:.1} {unit}")
+    } else {
+        format!("{size:.0} {unit}")
     }
 }
 

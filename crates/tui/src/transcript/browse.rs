@@ -29,9 +29,12 @@ impl Transcript {
                     1.. => (selected + 1..log.len()).filter(is_shown).nth(steps),
                     _ => (0..selected).rev().filter(is_shown).nth(steps),
                 };
-                let edge = || match step < 0 {
-                    true => all.find(is_shown),
-                    false => all.rfind(is_shown),
+                let edge = || {
+                    if step < 0 {
+                        all.find(is_shown)
+                    } else {
+                        all.rfind(is_shown)
+                    }
                 };
                 next.or_else(edge)
             }

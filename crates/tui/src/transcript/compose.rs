@@ -47,17 +47,19 @@ pub(super) fn compose(
         }
     }
     if let Some(needle) = emphasis.needle {
-        let style = match emphasis.found == Some(place) {
-            true => theme.found,
-            false => theme.warn.add_modifier(Modifier::UNDERLINED),
+        let style = if emphasis.found == Some(place) {
+            theme.found
+        } else {
+            theme.warn.add_modifier(Modifier::UNDERLINED)
         };
         content = highlight(content, needle, style);
     }
     spans.append(&mut content);
     let line = Line::from(spans);
-    match line.width() > usize::from(width) {
-        true => wrap_line(&line, width, "").swap_remove(0),
-        false => line,
+    if line.width() > usize::from(width) {
+        wrap_line(&line, width, "").swap_remove(0)
+    } else {
+        line
     }
 }
 
@@ -117,9 +119,10 @@ fn highlight(spans: Vec<Span<'static>>, needle: &Needle, style: Style) -> Vec<Sp
                 .iter()
                 .any(|(from, to)| (*from..*to).contains(&start));
             let piece = span.content[start - offset..edge - offset].to_owned();
-            cut.push(match is_found {
-                true => Span::styled(piece, span.style.patch(style)),
-                false => Span::styled(piece, span.style),
+            cut.push(if is_found {
+                Span::styled(piece, span.style.patch(style))
+            } else {
+                Span::styled(piece, span.style)
             });
             start = edge;
         }

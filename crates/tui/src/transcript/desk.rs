@@ -244,13 +244,14 @@ impl<'a> Desk<'a> {
     }
 
     fn next_block(&self, place: Place) -> Place {
-        match place.block + 1 < self.blocks(place.entry) {
-            true => Place {
+        if place.block + 1 < self.blocks(place.entry) {
+            Place {
                 block: place.block + 1,
                 line: 0,
                 ..place
-            },
-            false => self.next_entry(place.entry + 1),
+            }
+        } else {
+            self.next_entry(place.entry + 1)
         }
     }
 

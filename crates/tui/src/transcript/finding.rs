@@ -89,9 +89,10 @@ fn find_letters(text: &str, words: &[char], from: usize) -> Option<(usize, usize
 
 /// Letters whose small form is several keep the first of them.
 fn lower(letter: char) -> char {
-    match letter.is_ascii() {
-        true => letter.to_ascii_lowercase(),
-        false => letter.to_lowercase().next().unwrap_or(letter),
+    if letter.is_ascii() {
+        letter.to_ascii_lowercase()
+    } else {
+        letter.to_lowercase().next().unwrap_or(letter)
     }
 }
 

@@ -200,9 +200,10 @@ impl Log {
     }
 
     fn weigh(&mut self, index: usize) {
-        self.weights[index] = match self.is_shown(index) {
-            true => self.items[index].entry.weight(self.is_open(index)),
-            false => 0,
+        self.weights[index] = if self.is_shown(index) {
+            self.items[index].entry.weight(self.is_open(index))
+        } else {
+            0
         };
     }
 

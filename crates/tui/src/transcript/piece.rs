@@ -20,9 +20,10 @@ pub(super) fn piece(text: &str, piece: usize) -> Range<usize> {
 pub(super) fn piece_at(text: &str, offset: usize) -> usize {
     let guess = offset / PIECE;
     // A piece begins after its nominal place, if anywhere else.
-    match start_of(text, guess) > offset {
-        true => guess.saturating_sub(1),
-        false => guess,
+    if start_of(text, guess) > offset {
+        guess.saturating_sub(1)
+    } else {
+        guess
     }
 }
 

@@ -73,9 +73,10 @@ impl Search {
         let above = search
             .found
             .partition_point(|found| found.entry() <= origin);
-        search.current = match search.found.is_empty() {
-            true => None,
-            false => Some(above.saturating_sub(1)),
+        search.current = if search.found.is_empty() {
+            None
+        } else {
+            Some(above.saturating_sub(1))
         };
         search
     }

@@ -88,9 +88,10 @@ pub(super) fn of(entry: &Entry, is_open: bool) -> Vec<Section<'_>> {
         }
         Entry::Call(call) => {
             list.plain(Content::Head);
-            match is_open {
-                true => call::open(&mut list, call),
-                false => call::closed(&mut list, call),
+            if is_open {
+                call::open(&mut list, call)
+            } else {
+                call::closed(&mut list, call)
             }
         }
         Entry::Note { text, tone } => list.plain(Content::Text {
@@ -157,9 +158,10 @@ fn prompt<'a>(list: &mut List<'a>, text: &'a str, images: usize, is_open: bool) 
     list.plain(Content::Text {
         text: Cow::Borrowed(text),
         form: Form::Person,
-        extent: match is_cut {
-            true => Extent::First(PROMPT),
-            false => Extent::All,
+        extent: if is_cut {
+            Extent::First(PROMPT)
+        } else {
+            Extent::All
         },
     });
     if is_cut {

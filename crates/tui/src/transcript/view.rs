@@ -122,9 +122,10 @@ impl View {
         }
         let wanted = std::mem::take(&mut self.wanted);
         let by = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX);
-        top = match wanted < 0 {
-            true => desk.back(top, by),
-            false => desk.forward(top, by),
+        top = if wanted < 0 {
+            desk.back(top, by)
+        } else {
+            desk.forward(top, by)
         };
         let mut rows = desk.fill(top, height);
         let end = desk.end();

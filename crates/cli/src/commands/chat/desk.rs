@@ -131,9 +131,10 @@ impl<'a> Desk<'a> {
         self.store.find(name).await.map_err(|error| {
             let is_unknown = matches!(error, StoreError::Unknown(_));
             let complaint = Complaint::from(error);
-            match is_unknown {
-                true => complaint.hint("`/sessions` shows those there are".to_owned()),
-                false => complaint,
+            if is_unknown {
+                complaint.hint("`/sessions` shows those there are".to_owned())
+            } else {
+                complaint
             }
         })
     }
@@ -146,10 +147,11 @@ impl<'a> Desk<'a> {
         let (journal, history) = claimed.map_err(|error| {
             let is_in_use = matches!(error, StoreError::InUse(_));
             let complaint = Complaint::from(error);
-            match is_in_use {
-                true => complaint
-                    .hint("end the other one, or let it go on in a copy with `/fork`".to_owned()),
-                false => complaint,
+            if is_in_use {
+                complaint
+                    .hint("end the other one, or let it go on in a copy with `/fork`".to_owned())
+            } else {
+                complaint
             }
         })?;
         Ok(Start::new(self.store.clone(), journal, history, plan))

@@ -65,9 +65,10 @@ fn find(path: &Path, workspace: &Path) -> io::Result<PathBuf> {
         Some((rest, home)) => home.join(rest),
         None => path.to_owned(),
     };
-    let named = match named.exists() || named.is_absolute() {
-        true => named,
-        false => workspace.join(&named),
+    let named = if named.exists() || named.is_absolute() {
+        named
+    } else {
+        workspace.join(&named)
     };
     let real = fs::canonicalize(&named)?;
     let workspace = fs::canonicalize(workspace).unwrap_or_else(|_| workspace.to_owned());
@@ -75,9 +76,10 @@ fn find(path: &Path, workspace: &Path) -> io::Result<PathBuf> {
         .ancestors()
         .skip(1)
         .any(|folder| fs::canonicalize(folder).is_ok_and(|folder| folder.starts_with(&workspace)));
-    match is_in_workspace && !real.starts_with(&workspace) {
-        true => Err(io::Error::other("it leads out of the workspace")),
-        false => Ok(real),
+    if is_in_workspace && !real.starts_with(&workspace) {
+        Err(io::Error::other("it leads out of the workspace"))
+    } else {
+        Ok(real)
     }
 }
 
@@ -87,9 +89,10 @@ fn open(path: &Path) -> io::Result<File> {
         .read(true)
         .custom_flags(libc::O_NONBLOCK)
         .open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is no regular file")),
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is no regular file"))
     }
 }
 

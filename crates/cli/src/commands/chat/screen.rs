@@ -35,10 +35,11 @@ pub(super) fn run(chat: &Chat) -> Result<u8, Complaint> {
     let settings = screen_settings(&Settings::read(&overrides(chat, None))?)?;
     // The settings are read once more for the session, and say the same again.
     notes.take();
-    let beginning = match chat.load.is_some() || chat.last {
-        false => Beginning::Planned(Box::new(Plan::new(chat, None, true)?)),
+    let beginning = if chat.load.is_some() || chat.last {
         // Whether there is such a session, the store alone knows.
-        true => runtime.block_on(loaded(chat))?,
+        runtime.block_on(loaded(chat))?
+    } else {
+        Beginning::Planned(Box::new(Plan::new(chat, None, true)?))
     };
     let cannot = |error| Complaint::new(FAILED, format!("cannot start the UI: {error}"));
     let (ends, port) = tui::channel().map_err(cannot)?;

@@ -76,9 +76,10 @@ impl Talk {
             } if decision.scope == Scope::Always && self.session.is_some() => {
                 return Some(Rule {
                     subject: question.subject.clone(),
-                    action: match decision.is_allowed {
-                        true => Action::Allow,
-                        false => Action::Deny,
+                    action: if decision.is_allowed {
+                        Action::Allow
+                    } else {
+                        Action::Deny
                     },
                 });
             }

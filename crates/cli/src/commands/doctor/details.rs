@@ -6,9 +6,10 @@ use sandbox::doctor::Diagnosis;
 
 pub(super) fn render(found: &Diagnosis) -> String {
     let mut text = String::new();
-    let verdict = match found.works {
-        true => "works: seen by starting a sandbox",
-        false => "does not work",
+    let verdict = if found.works {
+        "works: seen by starting a sandbox"
+    } else {
+        "does not work"
     };
     line(&mut text, format_args!("{:<7} {verdict}", found.backend));
     if let (Some(start), Some(exec)) = (found.start, found.exec) {

@@ -38,9 +38,10 @@ pub(super) fn build(build: &ImageBuild) -> Result<u8, Complaint> {
         }
     };
     images::check_name(&name)?;
-    let reuse = match build.fresh {
-        true => Reuse::Never,
-        false => Reuse::Allowed,
+    let reuse = if build.fresh {
+        Reuse::Never
+    } else {
+        Reuse::Allowed
     };
     let store = open(&build.store)?;
     let mut reporter = Reporter::default();
@@ -92,9 +93,10 @@ pub(super) fn import(
     reference: Option<&str>,
 ) -> Result<u8, Complaint> {
     images::check_name(name)?;
-    let path = match file == Path::new("-") {
-        true => PathBuf::from("/dev/stdin"),
-        false => file.to_owned(),
+    let path = if file == Path::new("-") {
+        PathBuf::from("/dev/stdin")
+    } else {
+        file.to_owned()
     };
     // Before anything is made.
     let why = match fs::metadata(&path) {

@@ -23,9 +23,10 @@ const CHUNK: usize = 1 << 20;
 pub(super) fn check(file: &mut (impl Read + Seek), length: u64) -> Result<(), InputError> {
     let failed = InputError::server("read the uploaded zip");
     let is_too_long = claims_too_much(file, length).map_err(failed)?;
-    match is_too_long {
-        true => refuse("it has too many entries"),
-        false => Ok(()),
+    if is_too_long {
+        refuse("it has too many entries")
+    } else {
+        Ok(())
     }
 }
 

@@ -58,9 +58,10 @@ impl Scripts {
     #[allow(dead_code, reason = "only tests inside the crate have outages")]
     pub(crate) fn set_outage(&self, provider: &str, is_down: bool) {
         let mut outages = self.outages.lock().unwrap();
-        match is_down {
-            true => outages.insert(provider.to_owned()),
-            false => outages.remove(provider),
+        if is_down {
+            outages.insert(provider.to_owned())
+        } else {
+            outages.remove(provider)
         };
     }
 

@@ -140,9 +140,10 @@ fn unavailable(socket: &Path, error: &Error) -> SandboxError {
     SandboxError::Unavailable {
         backend: BACKEND,
         reason,
-        advice: Some(match socket.exists() {
-            false => "`apt install docker.io`, and start its daemon".into(),
-            true => "start its daemon, or join the group that the socket belongs to".into(),
+        advice: Some(if socket.exists() {
+            "start its daemon, or join the group that the socket belongs to".into()
+        } else {
+            "`apt install docker.io`, and start its daemon".into()
         }),
     }
 }

@@ -221,12 +221,13 @@ impl<'a> Api<'a> {
         let exchange = self.exchange(method, path, body.unwrap_or_default());
         let answered = tokio::time::timeout(PATIENCE, exchange).await;
         let (status, answer) = answered.map_err(|_| ApiError::Silent(request.clone()))??;
-        match status.is_success() {
-            true => Ok(answer),
-            false => Err(ApiError::Refused {
+        if status.is_success() {
+            Ok(answer)
+        } else {
+            Err(ApiError::Refused {
                 fault: fault(status, &answer),
                 request,
-            }),
+            })
         }
     }
 

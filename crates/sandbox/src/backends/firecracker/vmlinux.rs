@@ -54,9 +54,10 @@ fn unpack(kernel: &[u8]) -> io::Result<Vec<u8>> {
         _ if payload.starts_with(ELF) => payload.to_vec(),
         _ => return Err(wrong("it is packed in a way that is not known here")),
     };
-    match unpacked.starts_with(ELF) {
-        true => Ok(unpacked),
-        false => Err(wrong("what is in it is no kernel")),
+    if unpacked.starts_with(ELF) {
+        Ok(unpacked)
+    } else {
+        Err(wrong("what is in it is no kernel"))
     }
 }
 

@@ -86,9 +86,10 @@ impl Offer {
         })?;
         let text = [answer.stdout, answer.stderr].concat();
         let offer = Self::parse(&String::from_utf8_lossy(&text));
-        match offer.platforms.is_empty() {
-            true => Err(unavailable("`runsc flags` names no platform")),
-            false => Ok(offer),
+        if offer.platforms.is_empty() {
+            Err(unavailable("`runsc flags` names no platform"))
+        } else {
+            Ok(offer)
         }
     }
 

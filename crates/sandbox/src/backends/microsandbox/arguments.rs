@@ -109,9 +109,10 @@ impl Arguments {
                 target,
                 read_only,
             } => {
-                let kind = match source.is_dir() {
-                    true => "--mount-dir",
-                    false => "--mount-file",
+                let kind = if source.is_dir() {
+                    "--mount-dir"
+                } else {
+                    "--mount-file"
                 };
                 let mut text = source.clone().into_os_string();
                 text.push(":");

@@ -119,9 +119,10 @@ impl Msb {
             .stderr(Stdio::piped())
             .output()
             .map_err(MsbError::Run)?;
-        match output.status.success() {
-            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-            false => Err(MsbError::Refused(complaint(&output))),
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(MsbError::Refused(complaint(&output)))
         }
     }
 }

@@ -85,12 +85,12 @@ fn obstacle() -> Option<String> {
     let Ok(found) = fs::metadata(KVM) else {
         return Some(format!("there is no {KVM}"));
     };
-    let is_open = match nix::unistd::geteuid().is_root() {
+    let is_open = if nix::unistd::geteuid().is_root() {
         // QEMU runs as somebody else then, in the device's group.
-        true => {
-            found.mode() & 0o006 == 0o006 || (found.mode() & 0o060 == 0o060 && found.gid() != 0)
-        }
-        false => access(KVM, AccessFlags::R_OK | AccessFlags::W_OK).is_ok(),
+
+        found.mode() & 0o006 == 0o006 || (found.mode() & 0o060 == 0o060 && found.gid() != 0)
+    } else {
+        access(KVM, AccessFlags::R_OK | AccessFlags::W_OK).is_ok()
     };
     (!is_open).then(|| format!("{KVM} is closed to the user that QEMU runs as"))
 }

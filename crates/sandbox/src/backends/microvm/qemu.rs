@@ -106,9 +106,10 @@ impl Qemu {
             walls::plan::receive::<Ending>(&framed[..])
         };
         let ending = tokio::time::timeout(PATIENCE, listen).await.ok()?.ok()?;
-        Some(match ending.said.is_empty() {
-            true => format!("QEMU ended with {}", ending.status),
-            false => ending.said,
+        Some(if ending.said.is_empty() {
+            format!("QEMU ended with {}", ending.status)
+        } else {
+            ending.said
         })
     }
 
@@ -250,12 +251,15 @@ fn furnish(blueprint: &Blueprint, is_root: bool) -> Vec<Fitting> {
         access: Access::ReadOnly,
         idmap: None,
     };
-    let kept = |source: &Path, target: PathBuf| match is_root {
-        true => Fitting::Kept {
-            source: source.into(),
-            target,
-        },
-        false => file(source, target),
+    let kept = |source: &Path, target: PathBuf| {
+        if is_root {
+            Fitting::Kept {
+                source: source.into(),
+                target,
+            }
+        } else {
+            file(source, target)
+        }
     };
     let mut all = Vec::new();
     for path in LIBRARIES {

@@ -63,9 +63,10 @@ pub(super) fn prepare(
     let container = Container {
         name: folder.name(),
         owner: &folder.owner(),
-        identity: match engine.is_rootful {
-            true => Identity::Mapped(users),
-            false => Identity::Caller,
+        identity: if engine.is_rootful {
+            Identity::Mapped(users)
+        } else {
+            Identity::Caller
         },
         bundle: &bundle,
         is_image: spec.root != RootSpec::Host,

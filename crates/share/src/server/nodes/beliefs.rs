@@ -70,12 +70,11 @@ impl Nodes {
         let Some(node) = self.known.get(&number) else {
             return false;
         };
-        match node.identity.is_folder() {
-            true => self.is_watched(number),
-            false => {
-                let place = node.places.last();
-                place.is_some_and(|place| self.is_watched(place.folder))
-            }
+        if node.identity.is_folder() {
+            self.is_watched(number)
+        } else {
+            let place = node.places.last();
+            place.is_some_and(|place| self.is_watched(place.folder))
         }
     }
 

@@ -178,9 +178,10 @@ enum Way {
 fn way(app: &App, key: KeyEvent) -> Way {
     let is_bound = app.focus == Focus::Browse && find(Place::Browse, key).is_some();
     let is_looking = matches!(app.focus, Focus::Search { .. } | Focus::Recall { .. });
-    match app.overlay.is_some() || !app.questions.is_empty() || is_bound || is_looking {
-        true => Way::Elsewhere,
-        false => Way::Typed,
+    if app.overlay.is_some() || !app.questions.is_empty() || is_bound || is_looking {
+        Way::Elsewhere
+    } else {
+        Way::Typed
     }
 }
 

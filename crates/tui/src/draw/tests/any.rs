@@ -265,9 +265,10 @@ fn inputs() -> impl Strategy<Value = Vec<Input>> {
     let size = || prop_oneof![Just(0u16), Just(1), Just(2), 3..12u16, 20..130u16];
     let mouse = (0..130u16, 0..50u16, any::<bool>()).prop_map(|(column, row, is_wheel)| {
         Input::Mouse(MouseEvent {
-            kind: match is_wheel {
-                true => MouseEventKind::ScrollUp,
-                false => MouseEventKind::Down(MouseButton::Left),
+            kind: if is_wheel {
+                MouseEventKind::ScrollUp
+            } else {
+                MouseEventKind::Down(MouseButton::Left)
             },
             column,
             row,

@@ -90,9 +90,10 @@ impl Scene {
         let terminal = self.draw();
         let mut picture = text(terminal.backend().buffer());
         let cursor = terminal.backend().cursor_position();
-        match terminal.backend().cursor_visible() {
-            true => picture.push_str(&format!("[cursor {},{}]", cursor.x, cursor.y)),
-            false => picture.push_str("[no cursor]"),
+        if terminal.backend().cursor_visible() {
+            picture.push_str(&format!("[cursor {},{}]", cursor.x, cursor.y))
+        } else {
+            picture.push_str("[no cursor]")
         }
         picture.replace(env!("CARGO_PKG_VERSION"), "VERSION")
     }

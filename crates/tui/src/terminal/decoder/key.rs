@@ -4,9 +4,10 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// A character that was typed.
 pub(super) fn letter(character: char, modifiers: KeyModifiers) -> KeyEvent {
-    let shift = match character.is_uppercase() {
-        true => KeyModifiers::SHIFT,
-        false => KeyModifiers::NONE,
+    let shift = if character.is_uppercase() {
+        KeyModifiers::SHIFT
+    } else {
+        KeyModifiers::NONE
     };
     KeyEvent::new(KeyCode::Char(character), modifiers | shift)
 }

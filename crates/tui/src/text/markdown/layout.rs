@@ -192,9 +192,10 @@ impl Layout {
         }
         if let [Laid::Fence(fence)] = self.open.as_mut_slice() {
             let line = &tail[fence.end..];
-            let is_held_back = match is_open {
-                true => fence.fence.may_be_end(line),
-                false => fence.fence.is_end(line),
+            let is_held_back = if is_open {
+                fence.fence.may_be_end(line)
+            } else {
+                fence.fence.is_end(line)
             };
             if is_held_back {
                 fence.clear_unfinished();

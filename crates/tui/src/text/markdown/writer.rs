@@ -241,9 +241,10 @@ impl Writer<'_> {
     }
 
     fn mark_task(&mut self, is_done: bool) {
-        let (mark, style) = match is_done {
-            true => ("✓ ", self.theme.good),
-            false => ("○ ", self.theme.dim),
+        let (mark, style) = if is_done {
+            ("✓ ", self.theme.good)
+        } else {
+            ("○ ", self.theme.dim)
         };
         match self
             .page

@@ -53,9 +53,10 @@ pub(super) fn outcome(outcome: &Outcome, millis: u64) -> Option<Entry> {
         Outcome::Done if millis >= LONG => format!("done in {}", amount::time(millis)),
         Outcome::Done => return None,
     };
-    let tone = match is_done(outcome) {
-        true => Tone::Plain,
-        false => Tone::Error,
+    let tone = if is_done(outcome) {
+        Tone::Plain
+    } else {
+        Tone::Error
     };
     Some(Entry::note(text, tone))
 }
@@ -93,9 +94,10 @@ fn noted(text: &str) -> Entry {
 }
 
 fn decided(question: &Question, decision: &Decision) -> Entry {
-    let word = match decision.is_allowed {
-        true => "allowed",
-        false => "denied",
+    let word = if decision.is_allowed {
+        "allowed"
+    } else {
+        "denied"
     };
     let subject = match &question.subject {
         Subject::Host { host } => host.clone(),
@@ -109,9 +111,10 @@ fn decided(question: &Question, decision: &Decision) -> Entry {
         Scope::Session => format!("{word} for this session: {}", one_line(&subject)),
         Scope::Always => format!("always {word}: {}", one_line(&subject)),
     };
-    let tone = match decision.is_allowed {
-        true => Tone::Good,
-        false => Tone::Warning,
+    let tone = if decision.is_allowed {
+        Tone::Good
+    } else {
+        Tone::Warning
     };
     Entry::note(text, tone)
 }

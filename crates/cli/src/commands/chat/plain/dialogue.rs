@@ -139,10 +139,7 @@ impl<'a> Dialogue<'a> {
             End::Left => ended.transpose()?,
         };
         // To a person, the program has done what it should.
-        Ok(match self.input.is_person() {
-            true => 0,
-            false => self.code,
-        })
+        Ok(if self.input.is_person() { 0 } else { self.code })
     }
 
     /// Tells what went wrong; the dialogue goes on.

@@ -107,9 +107,10 @@ impl Input {
             searched = self.buffer.len();
             if self.is_over {
                 let line = std::mem::take(&mut self.buffer);
-                return Ok(match line.is_empty() {
-                    true => Said::End,
-                    false => words(line),
+                return Ok(if line.is_empty() {
+                    Said::End
+                } else {
+                    words(line)
                 });
             }
             if searched > LONGEST {

@@ -69,9 +69,10 @@ pub(super) fn show(kind: &EventKind, view: &mut TextView) -> io::Result<()> {
     match kind {
         EventKind::Files { paths, is_cut } => {
             print(&lines(paths))?;
-            match is_cut {
-                true => view.announce("there are more files than these"),
-                false => Ok(()),
+            if *is_cut {
+                view.announce("there are more files than these")
+            } else {
+                Ok(())
             }
         }
         EventKind::Differs { changes, left_out } => {

@@ -132,9 +132,10 @@ impl Server {
             .await
             .map_err(|_| self.unreachable(&"it does not answer"))?
             .map_err(|error| self.unreachable(&last_cause(&error)))?;
-        match answer.status().is_success() {
-            true => Ok(answer),
-            false => Err(refused(answer).await),
+        if answer.status().is_success() {
+            Ok(answer)
+        } else {
+            Err(refused(answer).await)
         }
     }
 
@@ -146,9 +147,10 @@ impl Server {
                 .redirect(Policy::none())
                 .connect_timeout(PATIENCE)
                 .user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION")));
-            match is_plain {
-                true => builder.tls_certs_only([]).build(),
-                false => builder.build(),
+            if is_plain {
+                builder.tls_certs_only([]).build()
+            } else {
+                builder.build()
             }
         };
         let built = tokio::task::spawn_blocking(build).await;
@@ -215,9 +217,10 @@ async fn refused(answer: Response) -> Complaint {
         _ => problem.hint,
     };
     // What it says no to is wrong here; what it fails at is not.
-    let code = match status.is_client_error() {
-        true => USAGE,
-        false => FAILED,
+    let code = if status.is_client_error() {
+        USAGE
+    } else {
+        FAILED
     };
     Complaint::new(code, text).hint(hint)
 }

@@ -47,10 +47,13 @@ impl Server {
                     wait = FIRST_WAIT;
                     match follower.read(stream).await {
                         Read::Left => return Ok(()),
-                        Read::Over => match follower.wait_for_message().await {
-                            true => continue,
-                            false => return Ok(()),
-                        },
+                        Read::Over => {
+                            if follower.wait_for_message().await {
+                                continue;
+                            } else {
+                                return Ok(());
+                            }
+                        }
                         Read::Broken(why) => why,
                     }
                 }
