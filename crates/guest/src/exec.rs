@@ -23,7 +23,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
 use crate::keys;
-use crate::processes::signal_group;
+use crate::processes::{retry_start, signal_group};
 use crate::refusal::{refuse, refuse_with};
 use crate::session::Guest;
 use crate::spawn::Start;
@@ -69,7 +69,7 @@ async fn run(
             .as_ref()
             .map(|terminal| terminal.path.as_path()),
     };
-    let started = guest.processes.start(&start).await;
+    let started = retry_start(|| guest.processes.start(&start)).await;
     let mut child = started.map_err(|error| {
         if cwd.is_dir() {
             refuse(&what, error)

@@ -39,22 +39,7 @@ pub(crate) struct Child {
 }
 
 impl Processes {
-    /// Starts a command. Processes that were killed count against the limit until the kernel has cleared
-    /// them away; a start that finds no room waits for that.
-    pub(crate) async fn start(&self, start: &Start<'_>) -> io::Result<Child> {
-        const RETRY_INTERVAL: Duration = Duration::from_millis(10);
-        const RETRIES: usize = 200;
-        for _ in 0..RETRIES {
-            match self.try_start(start) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                outcome => return outcome,
-            }
-            tokio::time::sleep(RETRY_INTERVAL).await;
-        }
-        self.try_start(start)
-    }
-
-    fn try_start(&self, start: &Start<'_>) -> io::Result<Child> {
+    pub(crate) fn start(&self, start: &Start<'_>) -> io::Result<Child> {
         let group = walls::going_first(|| spawn(start))?;
         let (status, ended) = oneshot::channel();
         self.waiters.borrow_mut().insert(group, status);
@@ -140,6 +125,21 @@ impl Processes {
         let was_killed = status == Status::Signal(libc::SIGKILL) && purges > child.purges;
         reason.filter(|_| was_killed)
     }
+}
+
+/// Repeats a start that the process limit refuses, for two seconds: killed processes count against the
+/// limit until the kernel has removed them.
+pub(crate) async fn retry_start<T>(mut start: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    const RETRY_INTERVAL: Duration = Duration::from_millis(10);
+    const RETRIES: usize = 200;
+    for _ in 0..RETRIES {
+        match start() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            outcome => return outcome,
+        }
+        tokio::time::sleep(RETRY_INTERVAL).await;
+    }
+    start()
 }
 
 /// Whether anything of a group is left.

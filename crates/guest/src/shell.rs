@@ -21,6 +21,7 @@ use tokio::net::unix::pipe;
 
 use crate::exec::{nonblocking, output_pipe};
 use crate::jobs::{self, Job, Pipes};
+use crate::processes::retry_start;
 use crate::refusal::refuse;
 use crate::session::Guest;
 use crate::spawn::Start;
@@ -93,8 +94,6 @@ exit "$__hotcell_code"
 #[derive(Default)]
 pub(crate) struct Sessions {
     states: Rc<RefCell<HashMap<String, State>>>,
-    /// Held from making room for a job until the job is there.
-    starting: tokio::sync::Mutex<()>,
 }
 
 pub(crate) async fn run(guest: Rc<Guest>, command: ShellCommand, stream: Stream) {
@@ -122,13 +121,16 @@ pub(crate) async fn run(guest: Rc<Guest>, command: ShellCommand, stream: Stream)
 }
 
 async fn start(guest: &Rc<Guest>, command: &ShellCommand) -> Answer<Rc<Job>> {
-    let _starting = guest.shells.starting.lock().await;
-    guest.jobs.make_room()?;
-    let begun = begin(guest, command).await;
-    begun.map_err(|error| refuse("start a shell", error))
+    // Room in the table of jobs is made anew for each try: others may have taken it meanwhile.
+    let begin = || match guest.jobs.make_room() {
+        Ok(()) => begin(guest, command).map(Ok),
+        Err(refusal) => Ok(Err(refusal)),
+    };
+    let begun = retry_start(begin).await;
+    begun.map_err(|error| refuse("start a shell", error))?
 }
 
-async fn begin(guest: &Rc<Guest>, command: &ShellCommand) -> io::Result<Rc<Job>> {
+fn begin(guest: &Rc<Guest>, command: &ShellCommand) -> io::Result<Rc<Job>> {
     let states = guest.shells.states.clone();
     let state = states
         .borrow()
@@ -151,7 +153,7 @@ async fn begin(guest: &Rc<Guest>, command: &ShellCommand) -> io::Result<Rc<Job>>
         ("/bin/sh", SH)
     };
     let argv = [shell, "-c", wrapper, shell].map(Into::into);
-    let start = Start {
+    let child = guest.processes.start(&Start {
         argv: &argv,
         env: &guest.env_with(&[]),
         cwd: &cwd,
@@ -164,8 +166,7 @@ async fn begin(guest: &Rc<Guest>, command: &ShellCommand) -> io::Result<Rc<Job>>
             (NEW_STATE, new_state.as_fd()),
         ],
         terminal: None,
-    };
-    let child = guest.processes.start(&start).await?;
+    })?;
     let pipes = Pipes {
         stdin: pipe::Sender::from_owned_fd(nonblocking(stdin)?)?,
         stdout,
