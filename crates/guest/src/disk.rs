@@ -2,10 +2,10 @@
 //!
 //! Every [`POLL_INTERVAL`] the guest asks how full the file system is. Once that has grown by more than
 //! the limit, it stops every process and counts what the sandbox occupies: files in the workdir and
-//! removed files that processes hold. Stopped first, because only a count of stopped processes is
-//! complete, and because nothing grows meanwhile. Complete: what the count does not explain is somebody
-//! else's growth. Incomplete: the growth counts as the sandbox's own. Over the limit, everything is
-//! killed.
+//! removed files that processes hold. It stops them first, because only a count of stopped processes is
+//! complete, and because stopped processes write no more. If the count is complete and does not explain the
+//! growth, others have filled the file system. If it is incomplete, the growth counts as the sandbox's own.
+//! Over the limit, everything is killed.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -203,8 +203,8 @@ impl Watcher {
     }
 }
 
-/// gVisor sends SIGHUP to a group if one of its processes ends while another is stopped, so there processes
-/// are stopped only if a count of running ones does not do.
+/// gVisor sends SIGHUP to a group if one of its processes ends while another is stopped. So the guest counts
+/// running processes there first, and stops them only if that count does not explain the growth.
 fn first_stopping(guest: &Guest, wanted: Stopping) -> Stopping {
     if guest.settings.is_linux {
         wanted

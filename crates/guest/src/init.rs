@@ -68,8 +68,9 @@ pub(crate) fn run() -> ExitCode {
 
 fn begin() -> Step<()> {
     mounts::system()?;
-    // What serves the sandbox is killed last for the memory that its commands take: they start as those
-    // who go first. They may go back to this number, and not be killed at all with the next lower one.
+    // The kernel kills this and the guest last when memory runs out; the guest starts commands with 1000.
+    // A command may go back to this number. -1000 would exempt it: over its memory limit, it would hang the
+    // machine.
     fs::write("/proc/self/oom_score_adj", "-999").at("stay when memory runs out")?;
     modules::load()?;
     if vsock::is_asked_for() {

@@ -51,9 +51,10 @@ pub(crate) fn withstand(kernel: Kernel) {
     let _ = blocked.thread_set_mask();
 }
 
-/// Ignores again the signal for which the C library installed a handler with its first thread. The handler
-/// runs on the small stack that the standard library gives each thread. A kernel that does not tell how much
-/// room the processor's registers take lets that stack be too small, and ends the process instead.
+/// Ignores SIGSETXID (33) again: the C library installs a handler for it when it starts the first thread.
+/// The handler runs on the signal stack that the standard library allocates, 8 KiB if the kernel does not
+/// report how much it needs (`AT_MINSIGSTKSZ`). gVisor does not, and kills the process when the registers of
+/// a processor with AMX do not fit.
 pub(crate) fn ignore_thread_signal() {
     const SIGSETXID: c_int = 33;
     set_action(SIGSETXID, libc::SIG_IGN);

@@ -59,8 +59,8 @@ pub(crate) fn owning_namespaces(
         return make();
     }
     setresuid(same, Uid::from_raw(owner), same)?;
-    // A change of identity closes a process to itself as well: the child could not open files of its own
-    // in `/proc`. Its parent is root's again before it runs anything else.
+    // A change of identity makes a process undumpable. The child would inherit that, and could not open its
+    // own `oom_score_adj` for writing.
     let made = sys::prctl(libc::PR_SET_DUMPABLE, 1).and_then(|()| make());
     // In the child, the new namespace has changed all of this.
     if !matches!(made, Ok(Cloned::Child)) {

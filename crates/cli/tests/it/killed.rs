@@ -142,7 +142,7 @@ fn what_a_crash_left_is_swept_by_the_next_start() {
     }
 }
 
-/// A command in a sandbox of its own, and the guest that started it.
+/// Starts `hotcell exec`; the process, and the guest of its sandbox once the command runs.
 fn command_and_guest(place: &Place, marker: &str) -> (Child, Pid) {
     let child = start(&mut place.hotcell(["exec", "--", "sleep", marker]));
     // The command itself, not `hotcell`, in whose arguments the mark stands too.

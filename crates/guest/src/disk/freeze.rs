@@ -136,7 +136,7 @@ fn has_unlisted_threads() -> bool {
     is_known && usize::from(info.procs) > listed
 }
 
-/// How many threads the guest has. gVisor lists them to nobody, because the guest lets nobody look into it.
+/// How many threads the guest has. The guest is not dumpable, so gVisor does not list them in `/proc`.
 fn own_threads() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut lines = status.lines();

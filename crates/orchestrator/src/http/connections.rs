@@ -2,8 +2,8 @@
 //!
 //! A connection is known once a request on it had a valid caller. Of the others only so many are
 //! kept, in all and of one address: the one that has been idle longest makes room for the next, so
-//! that a crowd of silent connections never keeps anybody out. A trusted proxy's address is that of many.
-//! Entry type: [`Connections`].
+//! that a crowd of silent connections never keeps anybody out. The limit for one address does not apply to
+//! trusted proxies, which connect for many clients. Entry type: [`Connections`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};

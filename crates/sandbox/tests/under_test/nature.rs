@@ -113,13 +113,22 @@ pub(crate) fn tells_descriptors_in_flight() -> bool {
     backend() != Backend::Gvisor
 }
 
+/// What a command finds as its own `oom_score_adj`: the kernel kills the highest first. gVisor keeps the
+/// memory limit by the guest, and has no such order.
+pub(crate) fn oom_score() -> &'static str {
+    match backend() {
+        Backend::Gvisor => "0",
+        _ => "1000",
+    }
+}
+
 /// Whether a socket with a name is an inode on the host's disk. gVisor keeps it in its own memory.
 pub(crate) fn named_sockets_are_inodes() -> bool {
     backend() != Backend::Gvisor
 }
 
-/// Whether a group of processes may be stopped while one of them ends. gVisor then hangs up the group: it
-/// takes every group without a shell for one that has just lost it.
+/// Whether the other processes of a group live on if one ends while another is stopped. gVisor sends them
+/// SIGHUP, as Linux does only when the group loses its last parent in the session.
 pub(crate) fn spares_stopped_groups() -> bool {
     backend() != Backend::Gvisor
 }
