@@ -15,6 +15,7 @@ use std::rc::Rc;
 use bytes::BytesMut;
 use link::request::{Answer, Control, Exec, Exit, Limit, Program, Raw, RefusalKind};
 use link::{Item, Receiver, Sender, Stream, StreamError};
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, pipe2};
@@ -32,8 +33,15 @@ use crate::terminal::Terminal;
 /// Read at once and so at most in one frame.
 const CHUNK: usize = link::frame::MAX_PAYLOAD;
 
-/// No pipe holds more: the kernel lets ordinary users ask for so much, the filter for less.
+/// Asked of the kernel for each output pipe, so that a command can print while the guest sends. No pipe holds
+/// more.
 pub(crate) const PIPE: usize = 1024 * 1024;
+
+thread_local! {
+    /// Whether this sandbox may have pipes of that size. The system call filter refuses where all sandboxes
+    /// of a user share what the kernel gives to pipes, and each refusal costs a call, which is slow on gVisor.
+    static HAS_LARGE_PIPES: Cell<bool> = const { Cell::new(true) };
+}
 
 pub(crate) async fn exec(guest: Rc<Guest>, request: Exec, stream: Stream) {
     let id = stream.id();
@@ -206,6 +214,11 @@ impl Streams {
 /// A pipe for output: ours does not block, theirs does.
 pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
     let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
+    if HAS_LARGE_PIPES.get() {
+        // A wish: the kernel bounds what one user's pipes may hold together.
+        let asked = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(PIPE as i32));
+        HAS_LARGE_PIPES.set(asked != Err(Errno::EINVAL));
+    }
     // That it is a pipe, and how it is open, need not be asked.
     let reader = pipe::Receiver::from_owned_fd_unchecked(nonblocking(reader)?)?;
     Ok((reader, writer))

@@ -111,7 +111,11 @@ async fn set_quota(spec: &SandboxSpec) -> Option<ProjectQuota> {
         let locks = Path::new(PROJECT_LOCKS);
         ProjectQuota::set(&workspace, locks, bytes, inodes(bytes))
     };
-    match tokio::task::spawn_blocking(set).await.ok()? {
+    let is_set = match ProjectQuota::check_enforced(&spec.workspace) {
+        Ok(()) => tokio::task::spawn_blocking(set).await.ok()?,
+        Err(reason) => Err(reason),
+    };
+    match is_set {
         Ok(quota) => Some(quota),
         Err(reason) => {
             debug!(

@@ -3,8 +3,10 @@
 //!
 //! An overlay has inodes of its own: a watch on them hears nothing of what the host does with its
 //! programs, and a lock on them holds up nobody outside. `/proc` cannot be mounted without these
-//! files as long as programs need others beside them (`subset=pid` leaves out all). Entry point:
-//! [`set_apart`].
+//! files as long as programs need others beside them (`subset=pid` leaves out all).
+//!
+//! Taking an overlay down costs the kernel a grace period, so [`overlay_parents`] covers several
+//! folders with one. Entry points: that, and [`set_apart`] for the other folders and `/proc`.
 
 use std::fs;
 use std::io;
@@ -52,18 +54,60 @@ const EMPTY_FOLDERS: &[&str] = &[
 /// Names the boot of the machine; another name is made up for the sandbox.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
+/// Lays one overlay over each top-level folder of the host's (`/usr`, `/etc`) that holds some of these
+/// folders, in place: what is opened there afterwards is opened through the overlay. Returns the folders
+/// for which that holds. An overlay shows nothing of mounts below it, so a top-level folder with any is
+/// left as it is. `empty` is an empty folder.
+///
+/// Runs in a mount namespace that leaves the host's tree afterwards, before it does.
+pub(crate) fn overlay_parents<'a>(folders: &[&'a Path], empty: &Path) -> io::Result<Vec<&'a Path>> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let points: Vec<&Path> = mount_points(&mounts).collect();
+    let mut tried: Vec<(&Path, bool)> = Vec::new();
+    let mut overlaid = Vec::new();
+    for folder in folders {
+        // Before the root, which is the last ancestor.
+        let Some(top) = folder
+            .ancestors()
+            .take_while(|one| one.parent().is_some())
+            .last()
+        else {
+            continue;
+        };
+        let known = tried.iter().find(|(one, _)| *one == top);
+        let is_laid = known.map(|(_, is_laid)| *is_laid).unwrap_or_else(|| {
+            let has_mounts = points.iter().any(|point| point.starts_with(top));
+            let is_laid = !has_mounts && overlay(top, empty);
+            tried.push((top, is_laid));
+            is_laid
+        });
+        // A symbolic link on the way may lead to another top-level folder.
+        if is_laid && fs::canonicalize(folder).is_ok_and(|real| real == *folder) {
+            overlaid.push(*folder);
+        }
+    }
+    Ok(overlaid)
+}
+
+/// Of the lines of a `mountinfo` file of `/proc`.
+fn mount_points(mountinfo: &str) -> impl Iterator<Item = &Path> {
+    let points = mountinfo.lines().filter_map(|line| line.split(' ').nth(4));
+    points.map(Path::new)
+}
+
 /// Lays an overlay over each folder and covers what `/proc` tells. Runs in the sandbox's mount
 /// namespace with its `/proc` and `/dev` in place, before rights are dropped.
 pub(crate) fn set_apart<'a>(folders: impl Iterator<Item = &'a Path>) -> Step<()> {
     let nothing = Path::new(COVERS).join("nothing");
     fs::create_dir_all(&nothing).at(Stage::Mounts, "make covers")?;
-    // Of the sandbox's first process, which sees all: this one may have no number in there.
-    let mounts = fs::read_to_string("/proc/1/mountinfo").at(Stage::Mounts, "list mounts")?;
-    let points: Vec<&Path> = mounts
-        .lines()
-        .filter_map(|line| line.split(' ').nth(4))
-        .map(Path::new)
-        .collect();
+    let mut folders = folders.peekable();
+    let mounts = if folders.peek().is_some() {
+        // Of the sandbox's first process, which sees all: this one may have no number in there.
+        fs::read_to_string("/proc/1/mountinfo").at(Stage::Mounts, "list mounts")?
+    } else {
+        String::new()
+    };
+    let points: Vec<&Path> = mount_points(&mounts).collect();
     for folder in folders {
         isolate(folder, &points, &nothing).at(Stage::Mounts, "lay an overlay over programs")?;
     }

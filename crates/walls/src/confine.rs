@@ -43,6 +43,7 @@ pub fn confine(confinement: &Confinement) -> Result<Option<Landlocked>, crate::p
         guard_process_1: true,
         is_own_kernel: confinement.is_own_kernel,
         is_machine: false,
+        has_own_user: false,
     })?;
     Ok(landlocked)
 }

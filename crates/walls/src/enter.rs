@@ -48,6 +48,7 @@ pub(crate) fn enter(plan: &Plan, mut line: &UnixStream) -> Step<Option<Landlocke
     filter_calls(&Options {
         refuse_affinity: plan.processors.is_some(),
         is_machine: plan.behind == Behind::Machine,
+        has_own_user: plan.identity.has_own_user(),
         ..Options::default()
     })?;
     Ok(landlocked)

@@ -99,6 +99,25 @@ pub struct Identity {
     pub drop_groups: bool,
 }
 
+/// First of the host's user ids that sandboxes of root run as: far above any real user and below the
+/// sign bit, one for each sandbox, so that no two share anything.
+const FIRST_SANDBOX_USER: u32 = 0x7000_0000;
+
+/// How many there are.
+const SANDBOX_USERS: u32 = 1 << 24;
+
+/// The user of the sandbox with this number.
+pub fn sandbox_user(number: u32) -> u32 {
+    FIRST_SANDBOX_USER + number % SANDBOX_USERS
+}
+
+impl Identity {
+    /// Whether the kernel knows the sandbox as a user that no other process has.
+    pub(crate) fn has_own_user(&self) -> bool {
+        (FIRST_SANDBOX_USER..FIRST_SANDBOX_USER + SANDBOX_USERS).contains(&self.outside_uid)
+    }
+}
+
 /// Maps an owner on disk to the sandbox's outside identity for one mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdMap {

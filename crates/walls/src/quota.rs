@@ -67,6 +67,13 @@ pub struct ProjectQuota {
 }
 
 impl ProjectQuota {
+    /// Whether the file system of a folder enforces project quotas. Cheap, unlike [`ProjectQuota::set`],
+    /// which labels every file.
+    pub fn check_enforced(folder: &Path) -> Result<(), NoQuota> {
+        let folder = File::open(folder).at("open the folder")?;
+        calls::check_enforced(&folder).map_err(NoQuota::NotEnforced)
+    }
+
     /// Limits how much a folder may grow from what it holds now.
     pub fn set(folder: &Path, locks: &Path, bytes: u64, inodes: u64) -> Result<Self, NoQuota> {
         let folder = File::open(folder).at("open the folder")?;

@@ -163,6 +163,8 @@ pub(crate) fn supplied_targets(plan: &Plan) -> impl Iterator<Item = &Path> {
 /// A root that lacks only what the supervisor supplies.
 pub(crate) struct Unfinished {
     trees: Trees,
+    /// Folders, as they are called inside, that have been opened through an overlay.
+    apart: Vec<PathBuf>,
     copies: Copies,
     /// Of the root around it, if there is one.
     outer: Trees,
@@ -175,6 +177,8 @@ impl Unfinished {
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
             .at(Stage::Mounts, "make mounts private")?;
+        let new_root = mount_new_root(16 * 1024 * 1024)?;
+        let apart = overlay_programs(plan, new_root)?;
         let mut trees = Trees::new();
         for source in sources(plan).filter(|source| source.opener == Opener::Inside) {
             trees.insert(source.target.to_owned(), open(source.path, source.access)?);
@@ -188,9 +192,10 @@ impl Unfinished {
             add_procs(&mut outer, &program.fittings)?;
         }
         let copies = read_copies(plan)?;
-        enter_tmpfs(16 * 1024 * 1024)?;
+        change_root(new_root)?;
         let unfinished = Self {
             trees,
+            apart,
             copies,
             outer,
         };
@@ -207,11 +212,11 @@ impl Unfinished {
             Root::Image { overlay_bytes, .. } => {
                 enter_overlay(&mut self.trees, *overlay_bytes)?;
                 self.furnish(plan, |_| true)?;
-                set_apart(plan)?;
+                set_apart(plan, &self.apart)?;
             }
             Root::Empty => {
                 self.furnish(plan, is_supplied)?;
-                set_apart(plan)?;
+                set_apart(plan, &self.apart)?;
                 close_root()?;
             }
         }
@@ -275,8 +280,37 @@ fn new_proc() -> Step<OwnedFd> {
 
 /// Makes a fresh tmpfs the root and lets the host's tree go.
 fn enter_tmpfs(bytes: u64) -> Step<()> {
-    mount_tmpfs(Path::new("/tmp"), bytes, 4096, 0o755)?;
-    change_root(Path::new("/tmp"))
+    change_root(mount_new_root(bytes)?)
+}
+
+/// Mounts a fresh tmpfs, which is to become the root.
+fn mount_new_root(bytes: u64) -> Step<&'static Path> {
+    let folder = Path::new("/tmp");
+    mount_tmpfs(folder, bytes, 4096, 0o755)?;
+    Ok(folder)
+}
+
+/// Covers the host's programs with overlays, so that they are opened through these; which folders inside
+/// will be separate from the host because of that.
+fn overlay_programs(plan: &Plan, new_root: &Path) -> Step<Vec<PathBuf>> {
+    const STEP: &str = "lay an overlay over the host's programs";
+    if !is_for_commands(plan) {
+        return Ok(Vec::new());
+    }
+    let shown: Vec<Source<'_>> = sources(plan)
+        .filter(|source| source.access == Access::ReadOnlyOverlay)
+        .filter(|source| source.opener == Opener::Inside)
+        .collect();
+    let folders: Vec<&Path> = shown.iter().map(|source| source.path).collect();
+    let empty = new_root.join(".empty");
+    fs::create_dir(&empty).at(Stage::Mounts, STEP)?;
+    let overlaid = apart::overlay_parents(&folders, &empty).at(Stage::Mounts, STEP)?;
+    // The overlays keep it, nameless.
+    fs::remove_dir(&empty).at(Stage::Mounts, STEP)?;
+    let apart = shown
+        .iter()
+        .filter(|source| overlaid.contains(&source.path));
+    Ok(apart.map(|source| source.target.to_owned()).collect())
 }
 
 fn change_root(folder: &Path) -> Step<()> {
@@ -300,17 +334,24 @@ fn close_root() -> Step<()> {
         .at(Stage::Mounts, "make the root read-only")
 }
 
-/// For commands: a program that puts up more walls, and a machine's, show nothing of this to any.
-fn set_apart(plan: &Plan) -> Step<()> {
-    if plan.program.is_some() || plan.behind == Behind::Machine {
+/// Whether commands see this root. A program that puts up more walls, and a machine's, show nothing of it
+/// to any.
+fn is_for_commands(plan: &Plan) -> bool {
+    plan.program.is_none() && plan.behind != Behind::Machine
+}
+
+/// Separates what commands see from the host, but for the folders that are separate already.
+fn set_apart(plan: &Plan, already: &[PathBuf]) -> Step<()> {
+    if !is_for_commands(plan) {
         return Ok(());
     }
-    apart::set_apart(plan.fittings.iter().filter_map(|fitting| match fitting {
+    let overlaid = plan.fittings.iter().filter_map(|fitting| match fitting {
         Fitting::Bind { target, access, .. } if *access == Access::ReadOnlyOverlay => {
             Some(target.as_path())
         }
         _ => None,
-    }))
+    });
+    apart::set_apart(overlaid.filter(|target| !already.iter().any(|one| one == target)))
 }
 
 /// Makes the finished root a folder of another one, a program's.

@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// A virtual machine's program runs behind it and no command: it talks to `/dev/kvm`, and has
     /// filters of its own.
     pub(crate) is_machine: bool,
+    /// The kernel knows the sandbox's user as one that no other process has, so what it counts for each
+    /// user is the sandbox's alone.
+    pub(crate) has_own_user: bool,
 }
 
 /// The highest number of the guest's own on a kernel that is no Linux: itself, what mapped its user,
@@ -125,7 +128,7 @@ fn filter(options: &Options) -> Filter {
     if options.is_machine {
         requests_of_a_machine(&mut filter)
     } else {
-        named_requests(&mut filter);
+        named_requests(&mut filter, options);
         no_further_confinement(&mut filter);
     }
     filter
@@ -376,15 +379,15 @@ fn usual_sockets(filter: &mut Filter) {
 }
 
 /// The calls that do many things, as far as `values` names these.
-fn named_requests(filter: &mut Filter) {
+fn named_requests(filter: &mut Filter, options: &Options) {
     let among = |argument, ranges| vec![Condition::Among { argument, ranges }];
     let requests = among(1, IOCTL_REQUESTS);
     filter.allow_if_or(libc::SYS_ioctl, vec![requests], Errno::ENOTTY);
-    let options = among(0, PRCTL_OPTIONS);
-    filter.allow_if_or(libc::SYS_prctl, vec![options], Errno::EINVAL);
+    let prctl_options = among(0, PRCTL_OPTIONS);
+    filter.allow_if_or(libc::SYS_prctl, vec![prctl_options], Errno::EINVAL);
     filter.allow_if_or(
         libc::SYS_fcntl,
-        vec![among(1, FCNTL_COMMANDS), pipe_size()],
+        vec![among(1, FCNTL_COMMANDS), pipe_size(options)],
         Errno::EINVAL,
     );
 }
@@ -398,15 +401,21 @@ fn requests_of_a_machine(filter: &mut Filter) {
     filter.allow([libc::SYS_prctl, libc::SYS_fcntl, libc::SYS_seccomp]);
 }
 
-/// Up to the usual size of a pipe: the machine bounds what the pipes of one user hold, and an
-/// ordinary user's sandboxes are all of that user.
-fn pipe_size() -> Vec<Condition> {
-    const SIZES: &[(u32, u32)] = &[(0, 64 << 10)];
+/// Up to the usual size of a pipe: the kernel bounds what the pipes of one user hold, and all sandboxes
+/// of an ordinary user share that. A sandbox with a user of its own may have what the kernel gives to
+/// anybody; its memory limit counts it.
+fn pipe_size(options: &Options) -> Vec<Condition> {
+    const SHARED_SIZES: &[(u32, u32)] = &[(0, 64 << 10)];
+    const OWN_SIZES: &[(u32, u32)] = &[(0, 1 << 20)];
     vec![
         Condition::equals(1, libc::F_SETPIPE_SZ as u32),
         Condition::Among {
             argument: 2,
-            ranges: SIZES,
+            ranges: if options.has_own_user {
+                OWN_SIZES
+            } else {
+                SHARED_SIZES
+            },
         },
         Condition::Short { argument: 2 },
     ]

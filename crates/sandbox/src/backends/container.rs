@@ -19,6 +19,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use walls::plan::sandbox_user;
+
 use crate::backends::furnishing::overlaid;
 use crate::error::SandboxError;
 use crate::guest_program;
@@ -27,9 +29,6 @@ use crate::spec::{Backend, RootSpec, SandboxSpec};
 
 /// Where the guest finds the socket.
 pub(crate) const LINK_INSIDE: &str = "/.hotcell/link";
-
-/// First of the host's user ids of sandboxes, as behind native walls.
-const FIRST_OUTSIDE: u32 = 0x7000_0000;
 
 /// First of those that stand for the root of a container, in which nothing runs but the engine's
 /// own steps before the guest.
@@ -53,7 +52,7 @@ impl Users {
     pub(crate) fn of(number: u32) -> Self {
         let number = (std::process::id() << 10).wrapping_add(number) & 0x00ff_ffff;
         Self {
-            user: FIRST_OUTSIDE + number,
+            user: sandbox_user(number),
             root: FIRST_ROOT + number,
         }
     }

@@ -4,15 +4,12 @@
 use walls::cgroups::{Available, Controller};
 use walls::plan::{
     Access, Behind, Fitting, Group, GroupVersion, IdMap, Identity, Plan, Resource, Rlimit, Root,
+    sandbox_user,
 };
 
 use crate::backends::furnishing::{HOSTNAME, UID, furnishing, writable};
 use crate::limits::Limits;
 use crate::spec::{RootSpec, SandboxSpec, WORKSPACE};
-
-/// First of the host user ids that sandboxes of root run as: far above any real user and below
-/// the sign bit, one for each sandbox, so that no two share anything.
-const FIRST_OUTSIDE: u32 = 0x7000_0000;
 
 /// Processes of the guest itself, on top of what commands may have.
 pub(in crate::backends) const GUEST_PIDS: u32 = 4;
@@ -96,7 +93,7 @@ pub(in crate::backends) fn plan(spec: &SandboxSpec, facts: &Facts, ownership: Ow
 fn identity(facts: &Facts, ownership: Ownership) -> Identity {
     let (outside_uid, outside_gid) = match ownership {
         Ownership::Mapped => {
-            let own = FIRST_OUTSIDE + (facts.number & 0x00ff_ffff);
+            let own = sandbox_user(facts.number);
             (own, own)
         }
         Ownership::Owner => facts.workspace_owner,
