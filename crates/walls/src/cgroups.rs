@@ -1,7 +1,7 @@
-//! Control groups: which controllers this process may use, making groups, removing them.
+//! Control groups: detects usable controllers, creates groups and removes them.
 //!
-//! Version 2 where it is delegated, version 1 where that is what the machine has. Entry points:
-//! [`Available::detect`] on the host, [`Groups`] in the supervisor, [`sweep`] for what a crash left.
+//! Uses version 2 where it is delegated, and version 1 where the machine has that. Entry points:
+//! [`Available::detect`] on the host, [`Groups`] in the supervisor, [`sweep`] after a crash.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -37,7 +37,7 @@ impl Controller {
     }
 }
 
-/// A folder below which this process may make groups.
+/// A cgroup below which this process may create groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
     pub folder: PathBuf,
@@ -51,7 +51,7 @@ pub struct Available {
 }
 
 impl Available {
-    /// Looks at this process's groups and what it may do with them.
+    /// Finds the groups of this process in which it may create others.
     pub fn detect() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let memberships = read("/proc/self/cgroup");
@@ -66,7 +66,7 @@ impl Available {
         available
     }
 
-    /// All controllers in one folder of version 2 that hands them down, as in a machine of one's own.
+    /// All controllers in one version 2 cgroup that delegates them, as inside a virtual machine.
     pub fn unified(folder: impl Into<PathBuf>) -> Self {
         let home = Home {
             folder: folder.into(),
@@ -98,8 +98,8 @@ impl Available {
         }
     }
 
-    /// Goes up from the own group: a group with processes of its own may not hand controllers
-    /// down, the folder above it usually does.
+    /// Walks up from this process's group. A group that contains processes may not enable
+    /// controllers for its children; its parent usually does.
     fn offer_v2(&mut self, place: &Place) {
         for folder in place
             .folder
@@ -131,7 +131,7 @@ fn is_usable(folder: &Path, entry: &str) -> bool {
         && access(&folder.join(entry), AccessFlags::W_OK).is_ok()
 }
 
-/// A hierarchy that this process is in.
+/// A cgroup hierarchy, and the group of one process in it.
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
     version: GroupVersion,
@@ -144,12 +144,12 @@ struct Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {
     pub version: GroupVersion,
-    /// Of version 1; in version 2 the group's files tell.
+    /// Version 1 only. In version 2 the files of the group show its controllers.
     pub controllers: Vec<String>,
     pub folder: PathBuf,
 }
 
-/// The groups that a process is in, as far as they can be seen from here.
+/// The groups of a process, as far as they are visible in this mount namespace.
 pub fn memberships(pid: i32) -> Vec<Membership> {
     let memberships = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -197,7 +197,7 @@ fn places(memberships: &str, mounts: &str) -> Vec<Place> {
     found
 }
 
-/// Root and mount point of a line of mountinfo, if it is the hierarchy asked for.
+/// Root and mount point of a mountinfo line, if it mounts the requested hierarchy.
 fn mounted<'a>(
     line: &'a str,
     version: GroupVersion,
@@ -220,7 +220,8 @@ fn mounted<'a>(
     is_it.then_some((root, point))
 }
 
-/// The name of a sandbox's groups: whose they are, so that a sweep can tell the dead.
+/// The name of a sandbox's groups. It contains the owner, so that [`sweep`] recognises groups of
+/// processes that have ended.
 pub fn group_name(number: u64) -> Option<String> {
     let owner = Owner::current()?;
     Some(format!(
@@ -229,20 +230,20 @@ pub fn group_name(number: u64) -> Option<String> {
     ))
 }
 
-/// Whether a name was made by [`group_name`] in a process that no longer lives.
+/// Whether a name was made by [`group_name`] in a process that has ended.
 pub fn is_abandoned(name: &str) -> bool {
     Owner::of(name).is_some_and(Owner::is_dead)
 }
 
 const PREFIX: &str = "hotcell-";
 
-/// The host process that made a group.
+/// The host process that created a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Owner {
-    /// Process ids mean nothing in another namespace.
+    /// Inode of the pid namespace: the pid is valid only there.
     namespace: u64,
     pid: i32,
-    /// In clock ticks since boot: a later process may have the same id.
+    /// Start time in clock ticks since boot, because pids are reused.
     started: u64,
 }
 
@@ -274,7 +275,8 @@ fn pid_namespace() -> Option<u64> {
     fs::metadata("/proc/self/ns/pid").ok().map(|ns| ns.ino())
 }
 
-/// Field 22 of `/proc/PID/stat`; the name in field 2 may hold anything, so count from its end.
+/// Field 22 of `/proc/PID/stat`. The name in field 2 may contain anything, so fields are counted from its
+/// end.
 fn started(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(')')?;
@@ -289,7 +291,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Makes those of one version.
+    /// Creates the groups of one version.
     pub(crate) fn make(&mut self, groups: &[Group], version: GroupVersion) -> Step<()> {
         for group in groups.iter().filter(|group| group.version == version) {
             let name = group.folder.display();
@@ -306,16 +308,16 @@ impl Groups {
         Ok(())
     }
 
-    /// Gives those that there are other values.
+    /// Writes new values into the existing groups.
     pub(crate) fn change(&mut self, groups: &[Group]) -> Step<()> {
         groups.iter().try_for_each(set)?;
         self.made = groups.to_vec();
         Ok(())
     }
 
-    /// Files through which a process puts itself into the version 1 groups. Writing `0` to
-    /// `tasks` moves the calling thread alone and so spares the kernel the wait for all
-    /// processors that a move of another process costs.
+    /// Files through which a process joins the version 1 groups. Writing `0` to `tasks` moves only
+    /// the calling thread. That is cheaper than moving another process, for which the kernel waits for
+    /// all processors.
     pub(crate) fn entries(&self) -> Step<Vec<File>> {
         self.made
             .iter()
@@ -329,7 +331,7 @@ impl Groups {
             .collect()
     }
 
-    /// The version 2 group, for a clone straight into it.
+    /// The version 2 group, for `CLONE_INTO_CGROUP`.
     pub(crate) fn unified(&self) -> Option<&OwnedFd> {
         self.unified.as_ref()
     }
@@ -361,7 +363,7 @@ fn set(group: &Group) -> Step<()> {
     Ok(())
 }
 
-/// Reads `memory.oom_control` or `memory.events`: processes killed for want of memory.
+/// Parses the number of OOM kills in `memory.oom_control` or `memory.events`.
 pub fn count_memory_kills(counters: &str) -> Option<u64> {
     let count = counters
         .lines()
@@ -369,8 +371,8 @@ pub fn count_memory_kills(counters: &str) -> Option<u64> {
     count.trim().parse().ok()
 }
 
-/// Removes a group whose processes are dead or dying. The kernel takes a moment to let go of
-/// the last one and has no event for that in version 1, hence the bounded retry.
+/// Removes a group whose processes are dead or dying. The group is busy until the kernel has removed
+/// the last process, and version 1 has no event for that, hence the bounded retry.
 fn remove(folder: &Path) {
     let give_up = Instant::now() + Duration::from_secs(2);
     while let Err(error) = fs::remove_dir(folder) {
@@ -381,7 +383,7 @@ fn remove(folder: &Path) {
     }
 }
 
-/// Ends all that is in a group, if it is still there, and removes it.
+/// Kills all processes of a group and removes it, if it exists.
 pub fn discard(folder: &Path) {
     if folder.exists() {
         end(folder);
@@ -389,10 +391,10 @@ pub fn discard(folder: &Path) {
     }
 }
 
-/// How long a sweep may take: what is left then is for the next one.
+/// Time limit of one [`sweep`]. The next one continues with the remaining groups.
 const SWEEP_TIME: Duration = Duration::from_secs(10);
 
-/// Ends and removes the groups of host processes that no longer live.
+/// Kills and removes the groups of host processes that have ended.
 pub fn sweep() {
     let give_up = Instant::now() + SWEEP_TIME;
     let mut verdicts: HashMap<Owner, bool> = HashMap::new();
@@ -469,7 +471,7 @@ mod tests {
             "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate",
             &["/sys/fs/cgroup/user.slice/app.scope"],
         );
-        // A bind of a part of the hierarchy, as containers have it.
+        // A bind mount of a part of the hierarchy, as in containers.
         check(
             "4:memory:/docker/x/y",
             "34 32 0:30 /docker/x /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory",

@@ -1,6 +1,6 @@
-//! The walls that a process puts up around itself, without rights: limits, Landlock, the system
-//! call filter. The last steps of process 1 behind native walls, and all that the guest adds
-//! behind somebody else's. Makes no namespace but one of its user. Entry point: [`confine`].
+//! Confinement that a process applies to itself without privileges: limits, Landlock, the system call
+//! filter. These are the last steps of process 1 behind native walls, and the only ones of a guest behind
+//! another program's walls. Creates no namespace except a user namespace. Entry point: [`confine`].
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use crate::supervisor::{At, Step};
 use crate::{landlock_rules, own_kernel, privileges, seccomp, sys, victims};
 
 /// Confines this process and all its descendants. Must be called in a process with a single
-/// thread. Without a user namespace of its own, the bounding set of capabilities is whoever put up
-/// the walls' to empty: that takes rights.
+/// thread. Without a new user namespace, it leaves the capability bounding set alone, because emptying
+/// that takes privileges; the program that set up the walls has to do it.
 pub fn confine(confinement: &Confinement) -> Result<Option<Landlocked>, crate::plan::Failure> {
     if confinement.is_own_kernel {
         own_kernel::close()?
@@ -23,17 +23,17 @@ pub fn confine(confinement: &Confinement) -> Result<Option<Landlocked>, crate::p
         (Some(user), false) => privileges::be_user(user),
         (None, _) => Ok(()),
     }?;
-    sys::prctl(libc::PR_SET_DUMPABLE, 0).at(Stage::Confinement, "close this process to others")?;
+    sys::prctl(libc::PR_SET_DUMPABLE, 0).at(Stage::Confinement, "make this process undumpable")?;
     let processors = confinement.processors.as_deref();
     apply_limits(&confinement.rlimits, processors)?;
     let landlocked = if confinement.is_own_kernel {
-        // It has no Landlock, and asking costs.
+        // gVisor has no Landlock, and a probe would cost time.
         forbid_new_privileges().map(|()| None)
     } else {
         restrict(&confinement.writable)
     }?;
     match confinement.user {
-        // A new user namespace came with all of them.
+        // The new user namespace granted all capabilities.
         Some(_) => sys::drop_capabilities(),
         None => sys::clear_capabilities(),
     }
@@ -65,7 +65,7 @@ fn forbid_new_privileges() -> Step<()> {
     sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1).at(Stage::Confinement, "forbid new privileges")
 }
 
-/// Comes last: it refuses most of the rest.
+/// Must be the last step: the filter refuses most system calls of the others.
 pub(crate) fn filter_calls(options: &Options) -> Step<()> {
     seccomp::install(options).at(Stage::Confinement, "install the system call filter")
 }

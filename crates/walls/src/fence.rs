@@ -1,7 +1,7 @@
-//! Bounds on what all sandboxes of a machine share, put around a container from outside: how many
-//! terminals it may open, how many watches, that it makes no user namespaces of its own, and what
-//! it sees of the host's programs and of `/proc`. Native walls set them from within; an engine has
-//! no words for them. Entry point: [`serve`].
+//! Limits a container from outside, on resources that all sandboxes of a machine share: the number of
+//! terminals and of inotify watches, no new user namespaces, and overlays and masks over the host's programs
+//! and `/proc`. Native walls apply these from inside; container engines have no options for them.
+//! Entry point: [`serve`].
 
 use std::fs::File;
 use std::io::Write;
@@ -21,8 +21,8 @@ use crate::privileges::namespace_limits;
 use crate::root::TERMINALS;
 use crate::supervisor::{At, Step};
 
-/// Bounds the container whose first process has this number, and sets these folders of it apart. Must be called in a process with a
-/// single thread, outside, by the container's owner.
+/// Limits the container whose first process is `pid`, and overlays these folders in it. Must be called
+/// outside the container, by its owner, in a process with a single thread.
 pub fn serve(pid: i32, folders: &[PathBuf]) -> ExitCode {
     match fence(pid, folders) {
         Ok(()) => ExitCode::SUCCESS,
@@ -33,7 +33,7 @@ pub fn serve(pid: i32, folders: &[PathBuf]) -> ExitCode {
     }
 }
 
-/// The container's own.
+/// Root inside the container.
 const ROOT: Uid = Uid::from_raw(0);
 const ROOT_GROUP: Gid = Gid::from_raw(0);
 
@@ -44,13 +44,13 @@ fn fence(pid: i32, folders: &[PathBuf]) -> Step<()> {
     let mounts = open(format!("/proc/{pid}/ns/mnt"))?;
     let limits = open("/proc/sys/user".into())?;
     let shares = namespace_limits();
-    // The host's root enters either first. An ordinary user has rights in the mount namespace
-    // only as the user of the container.
+    // Root on the host may enter the two namespaces in any order. An ordinary user has privileges in the
+    // mount namespace only after entering the user namespace.
     let is_inside = setns(&mounts, CloneFlags::CLONE_NEWNS).is_ok();
     let mut apart = None;
     if is_inside {
         bound_terminals()?;
-        // Only where the container's files are the host's root's too: Docker's.
+        // Works only if the host's root owns the container's files, as with Docker.
         apart = set_apart(folders.iter().map(PathBuf::as_path)).ok();
     }
     setns(&user, CloneFlags::CLONE_NEWUSER).at(Stage::Namespaces, ENTER)?;
@@ -60,7 +60,8 @@ fn fence(pid: i32, folders: &[PathBuf]) -> Step<()> {
         bound_terminals()?;
     }
     if apart.is_none() {
-        // Nobody else can make a file there. A container without such a user has the caller.
+        // Only root inside the container can create files there. If the container does not map that user,
+        // these calls fail and the caller's user stays.
         let _ = setresgid(ROOT_GROUP, ROOT_GROUP, ROOT_GROUP);
         let _ = setresuid(ROOT, ROOT, ROOT);
         set_apart(folders.iter().map(PathBuf::as_path))?;
@@ -77,10 +78,10 @@ fn bound_terminals() -> Step<()> {
         flags,
         Some(TERMINALS),
     )
-    .at(Stage::Mounts, "bound the terminals")
+    .at(Stage::Mounts, "limit the number of terminals")
 }
 
-/// Through the host's `/proc`, which shows its own namespace to each process.
+/// Writes through the host's `/proc/sys/user`, which shows each process the limits of its own namespace.
 fn bound_users(limits: &File, shares: &[(&str, String)]) -> Step<()> {
     for (name, value) in shares {
         let opened = openat(limits.as_fd(), *name, OFlag::O_WRONLY, Mode::empty());

@@ -1,5 +1,5 @@
-//! Landlock: a second wall behind the mounts. Reading and executing anywhere in the root,
-//! changing only what the plan says; signals and abstract sockets stay inside.
+//! Landlock, as a second layer behind the mounts. Allows reading and executing everywhere in the root,
+//! and writing only to the paths that the plan lists. Scopes signals and abstract sockets to the sandbox.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use landlock::{
 
 use crate::plan::Landlocked;
 
-/// The newest rules this program knows; an older kernel applies what it has.
+/// The newest version that this program knows. An older kernel enforces the part that it supports.
 const RULES: ABI = ABI::V6;
 
 /// Restricts this process and its descendants; `None` where the kernel has no Landlock.
@@ -26,7 +26,7 @@ pub(crate) fn restrict(writable: &[PathBuf]) -> io::Result<Option<Landlocked>> {
             rules = rules.add_rule(PathBeneath::new(root, AccessFs::from_read(RULES)))?;
         }
         for path in writable {
-            // Absent in this root: nothing to allow.
+            // A path that does not exist in this root needs no rule.
             if let Ok(open) = PathFd::new(path) {
                 let access = if path.is_dir() {
                     AccessFs::from_all(RULES)

@@ -1,29 +1,29 @@
-//! Native Linux walls: namespaces, a root of its own, cgroups, rlimits, Landlock, seccomp.
+//! Native Linux walls: namespaces, a separate root, cgroups, rlimits, Landlock, seccomp.
 //!
-//! The host decides ([`Plan`], plain data), a small supervisor performs. The supervisor is a
-//! process of its own, outside the sandbox: it puts up the walls, starts the guest as process 1
-//! behind them, and stays only to take everything down when the guest, the host or the
-//! deadline ends. It reads nothing that comes from inside.
+//! The host decides ([`Plan`], plain data) and a small supervisor executes. The supervisor is a
+//! separate process outside the sandbox. It sets up the walls, starts the guest as process 1
+//! behind them, and then only waits: when the guest or the host ends, or the deadline passes, it
+//! cleans up. It reads no input from inside the sandbox.
 //!
 //! ```text
 //! host ──control socket──▶ supervisor ──clone──▶ process 1: walls, then the guest
 //!   └──────────link socket─────────────────────────────────────────────▶ guest
 //! ```
 //!
-//! - [`plan`]: what to put up, and what the supervisor reports.
-//! - [`cgroups`]: which limits cgroups can enforce here, and the groups themselves.
-//! - [`supervise`]: the supervisor's whole life. - [`raise`]: its first half.
-//! - `enter`: the steps of process 1, in order.
-//! - [`confine()`]: the last of these steps, for a guest behind somebody else's walls.
-//! - `apart`: overlays over the host's programs, and covers over what `/proc` tells.
-//! - `own_kernel`: what comes first on a kernel that is no Linux.
-//! - [`going_first`]: whom the kernel kills when memory runs out.
-//! - [`staging`]: mounts for a program of somebody else's that puts up walls.
-//! - [`fence`]: bounds around a container that its engine has no words for.
-//! - [`seccomp`]: the system call filter, also as a list for such a program.
-//! - [`Watched`]: a process of theirs, followed by descriptor.
-//! - [`quota`]: the kernel's limit on the space that a folder takes, where a file system has one.
-//! - [`machine`]: what a virtual machine is told, and the process beside its program.
+//! - [`plan`]: the description of the walls, and the supervisor's reports.
+//! - [`cgroups`]: detects usable cgroup controllers; creates and removes groups.
+//! - [`supervise`]: the supervisor, from plan to clean-up. [`raise`] is its first half.
+//! - `enter`: the setup steps of process 1, in order.
+//! - [`confine()`]: the unprivileged steps alone, for a guest behind another program's walls.
+//! - `apart`: overlays over the host's programs, and masks over parts of `/proc`.
+//! - `own_kernel`: extra steps on gVisor's kernel.
+//! - [`going_first`]: makes commands the first candidates of the OOM killer.
+//! - [`staging`]: mounts for a container engine, which sets up its own walls.
+//! - [`fence`]: limits on a container that its engine has no options for.
+//! - [`seccomp`]: the system call filter, also as a profile for container engines.
+//! - [`Watched`]: a process that is not a child, tracked by pidfd.
+//! - [`quota`]: project quotas, the file system's own limit on the size of a folder.
+//! - [`machine`]: messages for virtual machines and for the process next to the VMM.
 
 mod apart;
 pub mod cgroups;

@@ -1,11 +1,11 @@
-//! What passes between the host, the first process of a virtual machine, and the process beside the
-//! program that runs the machine. Plain data and its framing; starts nothing.
+//! Messages between the host, the first process of a virtual machine (init), and the helper process that
+//! starts the VMM. Plain data and its framing; starts nothing.
 //!
 //! ```text
-//! host ──Errand + descriptors──▶ process beside QEMU, behind walls ──Ending──▶ host
-//! host ──Plan──▶ init, inside the machine, which puts up such walls there
-//! host ◀──Awake── init                            (then it waits: a snapshot is taken here)
-//! host ──Arrival──▶ init, which makes these walls, or others, those of one sandbox
+//! host ──`Errand` + descriptors──▶ helper, behind walls, starts QEMU ──`Ending`──▶ host
+//! host ──`Plan`──▶ init, inside the machine, which sets up these walls there
+//! host ◀──`Awake`── init                          (then it waits: a snapshot is taken here)
+//! host ──`Arrival`──▶ init, which adapts these walls to one sandbox, or sets up others
 //! ```
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -19,61 +19,62 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{Failure, Plan, receive, send};
 
-/// The first thing that a machine's init says: that it waits, or why it cannot.
+/// The first message of a machine's init: ready, or why not.
 pub type Awake = Result<(), Failure>;
 
-/// What a machine is told when it is needed: after a restore it knows neither the time nor any
-/// secret of its own, and which sandbox it is to be.
+/// Turns a waiting machine into one sandbox. A restored machine has the wrong time and the same random
+/// state as every other machine from the snapshot, so it gets both here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Arrival {
-    /// Since 1970.
+    /// Time since 1970.
     pub clock: Duration,
-    /// For the kernel's pool of randomness: two machines from one snapshot would draw the same.
+    /// Seed for the kernel's random number generator. Without it, two machines from one snapshot would
+    /// draw the same numbers.
     pub seed: [u8; 32],
     pub plan: Plan,
 }
 
-/// The program to start behind the walls, for the process that stays beside it.
+/// What the helper process starts and serves behind the walls.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Errand {
-    /// `None`: nothing but the files are served.
+    /// The VMM. `None`: only the files are served.
     pub program: Option<Program>,
-    /// A folder to serve on the first of the descriptors that come along.
+    /// A folder to serve on the first descriptor of the message.
     pub folder: Option<PathBuf>,
 }
 
-/// The descriptors that come along, but for that of the folder, are the program's, from
-/// [`FIRST_DESCRIPTOR`] on.
+/// A program to start. It inherits the descriptors of the message, except that of the folder, with numbers
+/// from [`FIRST_DESCRIPTOR`] on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Program {
     pub path: PathBuf,
     pub arguments: Vec<String>,
 }
 
-/// Number of the first descriptor that a program is given beside the usual three.
+/// The number of the first descriptor that a program inherits besides 0, 1 and 2.
 pub const FIRST_DESCRIPTOR: RawFd = 10;
 
 /// How the program ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
-    /// As the system words it, such as `exit status: 1`.
+    /// As formatted by the standard library, such as `exit status: 1`.
     pub status: String,
-    /// The last line that it wrote to its standard error, if any.
+    /// The last line of its standard error, if any.
     pub said: String,
 }
 
 pub mod vsock {
-    //! The ports of a machine that has a vsock device.
+    //! Port numbers for machines that have a vsock device.
 
-    /// Of the host: a machine connects to it once, to say that it waits.
+    /// On the host. A machine connects to it once, to report that it is ready.
     pub const READY: u32 = 7000;
-    /// Of the machine, all three.
+    /// This port and the next two are on the machine.
     pub const LINK: u32 = 7001;
     pub const CONTROL: u32 = 7002;
     pub const FILES: u32 = 7003;
 }
 
-/// More than any errand needs.
+/// An upper bound on the descriptors of one message; none needs as many.
 const MOST: usize = 16;
 
 impl Errand {
@@ -106,7 +107,7 @@ impl Errand {
     }
 }
 
-/// Sends bytes with descriptors along; all of them, or it fails.
+/// Sends bytes together with descriptors. Fails if not all bytes were sent.
 pub fn send_along(
     to: BorrowedFd<'_>,
     bytes: &[u8],
@@ -124,10 +125,10 @@ pub fn send_along(
     }
 }
 
-/// Takes [`FIRST_DESCRIPTOR`] and those after it for these, for a program that is started next.
-/// Nothing else may have these numbers.
+/// Gives the descriptors consecutive numbers from [`FIRST_DESCRIPTOR`] on, for a program that is started
+/// next. These numbers must not be in use.
 pub fn place(descriptors: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
-    // First out of the way: what has one number now may be another's place.
+    // Move all out of the target range first: a descriptor may have the target number of another.
     let beyond = FIRST_DESCRIPTOR + MOST as RawFd;
     let mut away = Vec::new();
     for descriptor in descriptors {
@@ -138,7 +139,7 @@ pub fn place(descriptors: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
     let mut placed = Vec::new();
     for (number, descriptor) in (FIRST_DESCRIPTOR..).zip(&away) {
         crate::sys::duplicate(descriptor, number)?;
-        // SAFETY: made just now, and nobody else's by the contract of this function.
+        // SAFETY: just created, and not in use before by the contract of this function.
         placed.push(unsafe { OwnedFd::from_raw_fd(number) });
     }
     Ok(placed)

@@ -1,7 +1,6 @@
-//! What gVisor's kernel leaves open and Linux does not, closed by process 1 before it gives up the
-//! rights for it: devices that nobody needs, the folder of devices itself, and what `/proc` shows
-//! of process 1 to everybody. Reaches nothing outside: all of it is that kernel's own.
-//! Entry points: [`close`], [`be_user`].
+//! Closes what gVisor's kernel leaves open and Linux does not: unneeded devices, write access to `/dev`, and
+//! the world-readable files of process 1 in `/proc`. Process 1 does this before it gives up its privileges.
+//! Has no effect outside: all of it belongs to gVisor's kernel. Entry points: [`close`], [`be_user`].
 
 use std::ffi::CString;
 use std::fs;
@@ -21,21 +20,21 @@ use nix::unistd::{Pid, getegid, geteuid, getpid, pipe2};
 use crate::plan::Stage;
 use crate::supervisor::{At, Step};
 
-/// The owner of what commands must not have; nobody runs as it. Commands see it as root.
+/// Owner of the files that commands must not change. No process runs as this user. Commands see it as root.
 const KEEPER: u32 = 1;
 
-/// As on native walls; the kernel has more.
+/// The same as behind native walls. gVisor has more.
 const DEVICES: &[&str] = &[
     "fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty",
     "urandom", "zero",
 ];
 
-/// What anybody may read of any process there, of process 1.
+/// Files of process 1 in `/proc` that every process can read on gVisor.
 const COVERED: &[&str] = &["auxv", "environ", "fd", "fdinfo", "maps", "smaps", "task"];
 
-/// Comes before [`be_user`], which ends the rights that this takes.
+/// Must be called before [`be_user`], which drops the privileges that this needs.
 pub(crate) fn close() -> Step<()> {
-    close_devices(Path::new("/dev")).at(Stage::Confinement, "close `/dev`")?;
+    close_devices(Path::new("/dev")).at(Stage::Confinement, "restrict `/dev`")?;
     for name in COVERED {
         let target = format!("/proc/{}/{name}", getpid());
         let flags =
@@ -48,9 +47,9 @@ pub(crate) fn close() -> Step<()> {
             flags,
             Some(&*options),
         ) {
-            // Other versions show less.
+            // Some versions of gVisor have fewer of these files.
             Err(Errno::ENOENT) => Ok(()),
-            outcome => outcome.at(Stage::Confinement, format!("cover `{target}`")),
+            outcome => outcome.at(Stage::Confinement, format!("mask `{target}`")),
         }?;
     }
     Ok(())
@@ -69,11 +68,11 @@ fn close_devices(folder: &Path) -> io::Result<()> {
     lchown(folder, Some(KEEPER), Some(KEEPER))
 }
 
-/// Enters a user namespace in which this process has another number, and root is [`KEEPER`], to
-/// whom the kernel gives what others must not see of a process. A child in the old namespace
-/// writes the mapping, because that takes rights there.
+/// Enters a user namespace in which this process is user `number`, and root is [`KEEPER`]: the kernel makes
+/// root the owner of the `/proc` files of undumpable processes. A child in the old namespace writes the
+/// mapping, because that takes privileges there.
 pub(crate) fn be_user(number: u32) -> Step<()> {
-    let step = || format!("take on the number of user {number}");
+    let step = || format!("map this process to user {number}");
     let (wait, hold) = pipe2(OFlag::O_CLOEXEC).at(Stage::Identity, step())?;
     let file = |name: &str| {
         let path = CString::new(format!("/proc/{}/{name}", getpid()));
@@ -100,28 +99,28 @@ pub(crate) fn be_user(number: u32) -> Step<()> {
     entered.and(mapped).at(Stage::Identity, step())
 }
 
-/// What the child is to write, and the pipe whose end tells it when.
+/// The files that the child writes, and the pipe that it waits on first.
 struct Mapping {
     wait: RawFd,
     hold: RawFd,
-    /// Each in one piece: it can be written once.
+    /// Path and content. Each takes a single write, because the kernel accepts only one.
     files: [(CString, String); 2],
 }
 
-/// A process that shares this one's memory, which spares the kernel a copy, and its stack.
+/// A process that shares this one's memory (which saves the kernel a copy), with its stack.
 struct Helper {
     process: Pid,
     _stack: Vec<u128>,
 }
 
 impl Mapping {
-    /// The caller waits for the end of the process before it lets go of anything.
+    /// The caller must wait for the process to end before it drops `self` or the result.
     fn start(&self) -> io::Result<Helper> {
-        /// For some system calls in a row.
+        /// Enough for a few system calls in a row.
         const STACK: usize = 32 * 1024;
         let mut stack = vec![0_u128; STACK / size_of::<u128>()];
-        // SAFETY: the stack is aligned and large enough for the function, which calls nothing but the
-        // system; it and the mapping outlive the process, for which the caller waits.
+        // SAFETY: the stack is aligned and large enough for the function, which only makes system calls.
+        // The stack and the mapping outlive the process, because the caller waits for it.
         let made = unsafe {
             let end = stack.as_mut_ptr().add(stack.len());
             let mapping = (&raw const *self).cast_mut();
@@ -135,12 +134,12 @@ impl Mapping {
     }
 }
 
-/// The child: system calls alone. Ends with the number of what went wrong, or with 0.
+/// The child process. Only makes system calls. Its exit code is 0 or the errno of the failure.
 extern "C" fn write_mapping(mapping: *mut libc::c_void) -> c_int {
-    // SAFETY: as `start` passes it; nobody changes it.
+    // SAFETY: `start` passes a valid pointer, and the mapping is not changed meanwhile.
     let mapping = unsafe { &*mapping.cast::<Mapping>() };
-    // SAFETY: the descriptors are this process's own copies, and every pointer leads to a live value
-    // of the length that is said.
+    // SAFETY: the descriptors are copies that belong to this process, and every pointer leads to a live
+    // value of the given length.
     let write = || unsafe {
         libc::close(mapping.hold);
         libc::read(mapping.wait, (&raw mut *&mut [0_u8]).cast(), 1);

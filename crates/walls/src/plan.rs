@@ -1,7 +1,6 @@
-//! What to put up, as plain data from the host, and what the supervisor reports back.
+//! The description of a sandbox's walls, as plain data from the host, and the supervisor's reports.
 //!
-//! Decides nothing and touches nothing; [`send`] and [`receive`] frame both for the control
-//! socket.
+//! Contains no logic and no system calls; [`send`] and [`receive`] frame both for the control socket.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -15,25 +14,24 @@ pub struct Plan {
     pub identity: Identity,
     pub hostname: String,
     pub root: Root,
-    /// What to put into the root, in order.
+    /// Entries to create in the root, in order.
     pub fittings: Vec<Fitting>,
     pub groups: Vec<Group>,
     pub rlimits: Vec<Rlimit>,
-    /// Processors to stay on, where no cgroup limits the time.
+    /// CPU affinity, if no cgroup limits the CPU time.
     pub processors: Option<Vec<usize>>,
-    /// Folders that commands may change, for Landlock; everything else is read-only to them.
+    /// Folders that commands may write to, for Landlock. Everything else is read-only to them.
     pub writable: Vec<PathBuf>,
-    /// Wall time after which the supervisor kills the sandbox, whatever the guest does.
+    /// Wall time after which the supervisor kills the sandbox.
     pub deadline: Option<Duration>,
-    /// What process 1 becomes behind these walls instead of the guest.
+    /// The program that process 1 executes behind these walls instead of being the guest.
     pub program: Option<Program>,
-    /// What process 1 is where it becomes no other program.
+    /// The role of process 1 if there is no `program`.
     pub behind: Behind,
 }
 
 impl Plan {
-    /// The same without what can be changed while the walls stand: the numbers of limits, and when
-    /// all ends.
+    /// The plan without the values that can change while the walls are running: limits and deadline.
     pub(crate) fn shape(&self) -> Self {
         let mut shape = self.clone();
         shape.deadline = None;
@@ -47,32 +45,32 @@ impl Plan {
     }
 }
 
-/// What stands behind the walls.
+/// What process 1 does behind the walls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Behind {
     /// The guest.
     Guest,
-    /// What starts and serves the program of a virtual machine: see [`machine`](crate::machine).
+    /// The helper that starts a VMM and serves files to it: see [`machine`](crate::machine).
     Machine,
 }
 
-/// A program that puts up more walls and starts the guest behind them, as gVisor's `runsc` does. It
-/// keeps its rights in its own user namespace, because walls take rights: neither Landlock nor
-/// the system call filter holds it, and nothing else than the plan names is in its sight.
+/// A program that sets up more walls and starts the guest behind them, such as gVisor's `runsc`. It
+/// keeps its privileges in its user namespace, because it needs them for the walls. So neither Landlock
+/// nor the system call filter applies to it, but it sees only what the plan lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Where it stands in its own root.
+    /// Its path in its own root.
     pub path: PathBuf,
-    /// All of them, its name first.
+    /// All arguments, including argument 0.
     pub arguments: Vec<String>,
-    /// Its own root: nothing but these, read-only, and the root of the plan.
+    /// Its own root: only these entries, read-only, and the root of the plan.
     pub fittings: Vec<Fitting>,
-    /// Where in its own root the root of the plan stands.
+    /// Where the root of the plan is mounted in its own root.
     pub inner: PathBuf,
 }
 
-/// What the guest does to itself where another program (a container engine, gVisor) put up the
-/// walls: the part of a [`Plan`] that needs no rights.
+/// What the guest applies to itself if another program (a container engine, gVisor) set up the walls:
+/// the part of a [`Plan`] that needs no privileges.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
     pub rlimits: Vec<Rlimit>,
@@ -80,22 +78,22 @@ pub struct Confinement {
     pub processors: Option<Vec<usize>>,
     /// As in [`Plan`].
     pub writable: Vec<PathBuf>,
-    /// The user to be, in a user namespace of its own, where whoever put up the walls knows this
-    /// process under another number.
+    /// The user id to map this process to, in a new user namespace, if the other program runs it under
+    /// another id.
     pub user: Option<u32>,
-    /// Whether the kernel is the sandbox's own and no Linux, and this process begins with the
-    /// rights to close what that leaves open: gVisor's.
+    /// Whether the kernel is gVisor's. Then this process starts with the privileges to close what that
+    /// kernel leaves open.
     pub is_own_kernel: bool,
 }
 
-/// Who the sandbox is, outside and inside.
+/// User and group of the sandbox, outside and inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub outside_uid: u32,
     pub outside_gid: u32,
     pub inside_uid: u32,
     pub inside_gid: u32,
-    /// Whether supplementary groups can be dropped: only the host's root may.
+    /// Whether to drop supplementary groups. Only root on the host may do that.
     pub drop_groups: bool,
 }
 
@@ -125,12 +123,12 @@ pub struct IdMap {
     pub disk_gid: u32,
 }
 
-/// What `/` is.
+/// What the root file system is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Root {
-    /// An empty tmpfs, read-only once furnished.
+    /// A tmpfs, made read-only after all entries are created.
     Empty,
-    /// An image folder, with an overlay of this many bytes on top.
+    /// An image folder under a writable overlay of at most `overlay_bytes`.
     Image {
         folder: PathBuf,
         idmap: Option<IdMap>,
@@ -138,7 +136,7 @@ pub enum Root {
     },
 }
 
-/// One thing in the root. Targets are absolute paths inside.
+/// One entry to create in the root. Targets are absolute paths inside the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fitting {
     Folder {
@@ -153,20 +151,20 @@ pub enum Fitting {
         target: PathBuf,
         content: String,
     },
-    /// A small host file, read now: a copy is cheaper than a mount, to make and to take down.
+    /// A small host file, copied. A copy is cheaper to create and to remove than a mount.
     Copy {
         source: PathBuf,
         target: PathBuf,
     },
-    /// A host path, never with setuid; without devices unless it is one.
+    /// A bind mount of a host path: always `nosuid`, and `nodev` unless it is a device.
     Bind {
         source: PathBuf,
         target: PathBuf,
         access: Access,
         idmap: Option<IdMap>,
     },
-    /// A host file to read, in a folder that the sandbox's user may not enter: opened with the
-    /// supervisor's rights.
+    /// A read-only bind mount of a host file in a folder that the sandbox's user may not enter. The
+    /// supervisor opens it.
     Kept {
         source: PathBuf,
         target: PathBuf,
@@ -183,11 +181,11 @@ pub enum Fitting {
     Terminals {
         target: PathBuf,
     },
-    /// This very program, for others to start.
+    /// A copy of this program, for other programs to start.
     Guest {
         target: PathBuf,
     },
-    /// A library or program that the plan brings along.
+    /// A library or program whose content is part of the plan.
     Code {
         target: PathBuf,
         content: Vec<u8>,
@@ -197,19 +195,19 @@ pub enum Fitting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
     ReadOnly,
-    /// As `ReadOnly`, under an overlay of the sandbox's own: watches and locks on its files meet
-    /// nobody else's.
+    /// As `ReadOnly`, under a separate overlay: watches and locks in the sandbox are then on other inodes
+    /// than those of the host.
     ReadOnlyOverlay,
     ReadWrite,
     Device,
 }
 
-/// A control group to make, with the values to write into it.
+/// A control group to create, with the values to write into it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
     pub folder: PathBuf,
     pub version: GroupVersion,
-    /// File name, value, and whether the start fails without it.
+    /// File name, value, and whether a failed write fails the start.
     pub settings: Vec<(String, String, bool)>,
     /// File in which the kernel counts out-of-memory kills.
     pub kill_counter: Option<String>,
@@ -236,53 +234,53 @@ pub enum Resource {
     LockedMemory,
     MessageQueues,
     OpenFiles,
-    /// And timers, each of which may have one waiting.
+    /// Also limits timers: each can have one pending signal.
     PendingSignals,
     Processes,
 }
 
-/// What the supervisor tells the host, in this order.
+/// Messages of the supervisor to the host, in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
-    /// The walls stand and the guest was started behind them.
+    /// The walls are set up and the guest has started behind them.
     Ready { landlock: Option<Landlocked> },
-    /// A wall could not be put up; nothing was started.
+    /// A setup step failed and the guest was not started, or a process of the sandbox could not be ended.
     Failed(Failure),
     /// The answer to [`Ask::Kills`].
     Kills { out_of_memory_kills: u64 },
-    /// Everything is gone.
+    /// All processes have ended and all groups are removed.
     Ended { out_of_memory_kills: u64 },
 }
 
-/// What the host may ask of a supervisor whose walls stand.
+/// Requests of the host to a supervisor after [`Report::Ready`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ask {
-    /// How many processes the kernel has killed for want of memory.
+    /// Report how many processes the OOM killer has killed.
     Kills,
-    /// To end in so long, instead of at the plan's deadline.
+    /// Replace the plan's deadline: end after this time from now.
     Deadline(Duration),
-    /// To end now, where closing the control channel would lose the last report.
+    /// End now. Closing the control channel has the same effect, but loses the last report.
     End,
 }
 
-/// How far Landlock holds.
+/// How much of the Landlock rules the kernel enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Landlocked {
     Fully,
     Partially,
 }
 
-/// Which step failed.
+/// A setup step that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("cannot {step}: {}", io::Error::from_raw_os_error(*errno))]
 pub struct Failure {
-    /// What was being done, as the end of "cannot …".
+    /// Completes the sentence "cannot …".
     pub step: String,
     pub stage: Stage,
     pub errno: i32,
 }
 
-/// Where in the set-up a step belongs, for advice.
+/// The part of the setup that a step belongs to. Selects the advice for the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     Namespaces,
@@ -294,10 +292,10 @@ pub enum Stage {
     Start,
 }
 
-/// No plan or report is longer: a bound for both readers.
+/// Maximum length of an encoded message, for both sides.
 pub const LONGEST: u32 = 4 * 1024 * 1024;
 
-/// Writes one message with its length before it.
+/// Writes one message, prefixed with its length.
 pub fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
     let encoded = postcard::to_stdvec(message).map_err(io::Error::other)?;
     let mut framed = (encoded.len() as u32).to_le_bytes().to_vec();
@@ -305,7 +303,7 @@ pub fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<()> {
     to.write_all(&framed)
 }
 
-/// Reads one message; an end of input before it is `UnexpectedEof`.
+/// Reads one message. Fails with `UnexpectedEof` if the input ends first.
 pub fn receive<T: DeserializeOwned>(mut from: impl Read) -> io::Result<T> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;

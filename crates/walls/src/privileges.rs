@@ -1,4 +1,4 @@
-//! Resource limits, processor affinity and user of process 1, inherited by all that it starts.
+//! Resource limits, CPU affinity and user of process 1. All of its descendants inherit them.
 
 use std::fs;
 use std::io::{self, Write};
@@ -11,11 +11,11 @@ use crate::plan::{Resource, Rlimit, Stage};
 use crate::supervisor::{At, Step};
 use crate::sys::{self, Cloned};
 
-/// A sandbox gets this part of the inotify instances and watches that its starter has. All of the
-/// starter's sandboxes together can use up what the starter has, so it takes as many of them.
+/// A sandbox may use one part in this many of the inotify instances and watches of the user that starts it.
+/// So it takes at least this many sandboxes to use up all of them.
 const INOTIFY_SHARE: u64 = 8;
 
-/// Limits of a user namespace, as files of `/proc/sys/user`; that on further namespaces first.
+/// Limits of a user namespace, as files of `/proc/sys/user`. The limit on nested namespaces is the first.
 pub(crate) fn namespace_limits() -> [(&'static str, String); 3] {
     let share = |of: &str, usual: u64| {
         let all = fs::read_to_string(format!("/proc/sys/fs/inotify/{of}"));
@@ -29,22 +29,22 @@ pub(crate) fn namespace_limits() -> [(&'static str, String); 3] {
     ]
 }
 
-/// Limits of the user namespace itself, where the kernel has them: no namespaces below, and a
-/// share of what is counted for each user. Through the host's `/proc`, which shows the own
-/// namespace to each process.
+/// Limits this process's user namespace, as far as the kernel supports that: no nested namespaces, and a
+/// share of what the kernel counts per user. Writes through the host's `/proc`, which shows each process
+/// the limits of its own namespace.
 ///
-/// A program that puts up more walls needs user namespaces for them.
+/// `more_walls` leaves out the first limit: a program that sets up more walls needs user namespaces.
 pub(crate) fn limit_namespace(more_walls: bool) {
     let limits = namespace_limits();
     for (name, value) in limits.iter().skip(usize::from(more_walls)) {
-        // A second wall behind others: a kernel without it has those.
+        // Defence in depth: a kernel without these limits still has the other walls.
         let _ = fs::write(format!("/proc/sys/user/{name}"), value);
     }
 }
 
-/// Makes namespaces that belong to `owner`, where that is somebody else than this process, which is
-/// root's: what the kernel counts for the owner of a user namespace (inotify, namespaces, pending
-/// signals) it then takes from nobody but this sandbox. Without the rights for it, from root.
+/// Calls `make` with the effective user `owner`, if this process is root. The new user namespace then
+/// belongs to `owner`, and the kernel charges inotify, namespaces and pending signals to that user instead
+/// of root. Without the privileges to switch users, they are charged to root.
 pub(crate) fn owning_namespaces(
     owner: Option<u32>,
     make: impl FnOnce() -> io::Result<Cloned>,
@@ -59,10 +59,10 @@ pub(crate) fn owning_namespaces(
         return make();
     }
     setresuid(same, Uid::from_raw(owner), same)?;
-    // A change of identity makes a process undumpable. The child would inherit that, and could not open its
+    // A change of user makes a process undumpable. The child would inherit that, and could not open its
     // own `oom_score_adj` for writing.
     let made = sys::prctl(libc::PR_SET_DUMPABLE, 1).and_then(|()| make());
-    // In the child, the new namespace has changed all of this.
+    // In the child, the new user namespace has already reset the user and the secure bits.
     if !matches!(made, Ok(Cloned::Child)) {
         setresuid(same, root, same)?;
         sys::prctl(libc::PR_SET_SECUREBITS, 0)?;
@@ -70,7 +70,7 @@ pub(crate) fn owning_namespaces(
     made
 }
 
-/// Limits this process, or another that this one may change.
+/// Sets the limits of this process, or of `process`.
 pub(crate) fn apply_rlimits(limits: &[Rlimit], process: Option<Pid>) -> Step<()> {
     for limit in limits {
         let resource = match limit.resource {
@@ -95,12 +95,12 @@ pub(crate) fn apply_rlimits(limits: &[Rlimit], process: Option<Pid>) -> Step<()>
     Ok(())
 }
 
-/// Enters a user namespace in which this process has another number and nobody else has any.
+/// Enters a user namespace that maps only this process's user, to `number`.
 pub(crate) fn be_user(number: u32) -> Step<()> {
     let (uid, gid) = (geteuid(), getegid());
     let step = |what: &str| format!("{what} of user {number}");
     unshare(CloneFlags::CLONE_NEWUSER).at(Stage::Identity, step("enter a namespace"))?;
-    // Not made where it is not there: nothing asks for it then.
+    // Never creates the file: a kernel without `setgroups` does not need it written.
     let write = |file: &str, text: &str| {
         let mut file = fs::File::options()
             .write(true)
@@ -111,10 +111,10 @@ pub(crate) fn be_user(number: u32) -> Step<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-    .at(Stage::Identity, step("close the groups"))?;
+    .at(Stage::Identity, step("deny changes to the groups"))?;
     write("gid_map", &format!("{number} {gid} 1"))
         .and_then(|()| write("uid_map", &format!("{number} {uid} 1")))
-        .at(Stage::Identity, step("take on the number"))
+        .at(Stage::Identity, step("map this process to the id"))
 }
 
 pub(crate) fn stay_on(processors: &[usize]) -> Step<()> {
@@ -125,5 +125,5 @@ pub(crate) fn stay_on(processors: &[usize]) -> Step<()> {
         }
         Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
     };
-    stay().at(Stage::Confinement, "choose processors")
+    stay().at(Stage::Confinement, "set the CPU affinity")
 }

@@ -1,13 +1,13 @@
 //! A project quota for one folder: the kernel's own limit on the space and the inodes of a tree, on ext4
-//! and xfs mounted with `prjquota`. Root's to set; nothing in a user namespace can change it.
+//! and xfs mounted with `prjquota`. Only root can set it; no process in a user namespace can change it.
 //!
-//! Every file of the folder is labelled with a project id of its own, which new files inherit, and the
-//! file system limits what all files with that id occupy, removed ones that are open included. A process
-//! that wants more gets `EDQUOT`.
+//! Every file of the folder is labelled with the same project id, which new files inherit. The file system
+//! limits what all files with that id occupy, including removed files that are still open. A process that
+//! exceeds the limit gets `EDQUOT`.
 //!
-//! An id belongs to whoever holds the lock of its file in the lock folder, and locks end with their
-//! owner. The next start lifts the limits of ids without an owner: the file system's own list of limits
-//! is the record of what was left. Entry point: [`ProjectQuota::set`].
+//! A process owns an id while it holds the lock on the id's file in the lock folder. The kernel releases
+//! the lock when the process ends. The next start removes the limits of ids without an owner, which it finds
+//! in the file system's list of limits. Entry point: [`ProjectQuota::set`].
 
 mod calls;
 mod label;
@@ -26,7 +26,7 @@ use self::label::{Label, LabelError};
 /// The project ids of sandboxes: far above what administrators give out by hand.
 const PROJECT_IDS: Range<u32> = 0x7c00_0000..0x7d00_0000;
 
-/// Ids that are tried before a folder goes without.
+/// How many ids are tried before the start gives up on a quota.
 const MAX_ID_ATTEMPTS: u32 = 64;
 
 /// Why a folder has no project quota.
@@ -59,7 +59,7 @@ impl<T> At<T> for io::Result<T> {
     }
 }
 
-/// A limit that the kernel holds, until this is dropped.
+/// A limit that the kernel enforces until this value is dropped.
 #[derive(Debug)]
 pub struct ProjectQuota {
     folder: File,
@@ -82,17 +82,17 @@ impl ProjectQuota {
             .recursive(true)
             .mode(0o700)
             .create(locks)
-            .at("make the folder of locks")?;
-        lift_abandoned(&folder, locks).at("lift limits that were left behind")?;
+            .at("make the lock folder")?;
+        lift_abandoned(&folder, locks).at("remove abandoned limits")?;
         let id = match calls::label_of(&folder).at("read the folder's project")?.id {
             0 => ProjectId::take_unused(locks, &folder)?,
-            // Left by one that was killed.
+            // Left by a process that was killed.
             left if PROJECT_IDS.contains(&left) => ProjectId::take(locks, left)
-                .at("take the folder's project")?
+                .at("lock the folder's project id")?
                 .ok_or(NoQuota::InUse)?,
             other => return Err(NoQuota::OtherProject(other)),
         };
-        // From here on dropping it undoes all.
+        // From here on, dropping `quota` undoes everything.
         let quota = Self { folder, id };
         label::label(&quota.folder, Label::inherited(quota.id.number)).map_err(
             |error| match error {
@@ -104,7 +104,7 @@ impl ProjectQuota {
                 },
             },
         )?;
-        let used = quota.limits().at("read what the folder holds")?;
+        let used = quota.limits().at("read the folder's usage")?;
         let limits = ProjectLimits {
             bytes: used.used_bytes.saturating_add(bytes),
             inodes: used.used_inodes.saturating_add(inodes),
@@ -114,7 +114,7 @@ impl ProjectQuota {
         Ok(quota)
     }
 
-    /// The limits and what of them is used.
+    /// The limits and the current usage.
     pub fn limits(&self) -> io::Result<ProjectLimits> {
         calls::limits(&self.folder, self.id.number)
     }
@@ -123,12 +123,12 @@ impl ProjectQuota {
 impl Drop for ProjectQuota {
     fn drop(&mut self) {
         let _ = calls::set_limits(&self.folder, self.id.number, ProjectLimits::default());
-        // Without a limit a label does no harm, so whatever cannot be reached may keep it.
+        // A label without a limit is harmless, so files that cannot be reached may keep it.
         let _ = label::label(&self.folder, Label::default());
     }
 }
 
-/// Takes the limits off all projects of sandboxes that have no owner any more.
+/// Removes the limits of all sandbox projects whose owner has ended.
 fn lift_abandoned(folder: &File, locks: &Path) -> io::Result<()> {
     let mut next = PROJECT_IDS.start;
     while let Some(id) = calls::next_project(folder, next)? {
@@ -155,13 +155,13 @@ struct ProjectId {
 }
 
 impl ProjectId {
-    /// One that labels nothing on the file system of the folder.
+    /// Locks an id that is not in use on the folder's file system.
     fn take_unused(locks: &Path, folder: &File) -> Result<Self, NoQuota> {
         let spread = PROJECT_IDS.end - PROJECT_IDS.start;
         let first = std::process::id().wrapping_mul(0x9e37_79b1) % spread;
         for attempt in 0..MAX_ID_ATTEMPTS {
             let number = PROJECT_IDS.start + (first + attempt) % spread;
-            let Some(id) = Self::take(locks, number).at("take a project id")? else {
+            let Some(id) = Self::take(locks, number).at("lock a project id")? else {
                 continue;
             };
             let limits = calls::limits(folder, number).at("read a project's limits")?;
@@ -172,7 +172,7 @@ impl ProjectId {
         Err(NoQuota::InUse)
     }
 
-    /// `None` if it has an owner.
+    /// Locks an id; `None` if it has an owner.
     fn take(locks: &Path, number: u32) -> io::Result<Option<Self>> {
         let path = locks.join(format!("{number:08x}"));
         loop {
@@ -183,7 +183,7 @@ impl ProjectId {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(error),
             }
-            // Its last owner may have removed it in between.
+            // The last owner may have removed the file between open and lock.
             let is_current = fs::metadata(&path)
                 .is_ok_and(|now| lock.metadata().is_ok_and(|own| own.ino() == now.ino()));
             if is_current {
@@ -199,7 +199,7 @@ impl ProjectId {
 
 impl Drop for ProjectId {
     fn drop(&mut self) {
-        // While it is still locked: see `take`.
+        // The file is removed while it is still locked: see `take`.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,12 +1,12 @@
-//! The system call filter: what programs need, by name; everything else is refused.
+//! The system call filter: a list of allowed calls; everything else is refused.
 //!
-//! Refused with `EPERM`, so that a program can say so, but for calls that programs do without:
-//! those answer as a kernel that was built without them. System calls of another architecture
-//! (i386) kill the process; those of x32 are numbers that are not on the list.
+//! A refused call fails with `EPERM`, so that a program can report it. Calls that programs can do without
+//! fail as on a kernel that was built without them. System calls of another architecture (i386) kill the
+//! process; x32 calls have numbers that are not on the list.
 //!
-//! A call is allowed only if nothing that it takes belongs to the whole machine; `calls` and
-//! `values` say why for each group. Entry points: `install`, and [`listing`] for engines that put
-//! up a filter of their own.
+//! A call is allowed only if it uses no resource that the whole machine shares. `calls` and `values` give
+//! the reason for each group. Entry points: `install`, and [`listing`] for engines that install their own
+//! filter.
 
 mod calls;
 mod values;
@@ -19,39 +19,38 @@ use self::calls::{ALLOWED, ALLOWED_HERE, ASYNCHRONOUS, CONFINING, Call, NAMED, N
 use self::values::{FCNTL_COMMANDS, IOCTL_REQUESTS, PRCTL_OPTIONS, SOCKET_OPTIONS};
 use crate::filter::{Condition, Filter};
 
-/// What depends on the other walls.
+/// Variations of the filter that depend on the other walls.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Options {
-    /// Affinity is what limits the processors, so it must stay.
+    /// Refuse changes of the CPU affinity, because it is what limits the CPU time.
     pub(crate) refuse_affinity: bool,
-    /// The kernel may be another than Linux, on which commands can kill process 1.
+    /// Refuse deadly signals to process 1. The kernel may not be Linux and may deliver them.
     pub(crate) guard_process_1: bool,
-    /// It is: its processes have no other guard than this filter.
+    /// The kernel is gVisor's: only this filter protects the guest's threads from commands.
     pub(crate) is_own_kernel: bool,
-    /// A virtual machine's program runs behind it and no command: it talks to `/dev/kvm`, and has
-    /// filters of its own.
+    /// The filter is for a VMM and not for commands. A VMM uses `/dev/kvm` and installs its own filters.
     pub(crate) is_machine: bool,
     /// The kernel knows the sandbox's user as one that no other process has, so what it counts for each
     /// user is the sandbox's alone.
     pub(crate) has_own_user: bool,
 }
 
-/// The highest number of the guest's own on a kernel that is no Linux: itself, what mapped its user,
-/// and two threads, which it starts before any command.
+/// The highest pid that belongs to the guest on gVisor: the guest itself, the process that wrote its user
+/// mapping, and two threads, all started before any command.
 const LAST_OF_GUEST: u32 = 4;
 
-/// The filter by names, for programs that make one of their own of it. Wider than the filter where
-/// a condition is of a kind that they do not have: it stands around the other, which is stricter.
+/// The filter as a list of names, for container engines. It is wider than the filter, because engines do not
+/// support every kind of condition. The guest installs the stricter filter in addition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
     pub allowed: Vec<&'static str>,
-    /// Allowed if all bits of one of the alternatives are so.
+    /// Allowed if every mask of at least one alternative matches.
     pub conditional: Vec<(&'static str, Vec<Vec<Bits>>)>,
-    /// Refused with an error of their own.
+    /// Refused with this errno instead of `EPERM`.
     pub refused: Vec<(&'static str, i32)>,
 }
 
-/// Bits that an argument must have. No alternative has two of these for one argument.
+/// Matches if `argument & mask == value`. No alternative has two of these for the same argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bits {
     pub argument: u32,
@@ -59,7 +58,7 @@ pub struct Bits {
     pub value: u32,
 }
 
-/// What [`install`] lets through, and what a guest needs to confine itself.
+/// The calls that [`install`] allows, and those that a guest needs to confine itself.
 pub fn listing() -> Listing {
     let filter = filter(&Options::default());
     let allowed = [ALLOWED, ALLOWED_HERE, CONFINING].into_iter().flatten();
@@ -88,7 +87,7 @@ pub fn listing() -> Listing {
         let is_of_guest = CONFINING.iter().any(|call| call.number as u32 == *number);
         match (is_of_guest, *errno) {
             (true, _) => {}
-            // The guest's filter sees to these: not every engine knows a refusal without an error.
+            // The guest's filter refuses these: not every engine can refuse a call without an error.
             (false, NOTHING_DONE) => listing.allowed.push(name(*number)),
             (false, errno) => listing.refused.push((name(*number), errno as i32)),
         }
@@ -134,10 +133,10 @@ fn filter(options: &Options) -> Filter {
     filter
 }
 
-/// Stands for success: a call that answers so has done nothing.
+/// Errno 0: the call reports success without doing anything.
 const NOTHING_DONE: Errno = Errno::UnknownErrno;
 
-/// No new namespaces, whatever else the flags say; the time namespace is among them.
+/// Refuses all flags that create namespaces, including time namespaces.
 fn no_namespaces(filter: &mut Filter) {
     const CLONE_NEWTIME: libc::c_int = 0x80;
     let namespaces = libc::CLONE_NEWCGROUP
@@ -148,10 +147,10 @@ fn no_namespaces(filter: &mut Filter) {
         | libc::CLONE_NEWUSER
         | libc::CLONE_NEWUTS
         | CLONE_NEWTIME;
-    // In `clone` the lowest byte is the exit signal, so the time namespace cannot be asked for.
+    // In `clone`, the lowest byte is the exit signal, so a time namespace cannot be requested.
     let none = none_of(0, namespaces as u32 & !0xff);
     filter.allow_if(libc::SYS_clone, vec![vec![none]]);
-    // The C library falls back to `clone`, whose flags a filter can read.
+    // Without `clone3`, the C library falls back to `clone`, whose flags a filter can read.
     filter.refuse(libc::SYS_clone3, Errno::ENOSYS);
 }
 
@@ -164,8 +163,8 @@ fn none_of(argument: u32, mask: u32) -> Condition {
     }
 }
 
-/// No setuid and setgid bits: on the host, a file in the workspace belongs to its owner. No devices
-/// either, whatever another kernel than Linux thinks of that.
+/// Refuses setuid and setgid bits: a file in the workspace belongs to a user of the host. Also refuses
+/// device nodes, which a kernel other than Linux might permit.
 fn plain_files(filter: &mut Filter) {
     let plain = |argument| vec![none_of(argument, libc::S_ISUID | libc::S_ISGID)];
     // `O_TMPFILE` without the bit that it shares with `O_DIRECTORY`.
@@ -184,7 +183,7 @@ fn plain_files(filter: &mut Filter) {
     };
     filter.allow_if(libc::SYS_mknodat, vec![no_device(2)]);
     filter.allow_if(libc::SYS_openat, vec![makes_nothing(2), plain(3)]);
-    // Its mode is behind a pointer, where no filter can look.
+    // The mode is behind a pointer, which a filter cannot read.
     filter.refuse(libc::SYS_openat2, Errno::ENOSYS);
     #[cfg(target_arch = "x86_64")]
     {
@@ -196,19 +195,19 @@ fn plain_files(filter: &mut Filter) {
     }
 }
 
-/// What reaches the host's disk and its cache beyond the own files.
+/// Restricts calls that affect the host's disk or page cache beyond the sandbox's own files.
 fn nobody_elses_disk(filter: &mut Filter) {
-    // Space without content could fill a disk faster than anybody looks; without this call
-    // libraries write.
+    // Preallocation could fill a disk faster than the disk limit is checked. Without this call, libraries
+    // write zeros.
     filter.refuse(libc::SYS_fallocate, Errno::EOPNOTSUPP);
     for call in ASYNCHRONOUS {
         filter.refuse(call.number, Errno::ENOSYS);
     }
-    // Both write back what everybody has written. The first cannot fail, so it does nothing; files
-    // are written back one by one, by `fsync`.
+    // Both write back the data of all processes on the machine. `sync` cannot fail, so it does nothing.
+    // Single files can be written back with `fsync`.
     filter.refuse(libc::SYS_sync, NOTHING_DONE);
     filter.refuse(libc::SYS_syncfs, Errno::ENOSYS);
-    // Would drop the host's programs from the cache for everybody. It is advice: it may be ignored.
+    // Would drop the host's programs from the page cache. It is only advice, so ignoring it is allowed.
     let keeps_cache = Condition::Not {
         argument: 3,
         value: libc::POSIX_FADV_DONTNEED as u32,
@@ -216,28 +215,28 @@ fn nobody_elses_disk(filter: &mut Filter) {
     filter.allow_if_or(libc::SYS_fadvise64, vec![vec![keeps_cache]], NOTHING_DONE);
 }
 
-/// No memory that the limit does not count, and none that is shared with others.
+/// Refuses memory that the memory limit does not count, and memory shared with other sandboxes.
 fn counted_memory(filter: &mut Filter) {
-    // Huge pages are a stock of the machine and no memory of a control group.
+    // Huge pages come from a machine-wide pool and do not count against a control group.
     let no_huge = none_of(3, libc::MAP_HUGETLB as u32);
     filter.allow_if_or(libc::SYS_mmap, vec![vec![no_huge]], Errno::ENOMEM);
     let no_huge = none_of(1, libc::MFD_HUGETLB);
     filter.allow_if_or(libc::SYS_memfd_create, vec![vec![no_huge]], Errno::EINVAL);
-    // What System V calls keep belongs to no process, so no kill frees it: only crumbs, such as
-    // those by which databases see each other.
+    // System V shared memory belongs to no process, so killing processes does not free it. Only segments
+    // up to 4095 bytes are allowed, such as those that databases use to detect each other.
     let crumb = vec![
         none_of(1, !0xfff),
         Condition::Short { argument: 1 },
         none_of(2, libc::SHM_HUGETLB as u32),
     ];
     filter.allow_if(libc::SYS_shmget, vec![crumb]);
-    // Pages that are one with those of others tell by their speed what these hold.
+    // The access time of merged pages reveals the content of other processes' pages.
     let unmerged = Condition::Not {
         argument: 2,
         value: libc::MADV_MERGEABLE as u32,
     };
     filter.allow_if_or(libc::SYS_madvise, vec![vec![unmerged]], Errno::EINVAL);
-    // Barriers among the own threads; 1, 2 and 4 interrupt all processors.
+    // Barriers among the process's own threads. Commands 1, 2 and 4 interrupt all processors.
     const OWN_BARRIERS: &[(u32, u32)] = &[
         (0, 0),
         (8, 8),
@@ -254,7 +253,7 @@ fn counted_memory(filter: &mut Filter) {
     filter.allow_if_or(libc::SYS_membarrier, vec![vec![own]], Errno::EINVAL);
 }
 
-/// The limits of others and the guest's share of the processor are not a command's to change.
+/// Refuses changes to the limits of other processes and to the scheduling of the guest.
 fn own_processes(filter: &mut Filter, options: &Options) {
     filter.allow_if(libc::SYS_prlimit64, vec![vec![Condition::equals(0, 0)]]);
     for call in [
@@ -273,9 +272,9 @@ fn own_processes(filter: &mut Filter, options: &Options) {
     let one_process = Condition::equals(0, libc::PRIO_PROCESS);
     let mut priority = vec![one_process, not_guest(1)];
     if options.is_own_kernel {
-        // From 0 to 31: nobody asks it for rights to the better ones.
+        // Only 0 to 31: gVisor does not check privileges for negative (better) values.
         priority.push(none_of(2, !31));
-        // Nor to those of others.
+        // Nor does it check access to the lists of other processes.
         let own = vec![Condition::equals(0, 0)];
         filter.allow_if(libc::SYS_get_robust_list, vec![own]);
     }
@@ -283,7 +282,7 @@ fn own_processes(filter: &mut Filter, options: &Options) {
     const ONE_PROCESS: u32 = 1;
     let one_process = Condition::equals(0, ONE_PROCESS);
     filter.allow_if(libc::SYS_ioprio_set, vec![vec![one_process, not_guest(1)]]);
-    // The execution domains that change nothing of security.
+    // Execution domains that do not affect security.
     let domains = [0, 0x0008, 0x20000, 0x20008, 0x0004_0000, 0xffff_ffff];
     let domains = domains.map(|domain| vec![Condition::equals(0, domain)]);
     filter.allow_if(libc::SYS_personality, domains.into());
@@ -298,7 +297,7 @@ fn not_guest(argument: u32) -> Condition {
     }
 }
 
-/// No deadly signals to the guest, where the kernel would deliver them.
+/// Refuses SIGKILL and SIGSTOP to the guest, on kernels that would deliver them.
 fn guard_guest(filter: &mut Filter, options: &Options) {
     let mild = |argument| {
         [libc::SIGKILL, libc::SIGSTOP]
@@ -308,7 +307,7 @@ fn guard_guest(filter: &mut Filter, options: &Options) {
             })
             .to_vec()
     };
-    // A signal to one of its threads is one to all of it.
+    // A deadly signal to one thread ends the whole guest.
     let last = if options.is_own_kernel {
         LAST_OF_GUEST
     } else {
@@ -328,11 +327,11 @@ fn guard_guest(filter: &mut Filter, options: &Options) {
     ] {
         filter.allow_if(call, vec![nobody_of_guest(0), mild(signal)]);
     }
-    // It names a thread, which can be any of the guest's.
+    // `tkill` takes a thread id, which can be that of any guest thread.
     filter.allow_if(libc::SYS_tkill, vec![mild(1)]);
 }
 
-/// Sockets: local ones, internet ones, and the routing questions that libraries ask.
+/// Allows Unix sockets, internet sockets, and netlink route queries, which libraries use.
 fn usual_sockets(filter: &mut Filter) {
     let kind = |kind: libc::c_int| Condition::Masked {
         argument: 1,
@@ -392,8 +391,8 @@ fn named_requests(filter: &mut Filter, options: &Options) {
     );
 }
 
-/// What a virtual machine's program asks for is not for this filter to know, but for typing into a
-/// terminal on somebody's behalf (TIOCSTI, TIOCLINUX) and line disciplines.
+/// Allows a VMM all requests except injecting input into a terminal (TIOCSTI, TIOCLINUX) and setting line
+/// disciplines.
 fn requests_of_a_machine(filter: &mut Filter) {
     let not = |value| Condition::Not { argument: 1, value };
     let terminal = vec![not(libc::TIOCSTI as u32), not(0x541c), not(0x5423)];
@@ -421,9 +420,9 @@ fn pipe_size(options: &Options) -> Vec<Condition> {
     ]
 }
 
-/// Filters and rules take memory of the machine that no limit counts: of filters it has so little
-/// that one sandbox could keep all others from starting. A kernel without filters says `EINVAL`,
-/// which man, file and apt take for an answer, one without Landlock `ENOSYS`.
+/// Refuses more filters and Landlock rules. They take kernel memory that no limit counts, and the memory for
+/// filters is so small that one sandbox could keep all others from starting. The errors are those of a kernel
+/// without these features: `EINVAL` for filters, which man, file and apt accept, and `ENOSYS` for Landlock.
 fn no_further_confinement(filter: &mut Filter) {
     for call in CONFINING {
         let errno = match call.number {
@@ -513,7 +512,7 @@ mod tests {
         for refused in [("clone3", libc::ENOSYS), ("io_setup", libc::ENOSYS)] {
             assert!(listing.refused.contains(&refused), "{refused:?}");
         }
-        // The guest behind it installs its own.
+        // The guest installs its own, stricter filter in addition.
         for (name, _) in &listing.refused {
             assert!(!listing.allowed.contains(name), "{name}");
         }
@@ -522,7 +521,7 @@ mod tests {
             .iter()
             .find(|(name, _)| *name == "clone");
         assert!(clone.is_some());
-        // One condition for an argument: engines take two for a choice.
+        // At most one condition per argument: engines treat two as alternatives.
         for (name, alternatives) in &listing.conditional {
             for all in alternatives {
                 let mut arguments: Vec<_> = all.iter().map(|bits| bits.argument).collect();

@@ -1,11 +1,11 @@
-//! Mounts that a container engine is given as they are: owners mapped to the sandbox's user, an
-//! image under a bounded overlay. They need the host's root, or for an overlay of the user's own
-//! files the root of a user namespace; nothing else here does.
+//! Prepares mounts for a container engine: owners mapped to the sandbox's user, an image under a
+//! size-limited overlay. This needs root on the host, or root of a user namespace for an overlay over the
+//! user's own files.
 //!
-//! Where the engine is a program that this one starts, all of it happens in a mount namespace of
-//! their own, which ends with the last of the engine's processes: nothing can be left behind. An
-//! engine that runs already sees only what is mounted for all; then whoever asked takes it down.
-//! Mounts at folders that the caller made, never inside an image. Entry point: [`serve`].
+//! If this process starts the engine, the mounts are made in a private mount namespace. It disappears with
+//! the last process of the engine, so no mount can be left behind. An engine that is already running sees
+//! only mounts in the host's namespace; then the caller must unmount them. Mounts only at folders that the
+//! caller created, never inside an image. Entry point: [`serve`].
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -24,19 +24,20 @@ use crate::root::{attributes, open_source};
 use crate::supervisor::{At, Step, mapped_namespace};
 use crate::sys;
 
-/// What to mount, and for whom.
+/// The mounts to make, and their owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Staging {
-    /// In a mount namespace of its own.
+    /// Whether to use a private mount namespace.
     pub is_private: bool,
-    /// Where the mounts of all are: those of others are not taken along.
+    /// The folder that contains the mounts of all sandboxes. A private namespace unmounts the copies that
+    /// it got of them.
     pub folder: PathBuf,
-    /// The user of the sandbox as the host knows it.
+    /// User and group of the sandbox on the host.
     pub owner: (u32, u32),
     pub mounts: Vec<Staged>,
 }
 
-/// One mount. Targets exist, and are of the same kind as what is mounted there.
+/// One mount. The target must exist and be of the same file type as the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Staged {
     Bind {
@@ -45,10 +46,10 @@ pub enum Staged {
         access: Access,
         idmap: Option<IdMap>,
     },
-    /// A folder that stays as it is, with a layer in memory on top.
+    /// A read-only folder with a writable layer in memory on top.
     Overlay {
         lower: PathBuf,
-        /// Without one this is the root of a user namespace only, and the owner of all of it.
+        /// `None`: this process is only root of a user namespace, and owns all files of `lower`.
         idmap: Option<IdMap>,
         target: PathBuf,
         /// An empty folder for the layer.
@@ -57,8 +58,8 @@ pub enum Staged {
     },
 }
 
-/// Reads a [`Staging`], mounts, and goes on as the program, if one is named. Must be called in a
-/// process with a single thread.
+/// Reads a [`Staging`], makes the mounts, and executes the program, if there is one. Must be called in
+/// a process with a single thread.
 pub fn serve(plan: OwnedFd, program: &[std::ffi::OsString]) -> ExitCode {
     let staged = receive::<Staging>(File::from(plan))
         .at(Stage::Start, "read what to mount")
@@ -107,7 +108,7 @@ fn stage(staging: &Staging) -> Step<()> {
                 let tree = open(lower, Access::ReadOnly, *idmap, staging.owner)?;
                 let attributes = match idmap {
                     Some(_) => "",
-                    // Those of the overlay that an ordinary user may write.
+                    // Without privileges on the host, the overlay can only use `user.*` attributes.
                     None => ",userxattr",
                 };
                 overlay(&tree, target, layer, *bytes, staging.owner, attributes)?;
@@ -117,13 +118,13 @@ fn stage(staging: &Staging) -> Step<()> {
     Ok(())
 }
 
-/// Lets go of mounts below a folder, of which a new namespace has got copies.
+/// Detaches the copies of all mounts below a folder, in a new mount namespace.
 fn leave(folder: &Path) {
     let below = format!("{}/", folder.display());
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let points = table.lines().filter_map(|line| line.split(' ').nth(4));
     let mut points: Vec<&str> = points.filter(|point| point.starts_with(&below)).collect();
-    // What was mounted last goes first.
+    // Unmount in the reverse order of mounting.
     points.reverse();
     for point in points {
         let _ = umount2(point, MntFlags::MNT_DETACH);
@@ -182,7 +183,7 @@ fn overlay(
     for name in ["lower", "upper", "work"] {
         std::fs::create_dir(inside(name)).at(Stage::Mounts, STEP)?;
     }
-    // The root folder itself has the owner of the upper one.
+    // The root of an overlay has the owner of the upper folder.
     chown(inside("upper"), Some(owner.0), Some(owner.1)).at(Stage::Mounts, STEP)?;
     attach(lower, &inside("lower"))?;
     let options = format!(
@@ -197,7 +198,7 @@ fn overlay(
         Some(options.as_str()),
     )
     .at(Stage::Mounts, STEP)?;
-    // An engine makes what is missing as the host's root, into which nobody inside could mount.
+    // An engine would create a missing `etc` as the host's root, and nothing inside could be mounted there.
     let made = target.join("etc");
     match std::fs::create_dir(&made) {
         Ok(()) => chown(&made, Some(owner.0), Some(owner.1)).at(Stage::Mounts, STEP),

@@ -1,5 +1,5 @@
-//! What the supervisor gets ready with the host's rights while process 1 builds its root, and
-//! hands over as descriptors: mounts with mapped owners, and the way into the cgroups.
+//! Descriptors that the supervisor opens with the host's privileges while process 1 builds its root, and
+//! then sends to it: mounts, and the `tasks` files of cgroups.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -12,18 +12,18 @@ use crate::plan::{Plan, Stage};
 use crate::root::{self, Trees};
 use crate::supervisor::{At, Step};
 
-/// More than any plan needs.
+/// An upper bound on the descriptors of one message; no plan needs as many.
 const MOST: usize = 32;
 
 pub(crate) struct Supplies {
-    /// Mounts with mapped owners, by their place inside.
+    /// Detached mounts, by their target inside.
     pub(crate) trees: Trees,
-    /// Files into which writing `0` puts a process into its cgroups.
+    /// `tasks` files: writing `0` moves the calling thread into the cgroup.
     pub(crate) groups: Vec<File>,
 }
 
 impl Supplies {
-    /// In the order of the plan, first the mounts.
+    /// Sends the mounts in the order of the plan, then the cgroup files.
     pub(crate) fn send(&self, line: &UnixStream, plan: &Plan) -> Step<()> {
         let trees = root::supplied_targets(plan).filter_map(|target| self.trees.get(target));
         let groups = self.groups.iter().map(AsRawFd::as_raw_fd);
@@ -32,12 +32,12 @@ impl Supplies {
         let control: &[ControlMessage<'_>] = if all.is_empty() { &[] } else { &rights };
         let byte = [IoSlice::new(&[1])];
         sendmsg::<UnixAddr>(line.as_raw_fd(), &byte, control, MsgFlags::empty(), None)
-            .at(Stage::Start, "hand over descriptors")?;
+            .at(Stage::Start, "send descriptors")?;
         Ok(())
     }
 
     pub(crate) fn receive(line: &UnixStream, plan: &Plan) -> Step<Self> {
-        const STEP: &str = "take over descriptors";
+        const STEP: &str = "receive descriptors";
         let mut byte = [0];
         let mut slices = [IoSliceMut::new(&mut byte)];
         let mut space = nix::cmsg_space!([RawFd; MOST]);

@@ -1,5 +1,5 @@
-//! The system calls that no crate here wraps: the file-descriptor mount API, `clone3` into a
-//! cgroup, capabilities, `execveat`. The only `unsafe` code of the native walls.
+//! System calls that no dependency wraps: the file-descriptor mount API, `clone3` into a cgroup,
+//! capabilities, pidfds. Most of the `unsafe` code of this crate is here.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -36,7 +36,7 @@ fn check(result: c_long) -> io::Result<c_long> {
 
 fn owned(result: c_long) -> io::Result<OwnedFd> {
     let fd = check(result)? as RawFd;
-    // SAFETY: the kernel just returned this descriptor to us and nobody else knows it.
+    // SAFETY: the kernel just returned this new descriptor; nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum Cloned {
     Child,
 }
 
-/// Forks into new namespaces, if asked straight into a version 2 cgroup.
+/// Forks into new namespaces and, if given, directly into a version 2 cgroup.
 ///
 /// # Safety
 /// The caller has a single thread: the child gets a copy of memory in which no other thread
@@ -56,8 +56,8 @@ pub(crate) unsafe fn clone(flags: c_int, cgroup: Option<BorrowedFd<'_>>) -> io::
     let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
     arguments.flags = flags as u64;
     arguments.exit_signal = libc::SIGCHLD as u64;
-    // As the C library's own `fork` does: its record of the thread's id is made right in the
-    // child, so that the child can be a whole program of its own, with threads.
+    // The C library caches the thread id. As in its own `fork`, the kernel updates that record in the
+    // child, so that the child can go on as a normal program, with threads.
     if let Some(record) = thread_id_record() {
         arguments.flags |= (libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID) as u64;
         arguments.child_tid = record;
@@ -81,15 +81,15 @@ pub(crate) unsafe fn clone(flags: c_int, cgroup: Option<BorrowedFd<'_>>) -> io::
     })
 }
 
-/// Where the C library keeps the id of this thread; some kernels do not tell.
+/// The address where the C library caches this thread's id. Some kernels do not report it.
 pub(crate) fn thread_id_record() -> Option<u64> {
     let mut record = 0u64;
-    // SAFETY: the kernel writes one address into the place that is passed.
+    // SAFETY: the kernel writes one address to `record`, which outlives the call.
     let told = unsafe { libc::prctl(libc::PR_GET_TID_ADDRESS, &raw mut record, 0, 0, 0) } == 0;
     (told && record != 0).then_some(record)
 }
 
-/// A copy of the mount tree at a path, attached nowhere yet.
+/// A detached copy of the mount tree at a path.
 pub(crate) fn open_tree(source: &Path) -> io::Result<OwnedFd> {
     let source = path(source)?;
     let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as u32;
@@ -97,7 +97,7 @@ pub(crate) fn open_tree(source: &Path) -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, source.as_ptr(), flags) })
 }
 
-/// The same for a folder at its real path: no part of the path may be a symbolic link.
+/// The same for a folder. No component of the path may be a symlink.
 pub(crate) fn open_real_tree(source: &Path) -> io::Result<OwnedFd> {
     let source = path(source)?;
     // SAFETY: all-zero is a valid value of this plain structure.
@@ -121,7 +121,7 @@ pub(crate) fn open_real_tree(source: &Path) -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_open_tree, folder.as_raw_fd(), c"".as_ptr(), flags) })
 }
 
-/// Attaches a detached tree at a path.
+/// Attaches a detached mount tree at a path.
 pub(crate) fn move_mount(tree: &OwnedFd, target: &Path) -> io::Result<()> {
     let target = path(target)?;
     // SAFETY: both strings are NUL-terminated and live across the call.
@@ -138,7 +138,7 @@ pub(crate) fn move_mount(tree: &OwnedFd, target: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds attributes to a whole tree; with a user namespace also its ownership mapping.
+/// Adds attributes to a whole mount tree. With a user namespace, also applies its id mapping.
 pub(crate) fn mount_setattr(
     tree: &OwnedFd,
     attributes: u64,
@@ -168,7 +168,7 @@ pub(crate) fn mount_setattr(
     Ok(())
 }
 
-/// A new instance of a file system, attached nowhere yet.
+/// A detached mount of a new file system instance.
 pub(crate) fn new_mount(
     kind: &CStr,
     options: &[(&CStr, &CStr)],
@@ -215,17 +215,17 @@ pub(crate) fn new_mount(
     })
 }
 
-/// Closes descriptors, whoever has opened them.
+/// Closes all descriptors in the range.
 pub(crate) fn close_all(numbers: RangeInclusive<RawFd>) -> io::Result<()> {
     let (first, last) = numbers.into_inner();
-    // SAFETY: the caller has given up whatever owned them.
+    // SAFETY: the caller no longer uses any owner of these descriptors.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) })?;
     Ok(())
 }
 
-/// Makes `number` another name of an open file, one that stays open at exec.
+/// Duplicates a descriptor to `number`, without close-on-exec.
 pub(crate) fn duplicate(file: &impl AsRawFd, number: RawFd) -> io::Result<()> {
-    // SAFETY: the file is open; what `number` was before is closed, as the caller means it.
+    // SAFETY: the file is open; the caller intends the old `number` to be closed.
     check(c_long::from(unsafe {
         libc::dup2(file.as_raw_fd(), number)
     }))?;
@@ -238,7 +238,7 @@ pub(crate) fn pidfd(pid: libc::pid_t) -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
 }
 
-/// Sets a limit of another process, soft and hard at once.
+/// Sets the soft and the hard limit of another process.
 pub(crate) fn limit_process(process: Pid, resource: Resource, value: u64) -> io::Result<()> {
     let limit = libc::rlimit64 {
         rlim_cur: value,
@@ -257,9 +257,9 @@ pub(crate) fn limit_process(process: Pid, resource: Resource, value: u64) -> io:
     Ok(())
 }
 
-/// Sends a signal to the process that a descriptor stands for, and to no other.
+/// Sends a signal to the process of a pidfd.
 pub(crate) fn signal(process: &OwnedFd, signal: c_int) -> io::Result<()> {
-    // SAFETY: only numbers are passed; no further information goes with the signal.
+    // SAFETY: only numbers and a null pointer are passed.
     check(unsafe {
         libc::syscall(
             libc::SYS_pidfd_send_signal,
@@ -272,7 +272,7 @@ pub(crate) fn signal(process: &OwnedFd, signal: c_int) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes every capability from this process and from all that follow it, for good.
+/// Irrevocably drops every capability of this process and its descendants.
 pub(crate) fn drop_capabilities() -> io::Result<()> {
     for capability in 0..64 {
         // SAFETY: prctl with numbers only.
@@ -285,12 +285,12 @@ pub(crate) fn drop_capabilities() -> io::Result<()> {
             return Err(error);
         }
     }
-    // No-root and its kin, all locked: user 0 of the namespace would be nobody special.
+    // `SECBIT_NOROOT` and related bits, all locked: user 0 of the namespace gains no capabilities.
     unless_unknown(prctl(libc::PR_SET_SECUREBITS, 0b1110_1111))?;
     clear_capabilities()
 }
 
-/// Drops what this process holds. The bounding set stays as it is: changing it takes a right.
+/// Drops the capabilities of this process. The bounding set stays, because changing it takes a capability.
 pub(crate) fn clear_capabilities() -> io::Result<()> {
     unless_unknown(prctl(
         libc::PR_CAP_AMBIENT,
@@ -303,8 +303,8 @@ pub(crate) fn clear_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// Nothing to close on a kernel that does not have the thing at all, as gVisor's: it calls the
-/// request itself invalid, which Linux never does with these.
+/// Ignores `EINVAL`: a kernel that does not support the request at all, such as gVisor's, has nothing to
+/// drop. Linux never returns `EINVAL` for these requests.
 fn unless_unknown(outcome: io::Result<()>) -> io::Result<()> {
     match outcome {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
@@ -318,7 +318,7 @@ pub(crate) fn prctl(option: c_int, value: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Switches the loopback interface of this network namespace on.
+/// Brings up the loopback interface of this network namespace.
 pub(crate) fn loopback_up() -> io::Result<()> {
     // SAFETY: only numbers are passed.
     let socket = owned(c_long::from(unsafe {

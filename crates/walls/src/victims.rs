@@ -1,8 +1,10 @@
-//! When memory runs out, the kernel kills the largest of a sandbox, which may be the guest: what
-//! commands have sent and nobody received is counted, but as nobody's. So commands start as those who go
-//! first. They may change that, and take their own sandbox with them.
+//! OOM scores: makes commands the first victims of the kernel's OOM killer, instead of the guest.
 //!
-//! The file for it can be opened only before the process closes itself to others. Entry points:
+//! By default the kernel kills the largest process of the sandbox. That can be the guest, because data in
+//! socket buffers counts against the limit but belongs to no process. So commands start with the highest
+//! `oom_score_adj`. A command may lower it again, and then risks only its own sandbox.
+//!
+//! `/proc/self/oom_score_adj` can only be opened before the process becomes undumpable. Entry points:
 //! [`prepare`], [`going_first`].
 
 use std::fs::File;
@@ -13,10 +15,10 @@ use std::sync::OnceLock;
 
 const FIRST: &[u8] = b"1000";
 
-/// The file of this process, and what it said before. Closed at exec.
+/// The open `oom_score_adj` of this process, and its original content. Closed at exec.
 static OWN: OnceLock<(File, Vec<u8>)> = OnceLock::new();
 
-/// Where it does not open, commands are victims like any other.
+/// Opens the score file. If that fails, commands keep the default score.
 pub(crate) fn prepare() {
     let open = || -> io::Result<(File, Vec<u8>)> {
         let mut options = File::options();
@@ -33,17 +35,17 @@ pub(crate) fn prepare() {
     }
 }
 
-/// The number of the file, for whoever closes all others.
+/// The descriptor of the score file, which must stay open when all others are closed.
 pub(crate) fn descriptor() -> Option<RawFd> {
     OWN.get().map(|(file, _)| file.as_raw_fd())
 }
 
-/// What is started meanwhile goes first.
+/// Runs `start` with the highest score. A process that it starts inherits the score.
 pub fn going_first<T>(start: impl FnOnce() -> T) -> T {
     let Some((file, usual)) = OWN.get() else {
         return start();
     };
-    // What the kernel refuses here leaves everything as it was.
+    // If the kernel refuses the write, the score stays unchanged.
     let _ = file.write_at(FIRST, 0);
     let started = start();
     let _ = file.write_at(usual, 0);

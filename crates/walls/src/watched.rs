@@ -1,5 +1,5 @@
-//! A process of another program's, followed by a descriptor: its number may be used again, the
-//! descriptor stands for this one. Starts and reads nothing. Entry type: [`Watched`].
+//! A pidfd of a process that another program started. A pid can be reused; a pidfd always refers to the same
+//! process. Entry type: [`Watched`].
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -11,12 +11,12 @@ use crate::sys;
 pub struct Watched(OwnedFd);
 
 impl Watched {
-    /// Fails when there is no process with this number any more.
+    /// Fails if the process does not exist any more.
     pub fn open(pid: i32) -> io::Result<Self> {
         Ok(Self(sys::pidfd(pid)?))
     }
 
-    /// Ends it; one that has ended already is fine.
+    /// Kills the process. Does nothing if it has already ended.
     pub fn kill(&self) {
         let _ = sys::signal(&self.0, libc::SIGKILL);
     }

@@ -1,4 +1,4 @@
-//! The kernel's calls for project quotas, with their structures. The only `unsafe` of this folder.
+//! The kernel's calls for project quotas, with their structures. The only `unsafe` code of this module tree.
 
 use std::fs::File;
 use std::io;
@@ -20,16 +20,16 @@ const GET_STATE: i32 = (b'X' as i32) << 8 | 5;
 /// `FS_QUOTA_PDQ_ENFD`: limits of projects are enforced, not only counted.
 const PROJECT_ENFORCED: u16 = 1 << 5;
 
-/// `QIF_LIMITS`: which fields of a [`Quota`] are meant.
+/// `QIF_LIMITS`: the fields of a [`Quota`] that a call sets.
 const VALID_LIMITS: u32 = 1 | 4;
 
-/// The unit of limits on space.
+/// The unit of limits on space, in bytes.
 const QUOTA_BLOCK: u64 = 1024;
 
 /// `FS_XFLAG_PROJINHERIT`.
 const INHERIT: u32 = 0x200;
 
-/// `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`, as all architectures but old ones have them.
+/// `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`, as on all but some old architectures.
 const GET_ATTRIBUTES: libc::Ioctl = 0x801c_581f;
 const SET_ATTRIBUTES: libc::Ioctl = 0x401c_5820;
 
@@ -61,7 +61,7 @@ struct Quota {
     id: u32,
 }
 
-/// What a project may use and uses. A limit of 0 is none.
+/// Limits and usage of a project. A limit of 0 means unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProjectLimits {
     pub bytes: u64,
@@ -93,9 +93,9 @@ fn quota_call<T>(file: &File, command: i32, id: u32, argument: &mut T) -> io::Re
     Ok(())
 }
 
-/// Fails where the file system does not hold projects to their limits.
+/// Fails if the file system does not enforce the limits of projects.
 pub(super) fn check_enforced(file: &File) -> io::Result<()> {
-    // `struct fs_quota_stat`, and room: a version, then flags of 16 bits.
+    // `struct fs_quota_stat` begins with a version and 16 bits of flags; the array is larger than it.
     let mut state = [0u16; 64];
     quota_call(file, GET_STATE, 0, &mut state)?;
     match state[1] & PROJECT_ENFORCED {
@@ -113,7 +113,7 @@ pub(super) fn limits(file: &File, id: u32) -> io::Result<ProjectLimits> {
             used_bytes: quota.used_bytes,
             used_inodes: quota.used_inodes,
         }),
-        // xfs: nothing has this id.
+        // xfs reports this if no file has the id.
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(ProjectLimits::default()),
         Err(error) => Err(error),
     }
@@ -129,7 +129,7 @@ pub(super) fn set_limits(file: &File, id: u32, limits: ProjectLimits) -> io::Res
     quota_call(file, SET_QUOTA, id, &mut quota)
 }
 
-/// The first project from this id on that the file system knows.
+/// The first project that the file system knows, from this id on.
 pub(super) fn next_project(file: &File, id: u32) -> io::Result<Option<u32>> {
     let mut quota = Quota::default();
     match quota_call(file, GET_NEXT_QUOTA, id, &mut quota) {
@@ -156,7 +156,7 @@ pub(super) fn label_of(file: &File) -> io::Result<Label> {
     })
 }
 
-/// Gives a file to a project; a folder's new files too, if that is inherited.
+/// Assigns a file to a project. If the label of a folder is inherited, its new files get it too.
 pub(super) fn set_label(file: &File, label: Label) -> io::Result<()> {
     let mut attributes = attributes(file)?;
     attributes.project = label.id;

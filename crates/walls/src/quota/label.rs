@@ -1,5 +1,5 @@
-//! Labels every file of a folder with a project id. Goes from folder to folder by descriptor and through
-//! no link, because a sandbox may have made what it walks through. Entry point: [`label`].
+//! Labels every file of a folder with a project id. Walks by descriptor and follows no symlink, because a
+//! sandbox may have created the tree. Entry point: [`label`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,18 +10,18 @@ use std::path::PathBuf;
 use super::PROJECT_IDS;
 use super::calls::{label_of, set_label};
 
-/// Labelling takes time before the first command: at most about this many files' worth.
+/// Bounds the time that labelling takes before the first command.
 const MAX_FILES: usize = 50_000;
 
-/// Each level keeps a descriptor open.
+/// Bounds the open descriptors: each level keeps one.
 const MAX_DEPTH: usize = 200;
 
-/// To which project a file belongs.
+/// The project of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Label {
-    /// 0 is none.
+    /// 0: no project.
     pub(super) id: u32,
-    /// Whether new files in a folder get it too.
+    /// Whether new files in a folder get the same label.
     pub(super) is_inherited: bool,
 }
 
@@ -37,7 +37,7 @@ impl Label {
 #[derive(Debug)]
 pub(super) enum LabelError {
     TooManyFiles(usize),
-    /// A file is another's project's: what is written to it would count there.
+    /// A file belongs to a project that is not a sandbox's: writes to it count there.
     OtherProject(u32),
     Io(io::Error),
 }
@@ -48,7 +48,7 @@ impl From<io::Error> for LabelError {
     }
 }
 
-/// Labels a folder and all that it holds.
+/// Labels a folder and everything in it.
 pub(super) fn label(folder: &File, label: Label) -> Result<(), LabelError> {
     let device = folder.metadata()?.dev();
     change(folder, label)?;
@@ -65,7 +65,7 @@ pub(super) fn label(folder: &File, label: Label) -> Result<(), LabelError> {
             return Err(LabelError::TooManyFiles(MAX_FILES));
         }
         let kind = entry.file_type()?;
-        // Others hold nothing, and cannot be opened without an effect.
+        // Other kinds have no content, and opening them can have side effects.
         if !kind.is_dir() && !kind.is_file() {
             continue;
         }
@@ -101,7 +101,7 @@ fn change(file: &File, label: Label) -> Result<(), LabelError> {
     }
     if before.id != 0 && !PROJECT_IDS.contains(&before.id) {
         return match label.id {
-            // What was never changed needs no undoing.
+            // It was never changed, so there is nothing to undo.
             0 => Ok(()),
             _ => Err(LabelError::OtherProject(before.id)),
         };
@@ -109,7 +109,7 @@ fn change(file: &File, label: Label) -> Result<(), LabelError> {
     Ok(set_label(file, label)?)
 }
 
-/// The folder that a descriptor leads to, for paths of one step more.
+/// A path to an open folder, for appending one entry name.
 fn place(folder: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
@@ -118,7 +118,7 @@ fn entries(folder: &File) -> io::Result<fs::ReadDir> {
     fs::read_dir(place(folder))
 }
 
-/// Opens one name of a folder; nothing if it is gone or has become a link.
+/// Opens one entry of a folder; `None` if it is gone or has become a symlink.
 fn open_entry(folder: &File, entry: &fs::DirEntry) -> io::Result<Option<File>> {
     let path = place(folder).join(entry.file_name());
     let mut options = OpenOptions::new();

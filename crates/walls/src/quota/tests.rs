@@ -1,5 +1,5 @@
-//! A quota on a file system of the test's own, set, left behind by a process that was killed, and lifted.
-//! Root's; where there can be none, that is what is asserted.
+//! Sets a quota on a file system that the test creates, abandons it as a killed process would, and checks
+//! that the next one removes it. Needs root; otherwise the tests assert that no quota is available.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -71,7 +71,7 @@ fn a_limit_that_was_left_behind_is_lifted_by_the_next() {
     assert_eq!(label("folder/file").id, id);
     assert!(matches!(set(&first), Err(NoQuota::InUse)));
 
-    // As one that is killed leaves it: without its lock.
+    // A killed process leaves the limit without a lock.
     let files = [&quota.id._lock, &quota.folder].map(AsRawFd::as_raw_fd);
     std::mem::forget(quota);
     for file in files {
@@ -84,7 +84,7 @@ fn a_limit_that_was_left_behind_is_lifted_by_the_next() {
     assert!(!calls::limits(&probe, id).unwrap().is_limited());
     drop(other);
 
-    // The folder keeps its project until the next on it ends.
+    // The folder keeps its project until the next quota on it ends.
     let again = set(&first).unwrap();
     assert_eq!(again.id.number, id);
     drop(again);

@@ -1,9 +1,9 @@
-//! The system calls that are allowed whatever their arguments, group by group, with the reason why
-//! a group may be used by a program that nobody trusts. Plain data.
+//! The system calls that are allowed with any arguments, in groups, with the reason why untrusted programs
+//! may use each group. Plain data.
 
 use libc::c_long;
 
-/// Not yet known to the C library's crate.
+/// Calls that the `libc` crate does not define yet.
 #[allow(non_upper_case_globals, reason = "named as the C library would")]
 pub(super) mod newer {
     use libc::c_long;
@@ -15,7 +15,7 @@ pub(super) mod newer {
     pub(in crate::seccomp) const SYS_futex_requeue: c_long = 456;
 }
 
-/// A system call by its number and, as the constant has it, its name.
+/// A system call: its number, and the constant that contains its name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
     pub(super) number: c_long,
@@ -35,20 +35,18 @@ macro_rules! calls {
     };
 }
 
-/// On every architecture.
+/// Calls that every architecture has.
 #[rustfmt::skip]
 pub(super) const ALLOWED: &[Call] = calls![
-    // Bytes of open files. What a file may be was decided when it was opened: by the mounts, which
-    // show little of the host and that read-only, and by Landlock. Pipes hold what the limits on
-    // memory and open files leave.
+    // I/O on open files. Access was checked at open: by the mounts, which expose little of the host and
+    // only read-only, and by Landlock. The limits on memory and open files bound the content of pipes.
     libc::SYS_close, libc::SYS_close_range,
     libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev,
     libc::SYS_pread64, libc::SYS_pwrite64, libc::SYS_preadv, libc::SYS_pwritev,
     libc::SYS_preadv2, libc::SYS_pwritev2, libc::SYS_lseek, libc::SYS_sendfile,
     libc::SYS_splice, libc::SYS_tee, libc::SYS_vmsplice, libc::SYS_copy_file_range,
     libc::SYS_dup, libc::SYS_dup3, libc::SYS_pipe2,
-    // Names and properties of files: again the mounts and Landlock decide. The disk limit counts
-    // what is made.
+    // Names and metadata of files: the mounts and Landlock check access. The disk limit counts new files.
     libc::SYS_fstat, libc::SYS_newfstatat, libc::SYS_statx, libc::SYS_statfs, libc::SYS_fstatfs,
     libc::SYS_faccessat, libc::SYS_faccessat2, libc::SYS_readlinkat, libc::SYS_getdents64,
     libc::SYS_mkdirat, libc::SYS_unlinkat, libc::SYS_linkat,
@@ -60,14 +58,13 @@ pub(super) const ALLOWED: &[Call] = calls![
     libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_fgetxattr,
     libc::SYS_listxattr, libc::SYS_llistxattr, libc::SYS_flistxattr,
     libc::SYS_removexattr, libc::SYS_lremovexattr, libc::SYS_fremovexattr,
-    // Writing one file back. `sync` and `syncfs` would write back everybody's.
+    // Writing back one file. `sync` and `syncfs` would write back the files of all processes.
     libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_sync_file_range, libc::SYS_readahead,
-    // Locks, and what others do to a file: on files of the host, which lie under an overlay of the
-    // sandbox's own, neither meets the host's. The user namespace bounds how many watches there are.
+    // Locks and watches. Files of the host are under a separate overlay, so they have no effect on the
+    // host and show nothing of it. The user namespace limits the number of watches.
     libc::SYS_flock,
     libc::SYS_inotify_init1, libc::SYS_inotify_add_watch, libc::SYS_inotify_rm_watch,
-    // Waiting: for descriptors of the own process. Memory of the kernel for it counts as the
-    // sandbox's where control groups count.
+    // Waiting for descriptors of the own process. Control groups count the kernel memory for it.
     libc::SYS_pselect6, libc::SYS_ppoll, libc::SYS_epoll_create1, libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2, libc::SYS_eventfd2, libc::SYS_signalfd4,
     libc::SYS_timerfd_create, libc::SYS_timerfd_settime, libc::SYS_timerfd_gettime,
@@ -78,8 +75,8 @@ pub(super) const ALLOWED: &[Call] = calls![
     libc::SYS_remap_file_pages, libc::SYS_get_mempolicy,
     libc::SYS_set_mempolicy, libc::SYS_mbind, libc::SYS_pkey_alloc, libc::SYS_pkey_free,
     libc::SYS_pkey_mprotect, libc::SYS_process_madvise,
-    // Processes and threads: the pid namespace shows no others, the limit on processes counts
-    // them, and without capabilities no call changes the user.
+    // Processes and threads: the pid namespace hides all others, the process limit counts them, and
+    // without capabilities no call can change the user.
     libc::SYS_execve, libc::SYS_execveat, libc::SYS_exit, libc::SYS_exit_group,
     libc::SYS_wait4, libc::SYS_waitid, libc::SYS_set_tid_address, libc::SYS_gettid,
     libc::SYS_getpid, libc::SYS_getppid, libc::SYS_getpgid, libc::SYS_setpgid,
@@ -99,31 +96,31 @@ pub(super) const ALLOWED: &[Call] = calls![
     libc::SYS_get_robust_list, libc::SYS_futex, newer::SYS_futex_waitv,
     newer::SYS_futex_wake,
     newer::SYS_futex_wait, newer::SYS_futex_requeue, libc::SYS_restart_syscall,
-    // Signals: to processes of the pid namespace. What waits to be delivered is limited.
+    // Signals to processes of the pid namespace. The number of pending signals is limited.
     libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill, libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask, libc::SYS_rt_sigpending, libc::SYS_rt_sigtimedwait,
     libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo, libc::SYS_rt_sigsuspend,
     libc::SYS_rt_sigreturn, libc::SYS_sigaltstack,
-    // Time: reading clocks, and timers of the own process, which count among the signals that may
-    // wait. Clocks that wake a sleeping machine take a capability.
+    // Time: reading clocks, and timers of the own process, which count against the limit on pending
+    // signals. Alarm clocks, which wake a suspended machine, need a capability.
     libc::SYS_clock_gettime, libc::SYS_clock_getres, libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep, libc::SYS_gettimeofday, libc::SYS_getitimer, libc::SYS_setitimer,
     libc::SYS_timer_create, libc::SYS_timer_delete, libc::SYS_timer_gettime,
     libc::SYS_timer_settime, libc::SYS_timer_getoverrun,
-    // Sockets: `socket` decides of which kind, and the network namespace has a loopback alone.
+    // Sockets: the conditions on `socket` restrict the type, and the network namespace has only a loopback.
     libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4,
     libc::SYS_connect, libc::SYS_shutdown, libc::SYS_getsockname, libc::SYS_getpeername,
     libc::SYS_getsockopt, libc::SYS_sendto, libc::SYS_recvfrom,
     libc::SYS_sendmsg, libc::SYS_recvmsg, libc::SYS_sendmmsg, libc::SYS_recvmmsg,
-    // Communication between processes: objects of an ipc namespace of its own.
+    // Communication between processes, with objects of the sandbox's own ipc namespace.
     libc::SYS_shmat, libc::SYS_shmdt, libc::SYS_shmctl,
     libc::SYS_mq_open, libc::SYS_mq_unlink, libc::SYS_mq_timedsend, libc::SYS_mq_timedreceive,
     libc::SYS_mq_notify, libc::SYS_mq_getsetattr,
-    // The machine: its kernel's version, memory and load, which programs size themselves by.
+    // Kernel version, memory and load of the machine, by which programs size themselves.
     libc::SYS_uname, libc::SYS_sysinfo, libc::SYS_getrandom,
 ];
 
-/// Older forms of the same, which only this architecture has.
+/// Older variants of these calls that only this architecture has.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 pub(super) const ALLOWED_HERE: &[Call] = calls![
@@ -139,22 +136,23 @@ pub(super) const ALLOWED_HERE: &[Call] = calls![
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const ALLOWED_HERE: &[Call] = &[];
 
-/// What the guest needs to confine itself behind the walls of an engine, and gives up by that.
+/// Calls with which the guest confines itself behind the walls of an engine. Its own filter then refuses
+/// them.
 #[rustfmt::skip]
 pub(super) const CONFINING: &[Call] = calls![
     libc::SYS_seccomp, libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule,
     libc::SYS_landlock_restrict_self,
 ];
 
-/// Linux's own asynchronous I/O: each user of it takes of a number that the machine has once.
-/// Programs go on without it.
+/// Linux native asynchronous I/O. It consumes a machine-wide limit (`fs.aio-max-nr`). Programs work without
+/// it.
 #[rustfmt::skip]
 pub(super) const ASYNCHRONOUS: &[Call] = calls![
     libc::SYS_io_setup, libc::SYS_io_destroy, libc::SYS_io_submit, libc::SYS_io_cancel,
     libc::SYS_io_getevents,
 ];
 
-/// The calls of the filter that are not in these lists, for their names.
+/// Calls of the filter that are in none of the other lists, to look up their names.
 #[rustfmt::skip]
 pub(super) const NAMED: &[Call] = calls![
     libc::SYS_clone, libc::SYS_clone3, libc::SYS_fchmod, libc::SYS_fchmodat, newer::SYS_fchmodat2,
