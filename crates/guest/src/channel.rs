@@ -1,5 +1,5 @@
-//! The link's two directions as the starter gave them: one socket, two pipes, or the port of a
-//! virtual machine. Plain `read` and `write`, which work on all of them.
+//! The transport of the link: a socket, two pipes, or a port of a virtual machine. Uses plain `read` and
+//! `write`, which work on all of them.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::OwnedFd;
@@ -12,14 +12,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::readiness::{Source, register};
 
-/// Where the host's bytes come from and where ours go to. Blocking until it is [`split`](Self::split).
+/// Both directions of the transport. Blocking until [`split`](Self::split).
 pub(crate) struct Channel {
     from_host: std::fs::File,
     to_host: std::fs::File,
 }
 
 impl Channel {
-    /// A socket or a port: one descriptor for both directions.
+    /// Uses one descriptor for both directions: a socket or a port.
     pub(crate) fn both_ways(link: OwnedFd) -> io::Result<Self> {
         let to_host = link.try_clone()?;
         Ok(Self::new(link, to_host))
@@ -32,7 +32,7 @@ impl Channel {
         }
     }
 
-    /// The two directions for a runtime, which must be running.
+    /// The two directions as asynchronous streams: from the host, to the host. Needs a running runtime.
     pub(crate) fn split(self) -> io::Result<(End, End)> {
         Ok((End::new(self.from_host)?, End::new(self.to_host)?))
     }
@@ -94,7 +94,7 @@ impl AsyncWrite for End {
         self.poll_write_vectored(context, &[IoSlice::new(bytes)])
     }
 
-    /// All at once: a frame is a header and a payload, and an answer is some frames.
+    /// One system call for several buffers: a frame is a header and a payload, an answer several frames.
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

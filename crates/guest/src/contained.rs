@@ -1,7 +1,7 @@
-//! The guest behind walls that another program put up: a container engine, gVisor.
+//! The guest behind walls that another program set up: a container engine, gVisor.
 //!
-//! The first message on the link is a [`Confinement`]; the guest confines itself, says how that
-//! went, and is the guest from then on. Entry point: [`serve`].
+//! The first message on the link is a [`Confinement`]. The guest confines itself, reports the result, and
+//! then serves the link as usual. Entry point: [`serve`].
 
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ use crate::{descriptors, session};
 pub(crate) enum Link<'a> {
     /// Standard input: a socket.
     Socket(OwnedFd),
-    /// A socket of the host's to connect to. It takes one connection, this one.
+    /// A listening socket of the host, which accepts a single connection.
     Path(&'a Path),
     /// Standard input and standard output.
     Pipes(OwnedFd, OwnedFd),
@@ -58,7 +58,7 @@ pub(crate) fn serve(link: Link<'_>) -> ExitCode {
     }
 }
 
-/// What the host gave for output is no business of commands, which may be able to open it again.
+/// Redirects the outputs to `/dev/null`, because commands might be able to reopen those of the host.
 fn let_go_of_outputs() -> io::Result<()> {
     let null = fs::File::options().write(true).open("/dev/null")?;
     dup2_stdout(&null)?;

@@ -1,5 +1,5 @@
-//! This process's open files as paths, which calls on names can take: `/proc/self/fd`, or where that
-//! is to be covered, a folder held since before. Opens no file again. Entry points: [`hold`],
+//! Paths to this process's open files in `/proc/self/fd`, for system calls that take a path. Where that
+//! folder will be masked, a descriptor of it is opened before. Reopens no file. Entry points: [`hold`],
 //! [`place`].
 
 use std::fs::File;
@@ -14,14 +14,14 @@ const FOLDER: &str = "/proc/self/fd";
 
 static HELD: OnceLock<File> = OnceLock::new();
 
-/// Keeps a way to the folder, which then leads there whatever is mounted over it.
+/// Opens the folder now. The descriptor stays valid when another mount covers the folder.
 pub(crate) fn hold() -> io::Result<()> {
     let folder = File::open(FOLDER)?;
     HELD.get_or_init(|| folder);
     Ok(())
 }
 
-/// A folder and the path from there that follows to the file.
+/// A folder descriptor and a path relative to it. The path is a symlink to the open file.
 pub(crate) fn place(file: &File) -> (BorrowedFd<'static>, PathBuf) {
     let name = file.as_raw_fd().to_string();
     match HELD.get() {

@@ -1,10 +1,11 @@
-//! The disk limit where no mechanism of the kernel holds it: the guest scans, and kills.
+//! The disk limit where the kernel cannot enforce it: the guest scans, and kills.
 //!
 //! Every [`POLL_INTERVAL`] the guest asks how full the file system is. Once that has grown by more than
 //! the limit, it stops every process and counts what the sandbox occupies: files in the workdir and
 //! removed files that processes hold. It stops them first, because only a count of stopped processes is
 //! complete, and because stopped processes write no more. If the count is complete and does not explain the
-//! growth, others have filled the file system. If it is incomplete, the growth counts as the sandbox's own.
+//! growth, other processes have filled the file system. If it is incomplete, all growth counts as the
+//! sandbox's own.
 //! Over the limit, everything is killed.
 //!
 //! | module | what it does |
@@ -34,28 +35,28 @@ use crate::session::Guest;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How often the folder is scanned although the file system has not grown by the limit: others may free
-/// as much as the sandbox fills, both between two polls.
+/// How often the folder is scanned although the file system has not grown by the limit: processes outside
+/// may free as much as the sandbox fills between two polls.
 const FULL_SCAN_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Such scans take at most this fraction of the time.
+/// These scans take at most one part in this many of the time.
 const SCAN_DUTY_DIVISOR: u32 = 50;
 
-/// Incomplete scans in a row with a reason that passes (no memory, a process that does not stop in time)
-/// before they count as incomplete for good.
+/// How many scans in a row may be incomplete for a temporary reason (no memory, a process that does not stop
+/// in time). After that, the limit counts as exceeded.
 const MAX_INCONCLUSIVE_SCANS: u32 = 10;
 
-/// The fraction of a limit that is allowed on top of it for what a file system keeps beside contents: one
-/// file of the largest size that `RLIMIT_FSIZE` allows takes more than its size.
+/// The limit is raised by one part in this many, for file system metadata: a file of the largest size that
+/// `RLIMIT_FSIZE` allows occupies more than its size.
 const METADATA_DIVISOR: u64 = 256;
 
-/// Room for cleaning up after the first kill.
+/// Extra space after the first kill, for commands that clean up.
 const CLEANUP_ALLOWANCE: Usage = Usage {
     bytes: 16 * 1024 * 1024,
     inodes: 1024,
 };
 
-/// Watches for as long as the guest lives.
+/// Enforces the limit until the guest ends.
 pub(crate) async fn watch(guest: Rc<Guest>) {
     let Some(mut limit) = guest.settings.disk else {
         return;
@@ -80,7 +81,7 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
         has_killed: false,
     };
     loop {
-        // Where nothing runs, nothing grows; what has just begun has not grown yet.
+        // Usage only grows while a process runs, and not before it has run for a moment.
         guest.processes.any().await;
         tokio::time::sleep(POLL_INTERVAL).await;
         let Some(stopping) = watcher.due_scan() else {
@@ -92,16 +93,16 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
     }
 }
 
-/// What is known of the folder and its file system between two polls.
+/// State between two polls.
 struct Watcher {
     root: PathBuf,
     limit: DiskLimit,
     /// The folder's usage when the sandbox started.
     at_start: Usage,
-    /// The file system's usage without what the sandbox has added: an upper bound.
+    /// Upper bound of the file system's usage without the sandbox's additions.
     baseline: Usage,
-    /// What was freed on the file system since the last scan, by whomever: growth of the same size is
-    /// not seen in its usage.
+    /// Space freed on the file system since the last conclusive scan, by any process. It can hide growth of
+    /// the same size.
     freed: Usage,
     last_polled: Usage,
     last_scan: Instant,
@@ -177,12 +178,12 @@ impl Watcher {
         }
     }
 
-    /// Takes over what a scan has shown.
+    /// Updates the state from a scan and its verdict.
     fn settle(&mut self, scan: &Scan, verdict: Verdict) {
         let own = scan.own.minus(self.at_start);
         match verdict {
             Verdict::Exceeded if !self.has_killed => {
-                // What comes next may tidy up, but not grow further. Once.
+                // Only once: later commands get some space to clean up, but cannot grow further.
                 self.has_killed = true;
                 self.limit.bytes = self.limit.bytes.max(own.plus(CLEANUP_ALLOWANCE).bytes);
                 self.limit.inodes = self.limit.inodes.max(own.plus(CLEANUP_ALLOWANCE).inodes);
@@ -190,7 +191,7 @@ impl Watcher {
                 self.baseline = scan.file_system.minus(used_up);
             }
             Verdict::Exceeded | Verdict::Inconclusive | Verdict::Unexplained => {}
-            // Others have freed something, or nothing has changed: never more than was thought.
+            // Processes outside may have freed space, so the baseline can only go down.
             Verdict::Within => {
                 self.baseline = self.baseline.at_most(scan.file_system.minus(own));
                 self.freed = Usage::default();
@@ -203,8 +204,9 @@ impl Watcher {
     }
 }
 
-/// gVisor sends SIGHUP to a group if one of its processes ends while another is stopped. So the guest counts
-/// running processes there first, and stops them only if that count does not explain the growth.
+/// gVisor sends SIGHUP to a process group if one of its processes ends while another is stopped. So on
+/// gVisor the guest first scans without stopping, and stops processes only if that scan does not explain
+/// the growth.
 fn first_stopping(guest: &Guest, wanted: Stopping) -> Stopping {
     if guest.settings.is_linux {
         wanted
@@ -213,7 +215,7 @@ fn first_stopping(guest: &Guest, wanted: Stopping) -> Stopping {
     }
 }
 
-/// A few files are counted on the spot; many are a worker's work.
+/// Counts a few files on the current thread, and the remaining ones on a worker.
 async fn usage_at_start(guest: &Guest, root: &Path) -> Usage {
     const FEW: usize = 64;
     let mut scan = FolderScan::new(root);
@@ -233,10 +235,10 @@ enum Stopping {
     WhileCounting,
 }
 
-/// What one scan shows.
+/// The result of one scan.
 struct Scan {
     file_system: Usage,
-    /// Files in the folder, and removed ones that processes hold.
+    /// Files in the folder, and removed files that processes hold open.
     own: Usage,
     completeness: Completeness,
 }
@@ -251,7 +253,7 @@ impl Scan {
         folder.advance(usize::MAX);
         let held = holders::count(root, is_linux);
         Self {
-            // What grew before this was counted is in both numbers.
+            // Read last, so that everything in `own` is also in this number.
             file_system: file_system_usage(root).unwrap_or_default(),
             own: folder.usage.plus(held.usage),
             completeness: match frozen.map(|frozen| frozen.completeness()) {

@@ -1,7 +1,7 @@
-//! Files, with the rights of the sandbox's user and nothing more.
+//! File operations with the permissions of the sandbox's user.
 //!
-//! All of this runs inside: a path, a symlink or a race can lead anywhere in the sandbox and
-//! nowhere else.
+//! All of this runs inside the sandbox: a path, a symlink or a race can lead anywhere in the sandbox, but
+//! never outside.
 
 use std::fs::{self, File, Metadata as FileMetadata, OpenOptions};
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ use crate::refusal::{OnPath, refuse_with};
 use crate::session::Guest;
 use crate::walk::open_unblocked;
 
-/// Read from disk at once.
+/// Maximum size of one read from disk.
 const CHUNK: usize = 256 * 1024;
 
 pub(crate) fn describe(path: &Path, metadata: &FileMetadata) -> Metadata {
@@ -138,14 +138,14 @@ async fn take_content(guest: &Rc<Guest>, request: WriteFile, stream: &mut Stream
             }
             Ok(None) => return guest.workers.run(move || draft.publish()).await,
             Ok(Some(_)) | Err(_) => {
-                let message = "cannot write: the content broke off";
+                let message = "cannot write: the content ended early";
                 return Err(refuse_with(RefusalKind::Other, message));
             }
         }
     }
 }
 
-/// A file that is being written. Dropped before it is published, it leaves nothing.
+/// A file that is being written. Leaves nothing behind if it is dropped before it is published.
 struct Draft {
     file: File,
     path: PathBuf,
@@ -153,19 +153,19 @@ struct Draft {
     mode: WriteMode,
 }
 
-/// Where the content is until it is complete.
+/// Where the content is stored until it is complete.
 enum Content {
-    /// In the file itself, to which it is appended.
+    /// Appended to the file itself.
     Itself,
-    /// In a file without a name, of which nothing is left however this process ends.
+    /// In an unnamed file (`O_TMPFILE`), which disappears even if this process is killed.
     Nameless,
-    /// In a file beside it, where the file system has none without a name.
+    /// In a temporary file in the same folder, if the file system does not support `O_TMPFILE`.
     Aside(PathBuf),
 }
 
 impl Draft {
     fn open(path: PathBuf, request: &WriteFile) -> Answer<Self> {
-        // Through a symlink to the file it means, as any other program would.
+        // Follow a symlink and write to its target, as any other program would.
         let path = match fs::symlink_metadata(&path) {
             Ok(found) if found.is_symlink() && request.mode != WriteMode::Create => {
                 fs::canonicalize(&path).on("write", &path)?
@@ -226,7 +226,7 @@ impl Draft {
             content,
             mode: request.mode,
         };
-        // The umask must not take away what was asked for.
+        // The umask must not remove requested bits.
         draft
             .file
             .set_permissions(fs::Permissions::from_mode(mode))
@@ -243,7 +243,8 @@ impl Draft {
         published.on("write", &self.path)
     }
 
-    /// Only what is replaced needs a second name, and that for a moment only.
+    /// Links the unnamed file at its path. Only if that replaces a file, a temporary name is needed for a
+    /// moment.
     fn publish_nameless(&self) -> io::Result<()> {
         match name(&self.file, &self.path) {
             Err(error)
@@ -260,7 +261,7 @@ impl Draft {
 
     fn publish_from(&self, aside: &Path) -> io::Result<()> {
         let published = match self.mode {
-            // A link refuses to replace; a rename does not.
+            // `link` fails if the target exists; `rename` replaces it.
             WriteMode::Create => {
                 fs::hard_link(aside, &self.path).and_then(|()| fs::remove_file(aside))
             }
@@ -281,7 +282,7 @@ impl Drop for Draft {
     }
 }
 
-/// A file without a name, in the same file system.
+/// Opens an unnamed file in the folder of `path`.
 fn nameless(path: &Path, mode: u32) -> io::Result<File> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut options = OpenOptions::new();
@@ -289,14 +290,14 @@ fn nameless(path: &Path, mode: u32) -> io::Result<File> {
     options.open(folder)
 }
 
-/// Gives a file that has no name its first one, unless that is taken.
+/// Links an unnamed file at a path. Fails if the path exists.
 fn name(file: &File, path: &Path) -> io::Result<()> {
     let (folder, held) = descriptors::place(file);
     let flags = AtFlags::AT_SYMLINK_FOLLOW;
     Ok(linkat(folder, &held, AT_FDCWD, path, flags)?)
 }
 
-/// A name beside the file, in the same file system.
+/// A temporary path in the folder of `path`.
 fn aside(path: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -375,7 +376,7 @@ pub(crate) async fn set_mode(guest: &Rc<Guest>, path: Raw, mode: u32, stream: St
         if metadata.is_symlink() {
             return refuse(RefusalKind::WrongType, "it is a symlink");
         }
-        // By the descriptor: what stands at the path now may be another thing.
+        // Change the open file: the path may lead to another file by now.
         let (folder, held_path) = descriptors::place(&held);
         let mode = Mode::from_bits_truncate(mode);
         fchmodat(folder, &held_path, mode, FchmodatFlags::FollowSymlink)
@@ -388,7 +389,7 @@ pub(crate) async fn set_mode(guest: &Rc<Guest>, path: Raw, mode: u32, stream: St
 pub(crate) async fn stat(guest: &Rc<Guest>, path: Raw, stream: Stream) {
     let path = guest.resolve(Some(&path));
     perform(guest, stream, move || {
-        let metadata = fs::symlink_metadata(&path).on("look at", &path)?;
+        let metadata = fs::symlink_metadata(&path).on("inspect", &path)?;
         Ok(describe(&path, &metadata))
     })
     .await;

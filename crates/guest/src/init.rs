@@ -1,14 +1,13 @@
-//! The guest as the first process of a virtual machine.
+//! The guest program as the first process (init) of a virtual machine.
 //!
-//! Makes the machine ready, puts up the native walls once more, inside, says so on the control port,
-//! and waits: there the host takes a snapshot, and there every restored machine begins. What arrives
-//! then sets the clock, the kernel's randomness and the limits right, and the guest behind the
-//! walls begins: one sandbox on every backend, and the machine around it. Where other walls are
-//! wanted than those that stand, they are put up then. It obeys the control port alone and reads no
-//! command's word.
+//! Prepares the machine, sets up native walls inside it, reports that on the control port, and waits. At
+//! this point the host takes a snapshot, and every restored machine resumes here. The next message,
+//! [`Arrival`], sets the clock, seeds the kernel's random number generator and sets the limits. Then the
+//! guest behind the walls starts to serve, as on every other backend. If the message asks for other walls,
+//! they replace the prepared ones. Init reads only the control port and no input from commands.
 //!
-//! What runs before the snapshot is the same in all machines made from it, so nothing random is
-//! drawn before the arrival: no hash map is made, here or behind the walls. Entry point: [`run`].
+//! All machines from one snapshot share the state before it. So nothing random may be drawn before the
+//! activation: neither init nor the guest creates a hash map until then. Entry point: [`run`].
 
 mod arrival;
 mod modules;
@@ -33,7 +32,7 @@ use walls::{Raised, Walls};
 
 use self::ports::Ports;
 
-/// Where the disk of the image is mounted, and the workspace, before the walls stand.
+/// Mount points of the image's disk and of the workspace, outside the walls.
 const IMAGE: &str = "/image";
 const WORKSPACE: &str = "/workspace";
 
@@ -54,24 +53,24 @@ impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
     }
 }
 
-/// Lives as long as the machine, and ends it.
+/// Runs until the sandbox ends, and then shuts the machine down.
 pub(crate) fn run() -> ExitCode {
     let _ = nix::sys::prctl::set_name(c"hotcell-init");
     if let Err(failure) = begin() {
-        // The last place where anybody may look.
+        // The kernel log is the only output left.
         let _ = fs::write("/dev/kmsg", format!("<0>hotcell: {failure}"));
     }
-    // The machine is set up to end instead of starting again.
+    // The VMM is configured to exit on reboot.
     let _ = reboot(RebootMode::RB_AUTOBOOT);
     ExitCode::FAILURE
 }
 
 fn begin() -> Step<()> {
     mounts::system()?;
-    // The kernel kills this and the guest last when memory runs out; the guest starts commands with 1000.
-    // A command may go back to this number. -1000 would exempt it: over its memory limit, it would hang the
+    // The OOM killer then kills init and the guest last; the guest starts commands with 1000. A command may
+    // lower its score to this value again. -1000 would exempt it: over its memory limit, it would hang the
     // machine.
-    fs::write("/proc/self/oom_score_adj", "-999").at("stay when memory runs out")?;
+    fs::write("/proc/self/oom_score_adj", "-999").at("set the OOM score")?;
     modules::load()?;
     if vsock::is_asked_for() {
         vsock::live()
@@ -80,7 +79,7 @@ fn begin() -> Step<()> {
     }
 }
 
-/// All that can be done before it is known what for.
+/// Everything that does not depend on the sandbox.
 fn prepare() -> Step<Ports> {
     let ports = ports::open()?;
     tell_failure(
@@ -93,32 +92,32 @@ fn prepare() -> Step<Ports> {
 }
 
 fn live(ports: Ports) -> Step<()> {
-    let likely: Plan = receive(&ports.control).at("hear what to expect")?;
+    let likely: Plan = receive(&ports.control).at("receive the likely plan")?;
     let (link, control) = workspace::mount(ports)?;
     let walls = tell_failure(&control, stand(&likely, &link))?;
     let awake: Awake = Ok(());
-    send(&control, &awake).at("say that it waits")?;
-    // Minutes or months later, in another machine.
-    let arrival: Arrival = receive(&control).at("hear what to be")?;
+    send(&control, &awake).at("report that the machine is ready")?;
+    // The snapshot is taken here; the next message arrives in a restored machine, maybe months later.
+    let arrival: Arrival = receive(&control).at("receive the sandbox's plan")?;
     make_own(&arrival)?;
     settle(walls, &arrival.plan, link, control)
 }
 
-/// Walls of which the machine will most likely be asked. The link stays with the caller as well.
+/// Starts the walls that the machine will most likely need. The caller keeps its copy of the link.
 fn stand(likely: &Plan, link: &OwnedFd) -> Step<Box<Walls>> {
-    let link = link.try_clone().at("hold the link")?;
+    let link = link.try_clone().at("duplicate the link")?;
     match walls::raise(likely, arrival::as_standard_input(link)?, guest())? {
         Raised::Outside(walls) => Ok(walls),
-        // Not in this process.
+        // This is process 1 behind the walls, which has ended.
         Raised::Inside(_) => std::process::exit(0),
     }
 }
 
-/// Stays with the walls that stand if they are what is wanted, or puts up others.
+/// Adapts the running walls to the plan, or replaces them if that is not possible.
 fn settle(mut walls: Box<Walls>, wanted: &Plan, link: OwnedFd, control: File) -> Step<()> {
     match walls.change(wanted) {
         Ok(true) => {
-            // The guest's alone, or its death goes unseen.
+            // Only the guest may hold the link, or the host would not notice its end.
             drop(link);
             walls.serve(control);
             Ok(())
@@ -134,14 +133,14 @@ fn settle(mut walls: Box<Walls>, wanted: &Plan, link: OwnedFd, control: File) ->
     }
 }
 
-/// What the host has said to be, for the rest of the machine's life.
+/// Runs one sandbox until it ends.
 fn be(plan: &Plan, link: OwnedFd, control: File) -> Step<()> {
     let link = arrival::as_standard_input(link)?;
     walls::supervise_plan(plan, link, control, guest());
     Ok(())
 }
 
-/// Lets the host know why the machine does not wait.
+/// Reports a failure to the host, instead of that the machine is ready.
 fn tell_failure<T>(control: &File, outcome: Step<T>) -> Step<T> {
     outcome.inspect_err(|failure| {
         let awake: Awake = Err(failure.clone());
@@ -149,7 +148,7 @@ fn tell_failure<T>(control: &File, outcome: Step<T>) -> Step<T> {
     })
 }
 
-/// What no two machines may have in common.
+/// Sets what must differ between machines from one snapshot: clock and random state.
 fn make_own(arrival: &Arrival) -> Step<()> {
     arrival::set_clock(arrival.clock)?;
     arrival::seed_randomness(&arrival.seed)
@@ -162,8 +161,8 @@ fn guest() -> walls::Inside {
     }
 }
 
-/// The sandbox's own process 1. It does nothing before the host speaks to it, which is after any
-/// snapshot, and must not come back to where the machine is ended.
+/// Process 1 of the sandbox. It does nothing before the host's first message, which comes after any
+/// snapshot. Never returns, because the caller would shut the machine down.
 fn behind_walls(link: OwnedFd) -> ExitCode {
     let mut heard = [PollFd::new(link.as_fd(), PollFlags::POLLIN)];
     while poll(&mut heard, PollTimeout::NONE) == Err(Errno::EINTR) {}

@@ -1,4 +1,4 @@
-//! What the kernel says: resources in use, and the walls around this process.
+//! Reports from `/proc`: resources in use, and the walls around this process.
 
 use std::collections::HashMap;
 use std::fs;
@@ -32,7 +32,7 @@ fn read_stats() -> Stats {
     let tick = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK);
     let tick = tick.ok().flatten().unwrap_or(100) as u64;
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        // `self` and `thread-self` are this process again.
+        // Skip `self`, `thread-self` and files.
         let name = process.file_name();
         if !name.as_encoded_bytes().iter().all(u8::is_ascii_digit) {
             continue;
@@ -43,7 +43,7 @@ fn read_stats() -> Stats {
         let Some((_, fields)) = stat.rsplit_once(')') else {
             continue;
         };
-        // Counted from the state, which is the third field of the file.
+        // The first of these is the state, which is field 3 of the file.
         let fields: Vec<&str> = fields.split_whitespace().collect();
         let field = |number: usize| -> u64 {
             fields
@@ -67,7 +67,7 @@ fn read_walls() -> Answer<Walls> {
         .filter_map(|line| line.split_once(':'))
         .collect();
     let field = |name: &str| fields.get(name).map_or("", |value| value.trim());
-    // Some kernels say nothing of ambient ones, which are never more than those permitted.
+    // Some kernels do not report ambient capabilities, which are a subset of the permitted ones.
     let is_told = |name: &&str| *name != "CapAmb" || fields.contains_key("CapAmb");
     let capabilities = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
     let capabilities = capabilities
@@ -75,7 +75,7 @@ fn read_walls() -> Answer<Walls> {
         .filter(is_told)
         .map(|name| u64::from_str_radix(field(name), 16).unwrap_or(u64::MAX))
         .fold(0, |all, set| all | set);
-    // By name: the folder of a process that nobody may look into cannot be listed either.
+    // By name, because the `ns` folder of an undumpable process cannot be listed.
     let namespaces = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"]
         .into_iter()
         .filter_map(|name| {

@@ -1,8 +1,8 @@
-//! Shell commands as jobs: they can be waited for, and go on without anybody waiting.
+//! Shell commands as jobs: the host can wait for them, or leave them running in the background.
 //!
-//! A job's output goes into a spool of bounded size. While somebody waits, a full spool holds
-//! the command back; while nobody does, the oldest output is dropped and counted, so that a
-//! chatty server neither stops nor grows the guest.
+//! A job's output goes into a spool of bounded size. While a reader waits, a full spool blocks the command.
+//! Without a reader, the oldest output is dropped and counted, so that a server with much output neither
+//! blocks nor fills the guest's memory.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -24,16 +24,16 @@ use crate::refusal::{refuse, refuse_with};
 use crate::session::Guest;
 use crate::tails::Printed;
 
-/// Output that a job keeps for its next reader.
+/// Maximum number of bytes that a job stores for its next reader.
 const SPOOL: usize = 1024 * 1024;
 
-/// Time for what a command started to end with it, as the parts of a pipeline do.
+/// Time for the children of a command to end after it, such as the other parts of a pipeline.
 const GRACE: Duration = Duration::from_millis(30);
 
-/// Time for a command to end by itself once it is interrupted.
+/// Time for a command to end after SIGINT, before it is killed.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Jobs at once, finished ones that nobody asked for included.
+/// Maximum number of jobs, including finished ones whose result was not read yet.
 const MOST: usize = 64;
 
 /// All jobs of the sandbox.
@@ -41,7 +41,7 @@ const MOST: usize = 64;
 pub(crate) struct Jobs {
     next: Cell<u32>,
     table: RefCell<BTreeMap<u32, Rc<Job>>>,
-    /// The last words of those that nobody needs any more, for who looks at their tails.
+    /// The last output of jobs that are no longer in the table, for tail requests.
     over: RefCell<VecDeque<(u32, Tail)>>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Job {
     group: Pid,
     stdin: Mutex<Option<pipe::Sender>>,
     state: RefCell<State>,
-    /// Told after every change of the state.
+    /// Notified after every change of the state.
     changed: Notify,
 }
 
@@ -63,13 +63,13 @@ struct State {
     printed: Printed,
     readers: usize,
     exit: Option<Exit>,
-    /// All that the command itself printed is in the spool or was read.
+    /// All output of the command itself is in the spool or was read. Its children may print more.
     settled: bool,
     open: bool,
     cwd: Option<Raw>,
 }
 
-/// Ends of the pipes of a command that was just started.
+/// The guest's ends of a new command's pipes.
 pub(crate) struct Pipes {
     pub(crate) stdin: pipe::Sender,
     pub(crate) stdout: pipe::Receiver,
@@ -77,7 +77,7 @@ pub(crate) struct Pipes {
 }
 
 impl Jobs {
-    /// Room for one more, or a refusal that says what to do.
+    /// Makes room for one more job by removing a finished one. Refuses if all are running.
     pub(crate) fn make_room(&self) -> Answer<()> {
         let mut table = self.table.borrow_mut();
         if table.len() >= MOST {
@@ -93,7 +93,8 @@ impl Jobs {
         Ok(())
     }
 
-    /// Takes a started command in. `finished` is called once, when its process has ended.
+    /// Adds a started command. `finished` is called once, when its process has ended, and returns the
+    /// shell's last working folder.
     pub(crate) fn adopt(
         &self,
         guest: &Rc<Guest>,
@@ -151,7 +152,7 @@ impl Jobs {
         over.push_back((job.id, tail));
     }
 
-    /// The last words of a command that is over and forgotten.
+    /// The last output of a finished command that is no longer in the table.
     pub(crate) fn last_words(&self, id: u32) -> Option<Tail> {
         let over = self.over.borrow();
         let found = over.iter().find(|(known, _)| *known == id);
@@ -177,8 +178,8 @@ async fn collect(
                 grace = Some(Instant::now() + GRACE);
                 continue;
             }
-            // All that the command itself printed is here, and what still holds the pipes is not
-            // just on its way out.
+            // All output of the command itself has arrived, and its children that still hold the pipes had
+            // time to end.
             () = passed(grace), if !job.state.borrow().settled => {
                 job.change(|state| state.settled = true);
                 continue;
@@ -203,7 +204,7 @@ async fn collect(
     });
 }
 
-/// Waits for a moment that may not have been set, and then for ever.
+/// Sleeps until a moment; for ever if there is none.
 async fn passed(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
@@ -211,7 +212,7 @@ async fn passed(moment: Option<Instant>) {
     }
 }
 
-/// Takes what is in a pipe now, and closes it if that is all there will be.
+/// Reads what is in a pipe now, without waiting. Closes the pipe at its end.
 fn drain(job: &Job, pipe: &mut Option<pipe::Receiver>, is_error: bool) {
     let mut buffer = BytesMut::new();
     let mut left = PIPE;
@@ -238,7 +239,7 @@ async fn conclude(
 ) {
     let status = (&mut child.ended)
         .await
-        .expect("the reaper hands on every status");
+        .expect("the reaper reports every status");
     let limit: Option<Limit> = guest.processes.limit_behind(&child, status);
     let cwd = finished();
     job.change(|state| {
@@ -276,7 +277,7 @@ impl State {
 }
 
 impl Job {
-    /// Waits until more was printed than was seen, or until nothing of it runs any more.
+    /// Waits until more than `seen` bytes were printed, or until the command and its output have ended.
     pub(crate) async fn tail(&self, seen: u64) -> Tail {
         let is_news =
             |state: &State| state.printed.count() > seen || (state.exit.is_some() && !state.open);
@@ -299,8 +300,7 @@ impl Job {
         }
     }
 
-    /// Streams output until the command ends or the wait is over.
-    /// `None` once nobody listens any more.
+    /// Streams output until the command ends or the wait is over. `None` if the host stops listening.
     pub(crate) async fn follow(
         &self,
         sender: &mut Sender,
@@ -329,8 +329,8 @@ impl Job {
         sender: &mut Sender,
         deadline: Instant,
     ) -> Result<(), link::StreamError> {
-        // Bytes still to be sent once there is nothing to wait for: what is printed after that is
-        // for the next look, or one that never stops printing would never be done.
+        // Bytes still to be sent after the deadline or the end. Later output is left for the next request,
+        // or a command that never stops printing would keep this loop running.
         let mut owed: Option<usize> = None;
         let ended = |state: &State| state.exit.is_some() && state.settled;
         loop {
@@ -361,7 +361,7 @@ impl Job {
     }
 }
 
-/// Somebody who waits for a job, for as long as he does.
+/// Counts as a reader of the job until it is dropped.
 struct Reader<'a>(&'a Job);
 
 impl<'a> Reader<'a> {
@@ -391,7 +391,7 @@ pub(crate) async fn poll(guest: &Rc<Guest>, poll: Poll, mut stream: Stream) {
     }
 }
 
-/// Sends the last word of a look at a job; one that has nothing more to say is forgotten.
+/// Sends the result of a poll. Removes the job if it has ended and its output is closed.
 pub(crate) async fn report(guest: &Rc<Guest>, progress: Progress, sender: &mut Sender) {
     let is_over = progress.exit.is_some() && !progress.output_open;
     let job = progress.job;
@@ -400,7 +400,7 @@ pub(crate) async fn report(guest: &Rc<Guest>, progress: Progress, sender: &mut S
     }
 }
 
-/// Ends a command that nobody waits for and nobody knows: politely, then not.
+/// Ends a command that the host does not know about: with SIGINT, then with SIGKILL.
 pub(crate) async fn interrupt(guest: &Rc<Guest>, job: &Job) {
     guest.jobs.forget(job.id);
     let _ = signal_group(job.group, libc::SIGINT);
@@ -426,7 +426,7 @@ async fn take_input(job: &Job, stream: &mut Stream) -> Answer<()> {
     let mut stdin = job.stdin.lock().await;
     while let Ok(Some(item)) = stream.receive().await {
         let Item::Data(bytes) = item else {
-            // A message says that this was the last input.
+            // A message marks the end of the input.
             *stdin = None;
             continue;
         };

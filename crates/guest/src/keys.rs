@@ -1,7 +1,6 @@
-//! Keys and sizes that become signals, on kernels where opening a terminal makes it nobody's
-//! controlling one, as gVisor's: there the guest sends what the kernel would. Shells have no job
-//! control then, so what stands in the foreground is the command's own group.
-//! Entry type: [`Keys`].
+//! Terminal keys and resizes that cause signals, for gVisor. There, opening a terminal does not make it the
+//! controlling terminal, so the guest sends the signals that the kernel would send. Shells have no job
+//! control then, so the foreground is always the command's own process group. Entry type: [`Keys`].
 
 use std::os::fd::BorrowedFd;
 
@@ -9,11 +8,11 @@ use nix::sys::signal::{Signal, killpg};
 use nix::sys::termios::{LocalFlags, SpecialCharacterIndices, tcgetattr};
 use nix::unistd::Pid;
 
-/// What a terminal makes of keys just now.
+/// The keys that currently cause signals on a terminal.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keys(Vec<(u8, Signal)>);
 
-/// A piece of what was typed.
+/// A part of typed input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Typed<'a> {
     Text(&'a [u8]),
@@ -21,7 +20,7 @@ pub(crate) enum Typed<'a> {
 }
 
 impl Keys {
-    /// As the terminal is set; none while it takes keys as they are.
+    /// Reads the terminal's settings. Empty if `ISIG` is off.
     pub(crate) fn of(terminal: BorrowedFd<'_>) -> Self {
         let Ok(settings) = tcgetattr(terminal) else {
             return Self::default();
@@ -35,11 +34,11 @@ impl Keys {
             (SpecialCharacterIndices::VSUSP, Signal::SIGTSTP),
         ];
         let keys = keys.map(|(index, signal)| (settings.control_chars[index as usize], signal));
-        // 0 switches one off.
+        // 0 disables a key.
         Self(keys.into_iter().filter(|(key, _)| *key != 0).collect())
     }
 
-    /// Takes what was typed apart.
+    /// Splits typed input at the keys that cause signals.
     pub(crate) fn split<'a>(&self, mut typed: &'a [u8]) -> Vec<Typed<'a>> {
         let signal = |key: &u8| self.0.iter().find(|(one, _)| one == key);
         let mut parts = Vec::new();
@@ -57,7 +56,7 @@ impl Keys {
     }
 }
 
-/// Tells the foreground; one that is gone needs no telling.
+/// Sends a signal to the foreground group. Ignores a group that is gone.
 pub(crate) fn tell(foreground: Pid, signal: Signal) {
     let _ = killpg(foreground, signal);
 }

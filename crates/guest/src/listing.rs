@@ -1,4 +1,4 @@
-//! Lists folders, and carries long answers from a worker to the link in batches.
+//! Lists folders, and sends long answers from a worker to the link in batches.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use crate::refusal::{OnPath, refuse_with};
 use crate::session::Guest;
 use crate::walk::{Passing, Walk};
 
-/// Items that travel together.
+/// Maximum number of items in one batch.
 const BATCH: usize = 256;
 
 pub(crate) async fn list(guest: &Rc<Guest>, request: List, stream: Stream) {
@@ -60,7 +60,7 @@ fn walk(root: &Path, request: &List, out: &mut Out<Entry>) -> Answer<Truncated> 
     Ok(Truncated(false))
 }
 
-/// Where a worker puts the items of a long answer.
+/// Collects the items of a long answer on a worker, and sends them in batches.
 pub(crate) struct Out<T> {
     channel: mpsc::Sender<Batch<T>>,
     waiting: Vec<T>,
@@ -68,7 +68,7 @@ pub(crate) struct Out<T> {
 }
 
 impl<T> Out<T> {
-    /// Breaks once nobody wants more.
+    /// Breaks if the receiver is gone.
     pub(crate) fn push(&mut self, item: T) -> std::ops::ControlFlow<()> {
         self.waiting.push(item);
         self.sent += 1;
@@ -88,7 +88,7 @@ impl<T> Out<T> {
     }
 }
 
-/// Runs `produce` on a worker and streams what it puts out.
+/// Runs `produce` on a worker and streams its items.
 pub(crate) async fn batches<T: Serialize + Send + 'static>(
     guest: &Rc<Guest>,
     stream: Stream,
@@ -119,7 +119,7 @@ pub(crate) async fn batches<T: Serialize + Send + 'static>(
     }
 }
 
-/// Globs that a file must match, or must not with a `!` before them.
+/// Compiles globs that a file must match, or must not match if prefixed with `!`.
 pub(crate) fn globs(root: &Path, globs: &[String]) -> Answer<Override> {
     let mut builder = OverrideBuilder::new(root);
     for glob in globs {
@@ -132,7 +132,7 @@ pub(crate) fn globs(root: &Path, globs: &[String]) -> Answer<Override> {
         .map_err(|error| bad_pattern("the globs", error))
 }
 
-/// A refusal for a pattern that cannot be understood.
+/// A refusal for an invalid pattern.
 pub(crate) fn bad_pattern(what: &str, error: impl std::fmt::Display) -> link::request::Refusal {
     refuse_with(
         link::request::RefusalKind::Invalid,

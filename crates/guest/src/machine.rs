@@ -1,8 +1,9 @@
-//! The guest as process 1 of the walls around a virtual machine's program, outside the machine.
+//! The guest program as process 1 behind the walls around a VMM, outside the virtual machine.
 //!
-//! Starts the program with the descriptors that the host sends, serves the workspace to the
-//! machine, and ends, and all with it, when the program or the host does. What the machine says
-//! passes it by: the ports are the program's and the host's. Entry point: [`serve`].
+//! Starts the VMM with the descriptors that the host sends, and serves the workspace to the machine. Ends
+//! when the VMM or the host ends, and all processes behind the walls end with it. Does not see the messages
+//! between the machine and the host: their ports connect the VMM and the host directly. Entry point:
+//! [`serve`].
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,7 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use walls::machine::{Ending, Errand, Program, place};
 use walls::plan::send;
 
-/// What is kept of the program's last words.
+/// Maximum number of stored bytes from the end of the program's standard error.
 const LAST_WORDS: usize = 4096;
 
 pub(crate) fn serve(link: OwnedFd) -> ExitCode {
@@ -26,7 +27,7 @@ pub(crate) fn serve(link: OwnedFd) -> ExitCode {
     };
     let channel = errand.folder.is_some() && !descriptors.is_empty();
     let channel = channel.then(|| descriptors.remove(0));
-    // First: its descriptors take numbers that nothing else may have by then.
+    // Start the program before opening any file: its descriptors need fixed numbers.
     let started = errand.program.map(|program| start(&program, descriptors));
     if let (Some(folder), Some(channel)) = (errand.folder, channel)
         && serve_files(&folder, channel).is_err()
@@ -50,7 +51,8 @@ pub(crate) fn serve(link: OwnedFd) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// On threads of its own. A machine whose files are not served would wait for them for ever.
+/// Serves the files on separate threads. Exits if that fails, because the machine would wait for its files
+/// for ever.
 fn serve_files(folder: &Path, channel: OwnedFd) -> io::Result<()> {
     let folder = File::open(folder)?;
     thread::Builder::new().spawn(move || {
@@ -62,7 +64,7 @@ fn serve_files(folder: &Path, channel: OwnedFd) -> io::Result<()> {
 }
 
 fn start(program: &Program, descriptors: Vec<OwnedFd>) -> io::Result<Child> {
-    // The program's alone from its start on.
+    // Dropped after the start, so that only the program holds them.
     let _placed = place(descriptors)?;
     Command::new(&program.path)
         .args(&program.arguments)
@@ -73,7 +75,7 @@ fn start(program: &Program, descriptors: Vec<OwnedFd>) -> io::Result<Child> {
         .spawn()
 }
 
-/// Waits until the program ends, and tells how; `None` when the host ended first.
+/// Waits until the program ends, and returns how; `None` if the host ended first.
 fn watch(link: &UnixStream, mut child: Child) -> Option<Ending> {
     let mut stderr = child.stderr.take().map(OwnedFd::from).map(File::from)?;
     let mut said = Vec::new();
@@ -98,7 +100,7 @@ fn watch(link: &UnixStream, mut child: Child) -> Option<Ending> {
     })
 }
 
-/// Waits for something to read, or for the host's end: then it is false.
+/// Waits until `output` is readable. False if the host has ended.
 fn wait(link: &UnixStream, output: Option<&File>) -> bool {
     loop {
         let mut ready = vec![PollFd::new(link.as_fd(), PollFlags::POLLIN)];
@@ -108,7 +110,7 @@ fn wait(link: &UnixStream, output: Option<&File>) -> bool {
             Err(nix::errno::Errno::EINTR) => continue,
             Err(_) => return false,
         }
-        // The host says nothing after the errand: any event is its end.
+        // The host sends nothing after the first message, so any event means that it has ended.
         return ready[0].any() != Some(true);
     }
 }

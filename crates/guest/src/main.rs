@@ -1,18 +1,18 @@
 //! The one program that runs inside every sandbox, as its first process.
 //!
-//! It answers the host's requests over the link and ends with it. Its roles, by where it stands:
+//! It answers the host's requests over the link and ends when the link ends. Its first argument is its role:
 //!
 //! - `serve`: no walls; the link is standard input.
-//! - `walls`: the supervisor of native walls, outside the sandbox; it becomes nothing else.
-//! - `machine`: process 1 behind such walls, beside the program of a virtual machine.
-//! - `init`: process 1 of the virtual machine.
-//! - `warden SECONDS`: outside; holds the program of a virtual machine that has walls of its own.
-//! - `fence PID FOLDER…`: outside; bounds a container whose first process it is.
-//! - `stage PROGRAM …`: outside; mounts what standard input says, and becomes the program.
+//! - `walls`: the supervisor of native walls, outside the sandbox.
+//! - `machine`: process 1 behind native walls, which starts the VMM of a virtual machine.
+//! - `init`: process 1 inside the virtual machine.
+//! - `warden SECONDS`: outside; runs a VMM that sets up its own walls, for at most that time.
+//! - `fence PID FOLDER…`: outside; limits the container whose first process is PID.
+//! - `stage PROGRAM …`: outside; makes the mounts that standard input describes, then executes the program.
 //! - `contained [SOCKET]`, `piped`: process 1 behind the walls of another program; the link is the
 //!   socket, standard input, or standard input and output.
 //!
-//! It reads no environment and no configuration: the host says all.
+//! It reads no environment and no configuration: all settings come from the host.
 
 mod channel;
 mod contained;
@@ -56,12 +56,11 @@ use walls::plan::Behind;
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let role = arguments.next();
-    // SAFETY: the starter gave this process descriptors 0 and 1 for good; nothing else here
-    // uses them.
+    // SAFETY: this process owns descriptors 0 and 1 from its start; nothing else here uses them.
     let (input, output) = unsafe { (OwnedFd::from_raw_fd(0), OwnedFd::from_raw_fd(1)) };
     match role.as_ref().and_then(|role| role.to_str()) {
         Some("walls") => walls::supervise(input, output, inside),
-        // Only where the walls' supervisor has to start it anew.
+        // Only used if the supervisor has to execute this program again.
         Some("machine") => {
             keep(output);
             machine::serve(input)
@@ -111,7 +110,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What process 1 does behind native walls.
+/// The entry point of process 1 behind native walls.
 fn inside(behind: Behind) -> walls::Inside {
     match behind {
         Behind::Guest => walls::Inside {
@@ -132,7 +131,7 @@ fn serve(link: OwnedFd) -> ExitCode {
     }
 }
 
-/// A standard descriptor stays open, so that no later file takes its number.
+/// Keeps a standard descriptor open, so that no other file gets its number.
 fn keep(descriptor: OwnedFd) {
     std::mem::forget(descriptor);
 }

@@ -1,6 +1,6 @@
-//! Keeps all processes and files in memory together below the limit, where the kernel below the
-//! guest has no such limit: gVisor's. Over it, everything is killed. Counts nothing itself: it asks
-//! the kernel. And what the guest itself takes. Entry points: [`watch`], [`keep_freed`].
+//! Enforces the memory limit on all processes and in-memory files together, on kernels that cannot:
+//! gVisor's. Polls the kernel's counters, and kills everything over the limit. Also tunes the guest's own
+//! allocator. Entry points: [`watch`], [`keep_freed`].
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,10 +11,10 @@ use link::request::Limit;
 
 use crate::session::Guest;
 
-/// Short: memory grows faster than files.
+/// Shorter than for the disk, because memory grows faster.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// Watches for as long as the guest lives.
+/// Enforces the limit until the guest ends.
 pub(crate) async fn watch(guest: Rc<Guest>) {
     let Some(limit) = guest.settings.memory else {
         return;
@@ -22,10 +22,10 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
     let Ok(table) = File::open("/proc/meminfo") else {
         return;
     };
-    // More than the table takes.
+    // Larger than the table.
     let mut text = [0; 4096];
     loop {
-        // Where nothing runs, nothing grows; what has just begun has not grown yet.
+        // Usage only grows while a process runs, and not before it has run for a moment.
         guest.processes.any().await;
         tokio::time::sleep(EVERY).await;
         let read = table.read_at(&mut text, 0).unwrap_or(0);
@@ -36,8 +36,8 @@ pub(crate) async fn watch(guest: Rc<Guest>) {
     }
 }
 
-/// Has the C library keep what the guest frees for its next use, up to some megabytes: every command
-/// takes and frees the same, and giving it back in between costs the kernel more than the rest.
+/// Makes the C library keep a few megabytes of freed memory. Every command allocates and frees the same
+/// amount, and returning it to the kernel in between costs more than the rest of the work.
 pub(crate) fn keep_freed() {
     // SAFETY: sets two numbers of the allocator, which takes its own lock.
     unsafe {
@@ -46,8 +46,8 @@ pub(crate) fn keep_freed() {
     }
 }
 
-/// Bytes that cannot be had again without ending a process or removing a file. gVisor counts files
-/// in memory among the anonymous pages.
+/// Bytes that only ending a process or removing a file would free. gVisor counts in-memory files as
+/// anonymous pages.
 fn used(table: &str) -> Option<u64> {
     let line = table
         .lines()

@@ -1,5 +1,5 @@
-//! TCP across the wall, both ways: the host reaches a port inside, and programs inside reach
-//! the host's proxy. Only bytes pass; what may be reached is decided on the host.
+//! TCP forwarding in both directions: from the host to a port inside, and from programs inside to the host's
+//! proxy. Only forwards bytes; the host decides what may be reached.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -15,10 +15,10 @@ use tokio::time::timeout;
 
 use crate::refusal::refuse;
 
-/// Connections to the proxy at once; the next ones wait in the kernel's queue.
+/// Maximum number of concurrent connections to the proxy. More wait in the kernel's queue.
 const CONNECTIONS: usize = 128;
 
-/// How long a program may go on sending after both sides have ended.
+/// How long input of a program is still read and discarded after both sides have ended.
 const LINGER: Duration = Duration::from_secs(1);
 
 pub(crate) async fn connect(port: u16, mut stream: Stream) {
@@ -35,7 +35,7 @@ pub(crate) async fn connect(port: u16, mut stream: Stream) {
     }
 }
 
-/// Takes connections for the host's proxy from now on.
+/// Accepts connections for the host's proxy, in the background.
 pub(crate) async fn listen(port: u16, link: Link) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     let places = Arc::new(Semaphore::new(CONNECTIONS));
@@ -59,8 +59,8 @@ pub(crate) async fn listen(port: u16, link: Link) -> io::Result<()> {
     Ok(())
 }
 
-/// Until both sides have ended. One that takes no more still has its last word: what it sent before
-/// is passed on, whatever the other goes on sending.
+/// Copies bytes in both directions until both have ended. The directions are independent: if one side stops
+/// reading, what it has sent is still forwarded.
 async fn relay(connection: TcpStream, stream: Stream) {
     let (mut from_program, mut to_program) = connection.into_split();
     let (mut from_host, mut to_host) = tokio::io::split(StreamIo::from(stream));
@@ -73,6 +73,7 @@ async fn relay(connection: TcpStream, stream: Stream) {
         let _ = to_program.shutdown().await;
     };
     tokio::join!(outward, inward);
-    // To close a connection with something unread takes back what the program has not read yet.
+    // Closing a connection with unread input sends a reset, and the program would lose what it has not read
+    // yet.
     let _ = timeout(LINGER, copy(&mut from_program, &mut sink())).await;
 }

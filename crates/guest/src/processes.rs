@@ -1,8 +1,8 @@
 //! All processes of the sandbox: reaping, waiting, killing.
 //!
-//! As process 1 the guest inherits every orphan, so one loop reaps whatever ended and hands
-//! the status to whoever waits for that process. Starting and reaping happen on one thread,
-//! so a status cannot arrive before its waiter.
+//! As process 1 the guest inherits every orphan, so one loop reaps all processes and sends each status to
+//! the waiter of that process. Starting and reaping happen on one thread, so a status cannot arrive before
+//! its waiter is registered.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -23,10 +23,10 @@ use crate::spawn::{Start, spawn};
 #[derive(Clone, Default)]
 pub(crate) struct Processes {
     waiters: Rc<RefCell<HashMap<Pid, oneshot::Sender<Status>>>>,
-    /// Started and not yet reaped, whether or not anybody still waits.
+    /// Started by the guest and not yet reaped, with or without a waiter.
     alive: Rc<RefCell<HashSet<Pid>>>,
     started: Rc<Notify>,
-    /// How often everything was killed, and for which limit the last time.
+    /// How often all processes were killed, and for which limit the last time.
     purges: Rc<Cell<(u64, Option<Limit>)>>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Processes {
 pub(crate) struct Child {
     pub(crate) group: Pid,
     pub(crate) ended: oneshot::Receiver<Status>,
-    /// How often everything had been killed before its start.
+    /// The value of `Processes::purges` at its start.
     purges: u64,
 }
 
@@ -53,8 +53,8 @@ impl Processes {
         })
     }
 
-    /// Waits until there is a process. All others in the sandbox descend from those that the
-    /// guest started or inherited, so without a child there is none.
+    /// Waits until there is a process. All processes of the sandbox descend from children of the guest, so
+    /// without a child there is none.
     pub(crate) async fn any(&self) {
         loop {
             let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
@@ -65,7 +65,7 @@ impl Processes {
         }
     }
 
-    /// Reaps for as long as the guest lives.
+    /// Reaps processes until the guest ends.
     pub(crate) async fn reap(self) -> io::Result<()> {
         let ends = Arriving::new(&child_ended())?;
         loop {
@@ -77,8 +77,8 @@ impl Processes {
     fn reap_ended(&self) {
         loop {
             let mut raw = 0;
-            // SAFETY: the status outlives the call. Not the wrapper, which does not know the
-            // real-time signals and would lose the process that one of them ended.
+            // SAFETY: the status outlives the call. The wrapper of `nix` cannot be used: it rejects
+            // real-time signals, and would lose a process that one of them ended.
             let pid = match unsafe { libc::waitpid(-1, &mut raw, libc::WNOHANG) } {
                 0 => return,
                 -1 if Errno::last() == Errno::EINTR => continue,
@@ -97,14 +97,14 @@ impl Processes {
         }
     }
 
-    /// Kills everything but the guest itself, for a limit or because the end has come.
+    /// Kills every process except the guest, because of a limit or because the guest ends.
     pub(crate) fn kill_all(&self, reason: Option<Limit>) {
         self.purges.set((self.purges.get().0 + 1, reason));
         self.signal_all(Signal::SIGKILL);
     }
 
-    /// Sends a signal to everything in the sandbox. Without walls the guest is not process 1
-    /// and everything else is not its own: only what it started is meant then.
+    /// Sends a signal to every process of the sandbox. Without walls the guest is not process 1, so it
+    /// signals only the groups that it started.
     pub(crate) fn signal_all(&self, signal: Signal) {
         if getpid() == Pid::from_raw(1) {
             let _ = kill(Pid::from_raw(-1), signal);
@@ -115,10 +115,10 @@ impl Processes {
         }
     }
 
-    /// The limit for which a process died, if that was why.
+    /// The limit that caused the end of a process, if any.
     pub(crate) fn limit_behind(&self, child: &Child, status: Status) -> Option<Limit> {
         if status == Status::Signal(libc::SIGXFSZ) {
-            // One file alone was to be larger than all may be together.
+            // A single file would have exceeded the disk limit.
             return Some(Limit::Disk);
         }
         let (purges, reason) = self.purges.get();
@@ -142,13 +142,13 @@ pub(crate) async fn retry_start<T>(mut start: impl FnMut() -> io::Result<T>) -> 
     start()
 }
 
-/// Whether anything of a group is left.
+/// Whether a group still has processes.
 pub(crate) fn group_lives(group: Pid) -> bool {
     killpg(group, None) != Err(Errno::ESRCH)
 }
 
-/// Kills a group until nothing of it is left: on another kernel than Linux a child that is just being
-/// started can slip through.
+/// Kills a group repeatedly until it is empty: on kernels other than Linux, one signal can miss a child
+/// that is just being started.
 async fn end_group(group: Pid) {
     const ROUNDS: usize = 200;
     for _ in 0..ROUNDS {
@@ -159,7 +159,7 @@ async fn end_group(group: Pid) {
     }
 }
 
-/// Sends a signal to a whole group; a group that is gone needs none.
+/// Sends a signal to a whole group. Succeeds if the group is already gone.
 pub(crate) fn signal_group(group: Pid, number: i32) -> io::Result<()> {
     let signal = Signal::try_from(number)?;
     if signal == Signal::SIGKILL {

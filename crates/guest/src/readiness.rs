@@ -1,11 +1,11 @@
-//! Waiting for descriptors that tokio has no type of its own for.
+//! Asynchronous readiness of descriptors that tokio has no type for.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use tokio::io::unix::AsyncFd;
 
-/// An owner of one descriptor, whatever else it is.
+/// Adapts an owner of one descriptor to `AsRawFd`.
 pub(crate) struct Source<T>(pub(crate) T);
 
 impl<T: AsFd> AsRawFd for Source<T> {
@@ -15,7 +15,7 @@ impl<T: AsFd> AsRawFd for Source<T> {
 }
 
 pub(crate) fn register<T: AsFd>(owner: T) -> io::Result<AsyncFd<Source<T>>> {
-    // SAFETY: the owner is moved in, is never changed behind a shared reference, and so keeps
-    // its one descriptor open until it is dropped with the registration.
+    // SAFETY: the owner is moved in and never changed, so it keeps its descriptor open until it is dropped
+    // together with the registration.
     unsafe { AsyncFd::register(Source(owner)) }.map_err(io::Error::from)
 }

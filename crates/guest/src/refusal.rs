@@ -1,4 +1,4 @@
-//! From operating system errors to refusals that a person or a model can act on.
+//! Converts operating system errors to refusals that a user or a model can act on.
 
 use std::io;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(crate) fn refuse_with(kind: RefusalKind, message: impl Into<String>) -> Refu
     }
 }
 
-/// Says to what an operation was done.
+/// Adds the operation and its path to an error.
 pub(crate) trait OnPath<T> {
     fn on(self, verb: &str, path: &Path) -> Answer<T>;
 }

@@ -1,4 +1,4 @@
-//! Searches file contents: the engine of ripgrep, aware of `.gitignore`, bounded.
+//! Searches file contents with the engine of ripgrep. Respects `.gitignore` and bounds memory and results.
 
 use std::io;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::refusal::OnPath;
 use crate::session::Guest;
 use crate::walk::{Passing, Walk, open_regular};
 
-/// Held of one file at once.
+/// Maximum buffer for the content of one file.
 const LARGEST_BUFFER: usize = 8 * 1024 * 1024;
 
-/// Longer lines are cut: minified files are one line.
+/// Longer lines are truncated, such as those of minified files.
 const LONGEST_LINE: usize = 4096;
 
 pub(crate) async fn search(guest: &Rc<Guest>, request: Search, stream: Stream) {
@@ -49,7 +49,7 @@ fn run(root: &Path, request: &Search, out: &mut Out<Match>) -> Answer<Truncated>
         .map(|found| found.path)
         .filter(|path| !globs.matched(path, false).is_ignore());
     for path in alone.into_iter().chain(below) {
-        // A file that vanished, is something else by now or may not be read has nothing to say.
+        // Skip files that have vanished, are not regular files any more, or are not readable.
         let Ok(file) = open_regular(&path) else {
             continue;
         };
@@ -62,7 +62,7 @@ fn run(root: &Path, request: &Search, out: &mut Out<Match>) -> Answer<Truncated>
             truncated: false,
             stopped: false,
         };
-        // Nor has one with lines that are too long to hold.
+        // A file whose lines do not fit into the buffer ends with an error; it is skipped too.
         let _ = searcher.search_file(&matcher, &file, &mut sink);
         if sink.stopped || sink.truncated {
             return Ok(Truncated(sink.truncated));

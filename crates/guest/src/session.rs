@@ -1,4 +1,4 @@
-//! The guest's life: greet the host, answer each of its streams, end with the link.
+//! The guest's main loop: performs the handshake, answers each stream of the host, ends with the link.
 
 use std::ffi::OsString;
 use std::io;
@@ -21,11 +21,11 @@ use crate::{
     survey, tails, watch,
 };
 
-/// What every request handler may use.
+/// State that all request handlers share.
 pub(crate) struct Guest {
     pub(crate) settings: Settings,
-    /// Whether another kernel than the host's looks at the workspace, and believes for a moment
-    /// what it saw last.
+    /// Whether the workspace is a file share between two kernels. This kernel then caches files for a
+    /// moment.
     is_shared: bool,
     pub(crate) processes: Processes,
     pub(crate) workers: Rc<Workers>,
@@ -35,15 +35,15 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// A path as a request names it. It may lead anywhere: anywhere is inside.
+    /// Resolves a path of a request. It may lead anywhere, because every path is inside the sandbox.
     pub(crate) fn resolve(&self, path: Option<&Raw>) -> PathBuf {
         exec::resolve(&self.settings.workdir, path)
     }
 
-    /// Waits until what the host did to files before it asked is what is seen here.
+    /// Waits until changes that the host made to files before its request are visible here.
     fn settle(&self) {
         if self.is_shared {
-            // A workspace that is gone is found by whatever comes next.
+            // If the workspace is gone, the request itself reports that.
             let _ = share::settle(self.settings.workdir.as_path());
         }
     }
@@ -57,7 +57,7 @@ impl Guest {
 pub(crate) fn serve(link: Channel, kernel: Kernel) -> ExitCode {
     signals::withstand(kernel);
     memory::keep_freed();
-    // No command may look into this process.
+    // Commands must not read this process's memory or descriptors.
     let _ = nix::sys::prctl::set_dumpable(false);
     let outcome = || -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -66,7 +66,7 @@ pub(crate) fn serve(link: Channel, kernel: Kernel) -> ExitCode {
         let local = tokio::task::LocalSet::new();
         let workers = Rc::new(Workers::default());
         let ended = local.block_on(&runtime, run(link, workers.clone()));
-        // A file that was being written is put away by whoever has it, a request or a thread.
+        // Dropping the requests and ending the workers removes temporary files of unfinished writes.
         drop(local);
         workers.end();
         ended
@@ -100,7 +100,7 @@ async fn run(link: Channel, workers: Rc<Workers>) -> io::Result<()> {
         shells: shell::Sessions::default(),
     });
     if !guest.settings.is_linux {
-        // The system call filter guards the guest's threads by their numbers.
+        // The system call filter protects the guest's threads by their ids, so these must be the lowest.
         guest.workers.start_all();
         signals::ignore_thread_signal();
         spawn::stay_in(&guest.resolve(None));
@@ -114,7 +114,7 @@ async fn run(link: Channel, workers: Rc<Workers>) -> io::Result<()> {
         ports::listen(port, link.clone()).await?;
     }
     tokio::task::spawn_local(accept(guest.clone(), incoming, link));
-    // Whatever ended the link ends the sandbox: process 1 takes all others with it.
+    // When the link ends, for any reason, the sandbox ends: the end of process 1 ends all others.
     let _ = driver.run().await;
     guest.processes.kill_all(None);
     Ok(())
@@ -163,7 +163,7 @@ async fn answer(guest: Rc<Guest>, mut stream: Stream) {
     }
 }
 
-/// Those that begin with the files as they are.
+/// Whether a request depends on the current state of files.
 fn looks_at_files(request: &Request) -> bool {
     match request {
         Request::Exec(_)
@@ -191,7 +191,7 @@ fn looks_at_files(request: &Request) -> bool {
     }
 }
 
-/// A signal for process 1 is for the sandbox.
+/// Forwards signals to process 1 to all processes of the sandbox.
 async fn forward_signals(processes: Processes) -> io::Result<()> {
     let signals = Arriving::new(&forwarded())?;
     loop {
@@ -206,7 +206,7 @@ async fn keep_deadline(guest: Rc<Guest>) {
         return;
     };
     tokio::time::sleep(deadline).await;
-    // What starts from now on is over at once too.
+    // Repeat, so that processes started from now on are killed too.
     let mut again = tokio::time::interval(Duration::from_millis(20));
     loop {
         guest.processes.kill_all(Some(Limit::Time));

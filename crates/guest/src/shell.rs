@@ -1,9 +1,8 @@
-//! Shell sessions: folder, variables, functions and options live from one command to the next.
+//! Shell sessions: working folder, variables, functions and options persist from one command to the next.
 //!
-//! Every command gets a shell process of its own, which first takes over the state that the
-//! last one left and, when it ends, leaves its own. So a command that runs on in the background
-//! never blocks the session, its output and exit code are its own, and nothing that it prints
-//! can be mistaken for the protocol.
+//! Every command runs in a new shell process, which first restores the state of the previous one and saves
+//! its own state when it ends. So a command in the background never blocks the session, every command has
+//! its own output and exit code, and no output can be mistaken for the protocol.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -27,16 +26,16 @@ use crate::session::Guest;
 use crate::spawn::Start;
 use crate::state::State;
 
-/// A state larger than this is not kept: the session goes on with the one before.
+/// A larger state is discarded, and the session continues with the previous one.
 const LARGEST_STATE: u64 = 4 * 1024 * 1024;
 
-/// Descriptors of the shell: state to take over, script to run, state to leave.
+/// Descriptors of the shell: state to restore, script to run, state to save.
 const OLD_STATE: i32 = 7;
 const SCRIPT: i32 = 8;
 const NEW_STATE: i32 = 9;
 
-/// The trap is for a script that leaves by itself; one that sets its own trap keeps it. What the
-/// save prints, [`State::parse`] reads.
+/// The trap saves the state of a script that calls `exit`. A script that sets its own trap replaces it.
+/// [`State::parse`] reads the saved state.
 const BASH: &str = r#"
 __hotcell_save() {
     if [ -z "${__hotcell_saved-}" ]; then
@@ -66,7 +65,7 @@ __hotcell_save
 exit "$__hotcell_code"
 "#;
 
-/// For a root without bash: functions cannot be listed there and so do not live on.
+/// For a root without bash. `sh` cannot list functions, so they do not persist.
 const SH: &str = r#"
 __hotcell_save() {
     if [ -z "${__hotcell_saved-}" ]; then
@@ -110,7 +109,7 @@ pub(crate) async fn run(guest: Rc<Guest>, command: ShellCommand, stream: Stream)
         Some(progress) => {
             let has_ended = progress.exit.is_some();
             jobs::report(&guest, progress, &mut sender).await;
-            // A host that left at the last moment never learned that the command goes on.
+            // A host that disconnected now has not learned that the command is still running.
             has_ended || matches!(receiver.receive().await, Ok(None))
         }
         None => false,
@@ -121,7 +120,7 @@ pub(crate) async fn run(guest: Rc<Guest>, command: ShellCommand, stream: Stream)
 }
 
 async fn start(guest: &Rc<Guest>, command: &ShellCommand) -> Answer<Rc<Job>> {
-    // Room in the table of jobs is made anew for each try: others may have taken it meanwhile.
+    // Make room in the job table for each attempt: other requests may have taken it meanwhile.
     let begin = || match guest.jobs.make_room() {
         Ok(()) => begin(guest, command).map(Ok),
         Err(refusal) => Ok(Err(refusal)),
@@ -188,7 +187,7 @@ fn memory_file(content: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// What the shell left; nothing if it was killed.
+/// The state that the shell saved; `None` if it was killed.
 fn read_state(mut file: File) -> Option<State> {
     if file.metadata().ok()?.len() > LARGEST_STATE {
         return None;

@@ -1,7 +1,7 @@
-//! What signals do to the guest, which is nothing, and what commands find of that, which is nothing
-//! either. On Linux they are ignored: process 1 is spared the default actions there, but only while
-//! its first thread does not block what another would take. The sandbox's own kernel spares it
-//! nothing; there they are blocked, which takes one call, and the few that cannot be are ignored.
+//! Protects the guest from signals, and lists the changes that commands must undo. On Linux the guest
+//! ignores signals: the kernel does not apply default actions to process 1, but only if the first thread
+//! does not block a signal that another thread accepts. gVisor does not protect process 1; there the guest
+//! blocks all signals, which takes one system call, and ignores the few that cannot be blocked.
 //!
 //! Entry points: [`withstand`], [`ignore_thread_signal`], [`Arriving`], [`changed`].
 
@@ -15,37 +15,36 @@ use tokio::io::unix::AsyncFd;
 
 use crate::readiness::{Source, register};
 
-/// Whose kernel the guest is a process of.
+/// The kernel that the guest runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kernel {
     Linux,
-    /// The sandbox's own, where a system call costs as much as a hundred elsewhere.
+    /// gVisor, where one system call costs as much as a hundred on Linux.
     Own,
 }
 
-/// Those that a command finds otherwise than it should, unless they are put right.
+/// Signals whose action was changed. A new process must reset them before exec.
 static CHANGED: OnceLock<Vec<c_int>> = OnceLock::new();
 
 pub(crate) fn changed() -> &'static [c_int] {
     CHANGED.get().map_or(&[], Vec::as_slice)
 }
 
-/// Must be called before there is another thread. The supervisor has blocked all signals.
+/// Must be called before another thread exists. The supervisor has blocked all signals.
 pub(crate) fn withstand(kernel: Kernel) {
     let (ignored, blocked) = match kernel {
         Kernel::Linux => (
             (1..=64).filter(|signal| *signal != libc::SIGCHLD).collect(),
             forwarded() | child_ended(),
         ),
-        // These two the C library blocks for nobody, unblocks one of them in every new thread, and
-        // handles it.
+        // The C library never blocks these two, and unblocks and handles one of them in every new thread.
         Kernel::Own => (vec![32, 33], SigSet::all()),
     };
     for signal in &ignored {
-        // The handlers of the standard library, for its own stack, are among what is taken away.
+        // This also removes the standard library's handlers for stack overflows.
         set_action(*signal, libc::SIG_IGN);
     }
-    // The standard library ignores this one.
+    // The standard library ignores SIGPIPE.
     let changed = ignored.into_iter().chain([libc::SIGPIPE]);
     let _ = CHANGED.set(changed.collect());
     let _ = blocked.thread_set_mask();
@@ -60,8 +59,8 @@ pub(crate) fn ignore_thread_signal() {
     set_action(SIGSETXID, libc::SIG_IGN);
 }
 
-/// What [`withstand`] leaves to be read, one after the other. Read and not taken by handlers, which a
-/// storm of signals would stack up.
+/// Reads the signals that [`withstand`] blocks, from a signalfd. Handlers are not used, because many
+/// signals at once would nest them.
 pub(crate) struct Arriving(AsyncFd<Source<SignalFd>>);
 
 impl Arriving {
@@ -71,8 +70,8 @@ impl Arriving {
         Ok(Self(register(SignalFd::with_flags(signals, flags)?)?))
     }
 
-    /// Asks until there is none: of one kind there can be two, one for the process and one for its
-    /// thread, and a third would be no event.
+    /// Returns the next signal. Reads until the kernel reports none: two signals of one kind can be
+    /// pending, one for the process and one for the thread, and a third would cause no event.
     pub(crate) async fn next(&self) -> io::Result<c_int> {
         loop {
             let mut ready = self.0.readable().await?;
@@ -87,20 +86,20 @@ impl Arriving {
     }
 }
 
-/// What process 1 passes on.
+/// Signals that process 1 forwards to the sandbox.
 pub(crate) fn forwarded() -> SigSet {
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]
         .into_iter()
         .collect()
 }
 
-/// That of a child's end.
+/// The signal for the end of a child.
 pub(crate) fn child_ended() -> SigSet {
     Signal::SIGCHLD.into()
 }
 
-/// As the kernel has it; the C library keeps two signals to itself. Safe where memory is shared with
-/// another process: allocates nothing and takes no lock.
+/// Calls the kernel directly, because the C library rejects two signals that it reserves. Safe in a process
+/// that shares its memory with another: allocates nothing and takes no lock.
 pub(crate) fn set_action(signal: c_int, handler: libc::sighandler_t) {
     #[repr(C)]
     #[derive(Default)]
@@ -114,8 +113,8 @@ pub(crate) fn set_action(signal: c_int, handler: libc::sighandler_t) {
         handler,
         ..Action::default()
     };
-    // SAFETY: the action outlives the call and has the kernel's layout; neither of the handlers that
-    // are asked for here is code.
+    // SAFETY: the action outlives the call and has the kernel's layout. The handlers passed here are only
+    // `SIG_IGN` and `SIG_DFL`, which are not code.
     unsafe {
         let null = std::ptr::null_mut::<Action>();
         libc::syscall(

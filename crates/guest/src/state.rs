@@ -1,14 +1,14 @@
-//! What a shell leaves for the next one of its session, and how the next one takes it over.
+//! The state that a shell saves for the next one of its session, and the script that restores it.
 //!
-//! Only what the next shell would not have by itself: every line of it costs the next command
-//! time. Pure.
+//! Contains only what a new shell does not have by itself, because every line costs the next command time.
+//! Pure.
 
 use std::path::PathBuf;
 
 use link::request::Raw;
 
-/// Variables of bash itself. They have their own meaning in every shell, and most of them
-/// refuse to be set; so do those that begin with `BASH`.
+/// Variables that bash sets itself. Every shell has its own values, and most of them are read-only. The same
+/// holds for all names that begin with `BASH`.
 const OWN: &[&[u8]] = &[
     b"COMP_WORDBREAKS",
     b"DIRSTACK",
@@ -39,13 +39,13 @@ const OWN: &[&[u8]] = &[
 #[derive(Clone, Default)]
 pub(crate) struct State {
     pub(crate) cwd: Option<PathBuf>,
-    /// A script that sets everything again.
+    /// A script that restores everything else.
     pub(crate) script: Vec<u8>,
 }
 
 impl State {
-    /// Reads what a shell printed as its last deed: its folder and a script, or in the place of
-    /// the script what bash has to say; all with NULs between them. `None` if it was cut short.
+    /// Parses the output of a shell's save function: its working folder and a script, or for bash four
+    /// sections instead of the script, all separated by NUL. `None` if it is truncated.
     pub(crate) fn parse(left: &[u8]) -> Option<Self> {
         let parts: Vec<&[u8]> = left.split(|byte| *byte == 0).collect();
         let (cwd, script) = match parts[..] {
@@ -63,9 +63,8 @@ impl State {
     }
 }
 
-/// `options` are those of `shopt`, `modes` those of `set -o`, both with colons between them. The
-/// modes come last, so that none of them (`set -e`) meets what is no error. `eval` splits words
-/// as the grammar says, whatever IFS has become.
+/// `options` are those of `shopt`, `modes` those of `set -o`, both separated by colons. The modes come last,
+/// so that none of them (`set -e`) affects the rest of the script. `eval` splits words independently of IFS.
 fn bash_script(options: &[u8], modes: &[u8], definitions: &[u8], variables: &[u8]) -> Vec<u8> {
     let (options, modes) = (
         String::from_utf8_lossy(options),
@@ -94,8 +93,8 @@ fn bash_script(options: &[u8], modes: &[u8], definitions: &[u8], variables: &[u8
     script
 }
 
-/// Whether a line declares a variable of the shell's own, and nothing but that: older shells
-/// print long values over several lines.
+/// Whether a line is the complete declaration of a variable that bash sets itself. Older versions of bash
+/// print long values on several lines.
 fn is_own(line: &[u8]) -> bool {
     let declared = || {
         let rest = line.strip_prefix(b"declare -")?;

@@ -1,5 +1,5 @@
-//! Describes everything below a folder, so that the host can tell what has changed since it last
-//! looked without reading a single file.
+//! Lists the metadata of everything below a folder, so that the host can detect changes without reading file
+//! contents.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -23,7 +23,7 @@ pub(crate) async fn survey(guest: &Rc<Guest>, path: Raw, limit: u64, stream: Str
 fn walk(root: &Path, limit: u64, out: &mut Out<Surveyed>) -> Answer<Truncated> {
     fs::read_dir(root).on("survey", root)?;
     for found in Walk::new(root, u32::MAX, Passing::Nothing) {
-        // What vanished meanwhile is not there.
+        // Skip entries that vanished meanwhile.
         let Ok(surveyed) = describe(root, &found.path) else {
             continue;
         };
@@ -55,7 +55,7 @@ fn describe(root: &Path, path: &Path) -> std::io::Result<Surveyed> {
     })
 }
 
-/// Times that commands set may lie anywhere.
+/// Saturates, because commands can set any time.
 fn nanoseconds(seconds: i64, nanoseconds: i64) -> i64 {
     seconds
         .saturating_mul(1_000_000_000)

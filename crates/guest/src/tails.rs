@@ -1,5 +1,4 @@
-//! The ends of what commands in the background print, for whoever wants to see them live. Takes
-//! nothing away from those who read all of it.
+//! The last output of background commands, for live display. Does not consume the output for other readers.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -9,7 +8,7 @@ use link::request::{Answer, LONGEST_TAIL, Tail};
 
 use crate::session::Guest;
 
-/// How much a command has printed, and the last of it.
+/// How many bytes a command has printed, and the last of them.
 #[derive(Default)]
 pub(crate) struct Printed {
     count: u64,
@@ -34,7 +33,7 @@ impl Printed {
     }
 }
 
-/// Answers once there is something that was not seen; not at all to one who has left.
+/// Answers when there is more output than `seen`. Does not answer if the host stops listening.
 pub(crate) async fn tail(guest: &Rc<Guest>, id: u32, seen: u64, stream: Stream) {
     let (mut sender, mut receiver) = stream.split();
     let answer: Answer<Tail> = match guest.jobs.find(id) {

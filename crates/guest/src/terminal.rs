@@ -1,4 +1,4 @@
-//! Pseudo-terminals of the sandbox's own: the master stays with the guest.
+//! Pseudo-terminals of the sandbox. The guest holds the master side.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -17,7 +17,7 @@ use crate::readiness::{Source, register};
 nix::ioctl_write_ptr_bad!(set_size, libc::TIOCSWINSZ, libc::winsize);
 nix::ioctl_read_bad!(readable, libc::FIONREAD, libc::c_int);
 
-/// The guest's end of a terminal.
+/// The master side of a terminal.
 pub(crate) struct Terminal {
     master: AsyncFd<Source<PtyMaster>>,
     pub(crate) path: PathBuf,
@@ -48,7 +48,7 @@ impl Terminal {
         Ok(())
     }
 
-    /// Reads what was printed; 0 once nobody holds the other end any more.
+    /// Reads output; 0 after the last process has closed the other side.
     pub(crate) async fn read(&self, buffer: &mut BytesMut) -> io::Result<usize> {
         loop {
             let mut ready = self.master.readable().await?;
@@ -58,7 +58,7 @@ impl Terminal {
         }
     }
 
-    /// Types as a person does, where the kernel makes no signals of keys.
+    /// Writes input, and sends the signals of special keys itself, on kernels that do not.
     pub(crate) async fn type_keys(&self, bytes: &[u8], foreground: Pid) -> io::Result<()> {
         for typed in Keys::of(self.master.get_ref().0.as_fd()).split(bytes) {
             match typed {
@@ -69,7 +69,7 @@ impl Terminal {
         Ok(())
     }
 
-    /// Bytes that were printed and not yet read, where the kernel says.
+    /// The number of unread output bytes; 0 if the kernel does not report it.
     pub(crate) fn pending(&self) -> usize {
         let mut bytes = 0;
         // SAFETY: the master is open and the number outlives the call.
@@ -79,7 +79,7 @@ impl Terminal {
         }
     }
 
-    /// Reads what is there now; `WouldBlock` if nothing is.
+    /// Reads without waiting; `WouldBlock` if there is no output.
     pub(crate) fn try_read(&self, buffer: &mut BytesMut) -> io::Result<usize> {
         let mut space = [0; 16 * 1024];
         match nix::unistd::read(&self.master.get_ref().0, &mut space) {
@@ -87,7 +87,7 @@ impl Terminal {
                 buffer.extend_from_slice(&space[..length]);
                 Ok(length)
             }
-            // What Linux says when the last holder of the other end is gone.
+            // Linux reports this after the last process has closed the other side.
             Err(nix::errno::Errno::EIO) => Ok(0),
             Err(error) => Err(error.into()),
         }

@@ -1,8 +1,8 @@
-//! Walks through folders that a hostile command may have laid out.
+//! Walks through folders that a hostile command may have created.
 //!
-//! In the order of names, following no symlink. Ignore files are read by this module itself,
-//! because a FIFO, a device or an endless file of that name must not hold or fill the guest;
-//! what their patterns mean is the `ignore` crate's business.
+//! Visits entries in the order of names and follows no symlink. This module reads ignore files itself,
+//! because a FIFO, a device or an endless file of that name must not block the guest or fill its memory.
+//! The `ignore` crate interprets the patterns.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, FileType, OpenOptions};
@@ -14,19 +14,19 @@ use std::rc::Rc;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// No ignore file that people write is longer; the rest of one is not read.
+/// The part of an ignore file beyond this is not read. No real ignore file is as long.
 const LONGEST_IGNORE_FILE: u64 = 256 * 1024;
 
-/// Where rules are, below a folder.
+/// Paths of ignore files, relative to a folder.
 const RULES: &[&str] = &[".git/info/exclude", ".gitignore", ".ignore"];
 
-/// One entry on the way.
+/// One entry of a walk.
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
     pub(crate) kind: FileType,
 }
 
-/// Every entry below a folder, to a depth. What cannot be read is left out.
+/// Iterates over all entries below a folder, up to a depth. Skips what is not readable.
 pub(crate) struct Walk {
     /// Entries still to visit, the next one last.
     ahead: Vec<(PathBuf, FileType, u32, Option<Rc<Rules>>)>,
@@ -34,13 +34,13 @@ pub(crate) struct Walk {
     passing: Passing,
 }
 
-/// What a walk passes over.
+/// What a walk skips.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passing {
     Nothing,
-    /// What `.gitignore` and `.ignore` name, and `.git` itself.
+    /// Entries that `.gitignore` and `.ignore` match, and `.git` itself.
     Ignored,
-    /// That, and all that is hidden.
+    /// These, and all hidden entries.
     IgnoredAndHidden,
 }
 
@@ -62,14 +62,14 @@ impl Passing {
     }
 }
 
-/// The rules of a folder, and of those above it.
+/// The ignore rules of a folder and of its parents.
 struct Rules {
     own: Gitignore,
     above: Option<Rc<Rules>>,
 }
 
 impl Rules {
-    /// The nearest rule that says anything decides.
+    /// The rules of the nearest folder that match decide.
     fn ignores(&self, path: &Path, is_folder: bool) -> bool {
         match self.own.matched(path, is_folder) {
             Match::Ignore(_) => true,
@@ -147,7 +147,7 @@ fn read_rules(folder: &Path, above: Option<Rc<Rules>>) -> Option<Rc<Rules>> {
             continue;
         };
         for line in text.lines() {
-            // A line that means nothing is passed over, as git does.
+            // Skip invalid lines, as git does.
             any |= rules.add_line(None, line).is_ok();
         }
     }
@@ -163,7 +163,7 @@ fn read_start(file: File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Opens a regular file, and only that.
+/// Opens a regular file; fails for any other type.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     let file = open_unblocked(path)?;
     if file.metadata()?.is_file() {
@@ -173,8 +173,8 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens for reading whatever is there: a FIFO must not hold a worker for ever, nor a terminal
-/// become the guest's.
+/// Opens any type of file for reading. A FIFO does not block the worker, and a terminal does not become the
+/// guest's controlling terminal.
 pub(crate) fn open_unblocked(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

@@ -1,9 +1,9 @@
-//! The guest's program as the holder of another one, outside any sandbox: Firecracker's jailer, which
-//! changes its own user and so would outlive whoever started it.
+//! The guest program as the parent of another program, outside any sandbox: Firecracker's jailer. The jailer
+//! changes its user, and so would outlive the process that started it.
 //!
-//! The program gets namespaces of its own for processes, networks and messages; as process 1 of the
-//! first, it takes all of its own with it. It ends with the link, at the deadline, or by itself;
-//! then the warden tells how. Becomes nothing else. Entry point: [`serve`].
+//! The program gets new pid, network, IPC and UTS namespaces. It is process 1 of its pid namespace, so all
+//! of its children end with it. It is killed when the link ends or the deadline passes. Then, or when it
+//! ends by itself, the warden reports how it ended. Entry point: [`serve`].
 
 use std::fs::File;
 use std::io::Read;
@@ -17,13 +17,13 @@ use nix::sched::{CloneFlags, unshare};
 use walls::machine::{Ending, Errand, Program};
 use walls::plan::send;
 
-/// What is kept of the program's last words.
+/// Maximum number of stored bytes from the end of the program's standard error.
 const LAST_WORDS: usize = 4096;
 
-/// `seconds` are the longest that the program may run; zero is for ever.
+/// `seconds` is the longest time that the program may run; 0 means no limit.
 pub(crate) fn serve(link: OwnedFd, seconds: u64) -> ExitCode {
     let _ = nix::sys::prctl::set_name(c"hotcell-warden");
-    // A terminal's interrupt is for the host to judge.
+    // In a new session, Ctrl-C in the host's terminal does not reach this process; the host decides.
     let _ = nix::unistd::setsid();
     let deadline = (seconds > 0).then(|| Instant::now() + Duration::from_secs(seconds));
     let link = UnixStream::from(link);
@@ -36,7 +36,7 @@ pub(crate) fn serve(link: OwnedFd, seconds: u64) -> ExitCode {
     let ending = match start(&program) {
         Ok(mut child) => {
             let said = watch(&link, &mut child, deadline);
-            // Process 1 of its namespace: nothing of it is left after this.
+            // It is process 1 of its pid namespace, so this ends all of its children too.
             let _ = child.kill();
             let status = child.wait().map(|status| status.to_string());
             Ending {
@@ -49,7 +49,7 @@ pub(crate) fn serve(link: OwnedFd, seconds: u64) -> ExitCode {
             said: error.to_string(),
         },
     };
-    // The host may be gone; then there is nobody to tell.
+    // Fails if the host is gone.
     let _ = send(&link, &ending);
     ExitCode::SUCCESS
 }
@@ -69,8 +69,8 @@ fn start(program: &Program) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// Waits until the program closes its standard error, which is its end, until the host ends, or until
-/// the deadline; the last line that the program said.
+/// Waits until the program closes its standard error (which it does when it ends), the host ends, or the
+/// deadline passes. Returns the last line of the standard error.
 fn watch(link: &UnixStream, child: &mut Child, deadline: Option<Instant>) -> String {
     let Some(mut stderr) = child.stderr.take().map(OwnedFd::from).map(File::from) else {
         return String::new();
@@ -93,7 +93,7 @@ fn watch(link: &UnixStream, child: &mut Child, deadline: Option<Instant>) -> Str
             Ok(_) => {}
             Err(_) => break,
         }
-        // The host says nothing after the errand: any event is its end.
+        // The host sends nothing after the first message, so any event means that it has ended.
         if ready[0].any() == Some(true) {
             break;
         }

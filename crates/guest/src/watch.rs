@@ -1,4 +1,4 @@
-//! Watches a folder and all below it for changes, with the kernel's inotify.
+//! Watches a folder and everything below it for changes, with inotify.
 
 use std::collections::HashMap;
 use std::fs;
@@ -69,7 +69,7 @@ impl Watch {
             root: root.to_owned(),
             folders: HashMap::new(),
         };
-        // The root itself must be watchable; what vanishes below it meanwhile need not be.
+        // A watch on the root must succeed. Folders below it may vanish meanwhile.
         watch.add(root)?;
         watch.explore(root, None).await;
         Ok(watch)
@@ -81,8 +81,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Watches a folder and all below it, and tells what is there. Others get their turn on the
-    /// way: a hostile command may have made it large.
+    /// Watches a folder and everything below it, and adds its entries to `told` as created. Yields to other
+    /// tasks on the way, because a hostile command may have made the tree large.
     async fn explore(&mut self, folder: &Path, mut told: Option<&mut Vec<Change>>) {
         const AT_ONCE: usize = 16;
         let mut ahead = vec![folder.to_owned()];
@@ -90,7 +90,7 @@ impl Watch {
             let Some(folder) = ahead.pop() else {
                 return;
             };
-            // The watch first: what comes after the look is an event.
+            // Add the watch before reading the folder, so that later changes cause events.
             let _ = self.add(&folder);
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 if let Some(told) = &mut told {
@@ -128,8 +128,8 @@ impl Watch {
         }
     }
 
-    /// What an event tells, and the folder that has come by it, if it is not yet among the new ones:
-    /// one that comes and goes many times is looked at once.
+    /// Converts an event to a change. Adds a created folder to `new_folders` once, even if it was created
+    /// and removed many times.
     fn change_of(&mut self, event: InotifyEvent, new_folders: &mut Vec<PathBuf>) -> Option<Change> {
         if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
             let path = Raw::from("");

@@ -1,8 +1,7 @@
-//! Threads for work that blocks: files, walks, searches.
+//! Worker threads for blocking work: files, walks, searches.
 //!
-//! Started when there is work for them, a few at most. A sandbox whose commands have used up the
-//! process limit can still be read and cleaned: where no thread can be had, the work is done
-//! on the guest's own.
+//! Threads start on demand, up to `MOST`. If no thread can be started, the work runs on the guest's main
+//! thread. So files can still be read and removed when commands have used up the process limit.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,10 +12,11 @@ use tokio::sync::oneshot;
 
 const MOST: usize = 2;
 
-/// Address space, not memory: removing folders goes as deep as a hostile command made them.
+/// Large, because removing folders recurses as deep as a hostile command made them. Only address space is
+/// reserved.
 const STACK: usize = 8 * 1024 * 1024;
 
-/// How long work that has begun may take to end with the guest.
+/// How long running work may continue when the guest ends.
 const GRACE: Duration = Duration::from_secs(1);
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -72,7 +72,7 @@ impl Shared {
 }
 
 impl Workers {
-    /// Starts all threads now, so that their numbers are the lowest.
+    /// Starts all threads now, so that they get the lowest ids.
     pub(crate) fn start_all(&self) {
         for _ in 0..MOST {
             self.add_thread();
@@ -104,7 +104,8 @@ impl Workers {
         self.shared.arrived.notify_one();
     }
 
-    /// Makes sure that somebody serves the queue, with one more thread if all are busy.
+    /// Starts one more thread if all are busy and the maximum is not reached. Returns whether there is a
+    /// thread.
     fn has_thread(&self) -> bool {
         if *self.threads.borrow() < MOST && self.shared.lock().idle == 0 {
             self.add_thread();
@@ -120,7 +121,7 @@ impl Workers {
         }
     }
 
-    /// Drops what has not begun, and waits for what has, so that it puts away what it holds.
+    /// Drops queued work, and waits for running work so that it can clean up.
     pub(crate) fn end(&self) {
         let mut queue = self.shared.lock();
         queue.is_closed = true;

@@ -420,9 +420,10 @@ fn pipe_size(options: &Options) -> Vec<Condition> {
     ]
 }
 
-/// Refuses more filters and Landlock rules. They take kernel memory that no limit counts, and the memory for
-/// filters is so small that one sandbox could keep all others from starting. The errors are those of a kernel
-/// without these features: `EINVAL` for filters, which man, file and apt accept, and `ENOSYS` for Landlock.
+/// Refuses more filters and Landlock rules. They take kernel memory that no limit counts, and the memory
+/// for filters is so small that one sandbox could keep all others from starting. The errors are those of a
+/// kernel without these features: `EINVAL` for filters, which man, file and apt accept, and `ENOSYS` for
+/// Landlock.
 fn no_further_confinement(filter: &mut Filter) {
     for call in CONFINING {
         let errno = match call.number {

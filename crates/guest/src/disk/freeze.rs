@@ -1,9 +1,9 @@
-//! Stops every process of the sandbox for a moment, without their noticing. Entry point:
+//! Stops every process of the sandbox for a moment, invisibly to the processes. Entry point:
 //! [`Frozen::stop_all`].
 //!
-//! SIGSTOP cannot be caught or blocked, and no process can fork past one that is on its way to all.
-//! Parents are stopped before their children and continued after them, so that no shell sees one of its
-//! jobs stopped.
+//! SIGSTOP cannot be caught or blocked, and a process cannot escape by forking while the signal is sent to
+//! all processes. Parents are stopped before their children and continued after them, so that no shell sees
+//! a stopped job.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -19,18 +19,18 @@ use nix::unistd::Pid;
 use super::verdict::Completeness;
 use crate::spawn;
 
-/// A process that waits for a disk stops when the disk has answered.
+/// A process in uninterruptible disk wait stops only when the disk has answered.
 const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 const STOP_POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// Every process but the guest stands still as long as this lives.
+/// Keeps every process except the guest stopped until it is dropped.
 pub(super) struct Frozen {
-    /// Stopped here: those that were stopped before stay so.
+    /// Processes to continue. Those that were stopped before are not among them.
     stopped: Vec<i32>,
     is_complete: bool,
     /// Whether there are processes that `/proc` does not show.
     has_invisible: bool,
-    /// No process may be half started: it shares the guest's memory, and cannot be looked into.
+    /// Prevents process starts: before its exec, a process shares the guest's memory and is not readable.
     _starts: MutexGuard<'static, ()>,
 }
 
@@ -45,8 +45,8 @@ impl Frozen {
             }
             wait_until(deadline, || generation.iter().copied().all(stands_still));
         }
-        // Those that were born or orphaned meanwhile. Behind walls there is nothing else that this
-        // could reach.
+        // Also stop processes that were created or orphaned meanwhile. Behind walls, -1 reaches only
+        // processes of the sandbox.
         let _ = kill(Pid::from_raw(-1), Signal::SIGSTOP);
         let is_complete = wait_until(deadline, || processes().into_iter().all(stands_still));
         let mut stopped = processes();
@@ -67,7 +67,7 @@ impl Frozen {
         }
     }
 
-    /// What can have moved or stayed unseen all the same.
+    /// How much a scan can miss although processes are stopped.
     pub(super) fn completeness(&self) -> Completeness {
         match (self.has_invisible, self.is_complete) {
             (true, _) => Completeness::Opaque,
@@ -85,7 +85,7 @@ impl Drop for Frozen {
     }
 }
 
-/// Whether a condition comes about in time.
+/// Polls until the condition holds; false if it does not hold by the deadline.
 fn wait_until(deadline: Instant, condition: impl Fn() -> bool) -> bool {
     loop {
         if condition() {
@@ -98,7 +98,7 @@ fn wait_until(deadline: Instant, condition: impl Fn() -> bool) -> bool {
     }
 }
 
-/// Processes by how many parents they have.
+/// Processes by their number of ancestors.
 fn generations(processes: &[i32]) -> BTreeMap<usize, Vec<i32>> {
     let mut all: BTreeMap<usize, Vec<i32>> = BTreeMap::new();
     for pid in processes {
@@ -107,19 +107,19 @@ fn generations(processes: &[i32]) -> BTreeMap<usize, Vec<i32>> {
     all
 }
 
-/// Every process that is not the guest and that it can see.
+/// Every visible process except the guest.
 pub(super) fn processes() -> Vec<i32> {
     let own = std::process::id() as i32;
     let all = numbers("/proc").into_iter();
     all.filter(|pid| *pid != own).collect()
 }
 
-/// Those that forbid to be looked into: `/proc` is mounted so that it does not show them, but a signal
-/// finds them by number.
+/// Undumpable processes. `/proc` is mounted with `hidepid` and does not list them, but signal 0 shows that
+/// they exist.
 fn invisible_processes() -> Vec<i32> {
     let exists = |pid: &i32| kill(Pid::from_raw(*pid), None).is_ok();
     let is_visible = |pid: &i32| Path::new(&format!("/proc/{pid}/stat")).exists();
-    // One that ends in between is neither.
+    // The second check of `exists` skips processes that ended in between.
     let all = (2..=last_pid()).filter(exists);
     all.filter(|pid| !is_visible(pid) && exists(pid)).collect()
 }
@@ -129,14 +129,14 @@ fn invisible_processes() -> Vec<i32> {
 fn has_unlisted_threads() -> bool {
     let of_commands: usize = processes().into_iter().map(|pid| tasks(pid).len()).sum();
     let listed = own_threads() + of_commands;
-    // SAFETY: the structure is plain numbers, for which zero is a value.
+    // SAFETY: the structure is plain numbers, for which zero is valid.
     let mut info: libc::sysinfo = unsafe { std::mem::zeroed() };
     // SAFETY: the structure outlives the call.
     let is_known = unsafe { libc::sysinfo(&raw mut info) } == 0;
     is_known && usize::from(info.procs) > listed
 }
 
-/// How many threads the guest has. The guest is not dumpable, so gVisor does not list them in `/proc`.
+/// The number of guest threads. The guest is not dumpable, so gVisor does not list them in `/proc`.
 fn own_threads() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut lines = status.lines();
@@ -146,8 +146,8 @@ fn own_threads() -> usize {
         .unwrap_or(1)
 }
 
-/// The highest number that a process here can have had so far. Numbers begin anew after 32,768, or on
-/// large machines after millions: those cannot all be used between two scans.
+/// The highest pid that can have been assigned so far. Pids wrap around after 32,768, or on large machines
+/// after millions, which cannot all be used between two scans.
 fn last_pid() -> i32 {
     const SMALL_PID_MAX: i32 = 1 << 15;
     static HIGHEST: AtomicI32 = AtomicI32::new(SMALL_PID_MAX);
@@ -157,14 +157,14 @@ fn last_pid() -> i32 {
     HIGHEST.fetch_max(now, Ordering::Relaxed).max(now)
 }
 
-/// Whether somebody else has stopped a process.
+/// Whether all threads of a process are stopped.
 fn is_stopped(pid: &i32) -> bool {
     let tasks = tasks(*pid);
     let is_stopped = |task: &i32| state(*pid, *task) == Some('T');
     !tasks.is_empty() && tasks.iter().all(is_stopped)
 }
 
-/// The threads of a process; none if it is gone.
+/// The threads of a process; empty if it is gone.
 pub(super) fn tasks(pid: i32) -> Vec<i32> {
     numbers(&format!("/proc/{pid}/task"))
 }
@@ -175,23 +175,23 @@ fn numbers(folder: &str) -> Vec<i32> {
     entries.filter_map(number).collect()
 }
 
-/// Whether a process runs no more, or has ended.
+/// Whether a process is stopped or has ended.
 fn stands_still(pid: i32) -> bool {
     let still = |task| matches!(state(pid, task), None | Some('T' | 't' | 'Z' | 'X'));
     tasks(pid).into_iter().all(still)
 }
 
-/// Whether a thread has ended and waits to be reaped: it holds nothing.
+/// Whether a thread has ended. It then holds no files.
 pub(super) fn is_zombie(pid: i32, task: i32) -> bool {
     matches!(state(pid, task), None | Some('Z' | 'X'))
 }
 
-/// The letter for what a thread does; none if it is gone.
+/// The state letter of a thread; `None` if it is gone.
 fn state(pid: i32, task: i32) -> Option<char> {
     after_name(pid, task)?.chars().next()
 }
 
-/// How many parents a process has. A loop is the work of numbers that were used again meanwhile.
+/// The number of ancestors of a process. Bounded, because reused pids could form a loop.
 fn generation(pid: i32) -> usize {
     const DEEPEST: usize = 1 << 16;
     let parent = |pid: &i32| -> Option<i32> {
@@ -204,7 +204,7 @@ fn generation(pid: i32) -> usize {
         .count()
 }
 
-/// What follows the name in a thread's `stat`: the name may hold anything.
+/// The part of a thread's `stat` after the name, which may contain anything.
 fn after_name(pid: i32, task: i32) -> Option<String> {
     let stat = fs::read(format!("/proc/{pid}/task/{task}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);

@@ -1,5 +1,5 @@
-//! Files of a folder that were removed and live on because a process holds them: by a descriptor, a
-//! mapping, as its program or its current folder, or as the name of a socket. Entry point: [`count`].
+//! Removed files of a folder that still occupy space because a process holds them: by a descriptor, a
+//! mapping, as its executable or current folder, or as the name of a socket. Entry point: [`count`].
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -12,10 +12,10 @@ use super::freeze::{is_zombie, processes, tasks};
 use super::usage::Usage;
 use super::verdict::Completeness;
 
-/// What the kernel puts behind the name of a removed file.
+/// What the kernel appends to the name of a removed file.
 const REMOVED: &[u8] = b" (deleted)";
 
-/// How the kernel names a descriptor of a socket.
+/// The prefix of a socket's name in `/proc/PID/fd`.
 const SOCKET: &[u8] = b"socket:";
 
 pub(super) struct Held {
@@ -23,8 +23,8 @@ pub(super) struct Held {
     pub(super) completeness: Completeness,
 }
 
-/// Counts what all processes hold. Complete only if every process could be looked into and no descriptor
-/// is in flight on a socket.
+/// Counts the removed files that all processes hold. Complete only if every process was readable and no
+/// descriptor is in flight on a socket.
 pub(super) fn count(root: &Path, is_linux: bool) -> Held {
     let Ok(folder) = fs::metadata(root) else {
         return Held {
@@ -62,17 +62,17 @@ pub(super) fn count(root: &Path, is_linux: bool) -> Held {
 struct Search<'a> {
     root: &'a [u8],
     device: u64,
-    /// `None`: any socket may carry descriptors.
+    /// `None`: unknown, so any socket may carry descriptors.
     sockets: Option<UnixSockets>,
     /// Removed files by inode.
     found: HashMap<u64, Usage>,
-    /// Inodes of removed files that are mapped; the size of one is known only if it is found elsewhere.
+    /// Inodes of removed files that are mapped. The size of one is known only if it is also in `found`.
     mapped: HashSet<u64>,
     completeness: Completeness,
 }
 
 impl Search<'_> {
-    /// All that a thread holds by itself: threads need not share their descriptors.
+    /// Files that a thread holds. Threads do not always share their descriptors.
     fn task(&mut self, pid: i32, task: i32) -> io::Result<()> {
         let folder = PathBuf::from(format!("/proc/{pid}/task/{task}"));
         for link in ["exe", "cwd", "root"] {
@@ -93,12 +93,12 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Notes where a link of `/proc` leads, if that is a removed file of the folder; the number of a
-    /// socket if it leads to one.
+    /// Records the target of a `/proc` link if it is a removed file of the folder. Returns the inode number,
+    /// in brackets, if the target is a socket.
     fn link(&mut self, path: &Path) -> Option<Vec<u8>> {
         let target = match fs::read_link(path) {
             Ok(target) => target.into_os_string(),
-            // A path longer than any may be is one that was made step by step, in the folder.
+            // A path beyond `PATH_MAX` can only be built step by step with relative paths, in the folder.
             Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => {
                 self.note(path);
                 return None;
@@ -168,7 +168,7 @@ impl Search<'_> {
     }
 }
 
-/// What the descriptors that wait on a socket to be received leave of a count.
+/// Checks a socket for descriptors that were sent and not yet received, which a scan cannot see.
 fn in_flight(task: &Path, descriptor: &Path) -> Completeness {
     let number = descriptor.file_name().unwrap_or_default();
     let info = fs::read_to_string(task.join("fdinfo").join(number)).unwrap_or_default();
@@ -176,16 +176,16 @@ fn in_flight(task: &Path, descriptor: &Path) -> Completeness {
     match lines.find_map(|line| line.strip_prefix("scm_fds:")) {
         Some(count) if count.trim() == "0" => Completeness::Complete,
         Some(_) => Completeness::Interrupted,
-        // Linux before 5.7 does not say.
+        // Linux before 5.7 does not report this.
         None => Completeness::Opaque,
     }
 }
 
-/// The sockets that descriptors can be sent on.
+/// The Unix sockets, on which descriptors can be sent.
 struct UnixSockets {
-    /// Each number in brackets.
+    /// Inode numbers, each in brackets.
     numbers: HashSet<Vec<u8>>,
-    /// How many have a name in a file system: each is an inode, and stays one when it is removed.
+    /// How many have a name in a file system. Each occupies an inode, also after the name is removed.
     named: u64,
 }
 
@@ -216,7 +216,7 @@ impl UnixSockets {
     }
 }
 
-/// The inodes of removed files below `root` among the mappings of a process.
+/// The inodes of removed files below `root` in the mappings of a process.
 fn removed_inodes(maps: &[u8], root: &[u8]) -> Vec<u64> {
     let lines = maps.split(|byte| *byte == b'\n');
     let removed = lines.filter(|line| line.ends_with(REMOVED));

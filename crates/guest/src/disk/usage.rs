@@ -1,4 +1,4 @@
-//! Bytes and inodes: of a file system as its kernel counts them, of a folder by a walk through it.
+//! Disk usage in bytes and inodes: of a file system from `statvfs`, of a folder by walking it.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,7 +11,7 @@ use nix::sys::statvfs::statvfs;
 
 use super::verdict::Completeness;
 
-/// The unit of `st_blocks`.
+/// The unit of `st_blocks`, in bytes.
 const BLOCK: u64 = 512;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Usage {
         }
     }
 
-    /// Nothing instead of less than nothing.
+    /// Saturates at zero.
     pub(super) fn minus(self, less: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_sub(less.bytes),
@@ -64,7 +64,7 @@ impl Usage {
     }
 }
 
-/// All that is in use on the file system of a folder.
+/// The total usage of a folder's file system.
 pub(super) fn file_system_usage(folder: &Path) -> Option<Usage> {
     let state = statvfs(folder).ok()?;
     Some(Usage {
@@ -73,13 +73,13 @@ pub(super) fn file_system_usage(folder: &Path) -> Option<Usage> {
     })
 }
 
-/// A walk through a folder that counts, and can be interrupted.
+/// Counts the files of a folder, in steps.
 pub(super) struct FolderScan {
     pub(super) usage: Usage,
     pub(super) completeness: Completeness,
     folders: Vec<PathBuf>,
     open: Option<fs::ReadDir>,
-    /// Files with several names that were counted.
+    /// Inodes of counted files that have several hard links.
     counted: HashSet<u64>,
 }
 
@@ -94,7 +94,7 @@ impl FolderScan {
         }
     }
 
-    /// Counts at most so many files more; whether that was all.
+    /// Counts at most `most` more files. Returns whether the scan is finished.
     pub(super) fn advance(&mut self, most: usize) -> bool {
         let mut left = most;
         loop {
@@ -132,7 +132,7 @@ impl FolderScan {
         if file.is_dir() {
             self.folders.push(entry.path());
         }
-        // A file counts once however many names it has.
+        // A file with several hard links counts once.
         if file.is_dir() || file.nlink() == 1 || self.counted.insert(file.ino()) {
             self.usage = self.usage.plus(Usage::of_file(&file));
         }
@@ -140,7 +140,7 @@ impl FolderScan {
 
     fn missed(&mut self, error: &io::Error) {
         let completeness = match error.kind() {
-            // It was removed meanwhile.
+            // Removed since the folder was read.
             io::ErrorKind::NotFound => return,
             io::ErrorKind::OutOfMemory => Completeness::Interrupted,
             _ => Completeness::Opaque,

@@ -4,26 +4,25 @@ use link::request::DiskLimit;
 
 use super::usage::Usage;
 
-/// How much of what the sandbox occupies a scan can have missed; the worst of all its parts counts.
+/// How much of the sandbox's usage a scan can have missed. The worst value of all its parts counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Completeness {
-    /// Nothing: every process stood still and could be looked into, as could every folder.
+    /// Nothing: all processes were stopped, and all processes and folders were readable.
     Complete,
-    /// Processes ran meanwhile: files can have moved from where it had yet to look to where it had
-    /// looked.
+    /// Processes were running: a file can have moved from an unscanned folder to a scanned one.
     Moving,
-    /// There was no memory to look, a process did not stop in time, or a descriptor was in flight: the
-    /// next scan may show more.
+    /// Out of memory, a process did not stop in time, or a descriptor was in flight. The next scan may
+    /// succeed.
     Interrupted,
-    /// Something cannot be looked into: a locked folder, a process that refuses.
+    /// A folder or a process is not readable.
     Opaque,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observation {
-    /// Of the file system, by whomever.
+    /// Growth of the file system, by any process.
     pub(super) growth: Usage,
-    /// Of what was seen to be the sandbox's own.
+    /// Growth of what the scan found to be the sandbox's own.
     pub(super) own: Usage,
     pub(super) completeness: Completeness,
 }
@@ -31,12 +30,12 @@ pub(super) struct Observation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Within,
-    /// The file system has grown by more than the limit, and the sandbox has been proved not to have.
+    /// The file system has grown by more than the limit, and a complete scan shows that the sandbox has not.
     GrownByOthers,
-    /// The file system has grown by more than the limit while processes ran: the next poll sees that too,
-    /// and has them stopped.
+    /// The file system has grown by more than the limit, but the scan did not stop the processes. Scan again
+    /// with stopped processes.
     Unexplained,
-    /// As `Unexplained`, but the processes were stopped: scan again later.
+    /// As `Unexplained`, although the processes were stopped. Scan again later.
     Inconclusive,
     Exceeded,
 }

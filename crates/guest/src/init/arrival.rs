@@ -1,5 +1,5 @@
-//! What a restored machine has to make its own before anything runs: the time and the kernel's
-//! randomness.
+//! Sets the clock and seeds the kernel's random number generator of a restored machine, before any command
+//! runs.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -16,9 +16,9 @@ pub(super) fn set_clock(since_1970: Duration) -> Step<()> {
 }
 
 mod random {
-    //! Requests of `/dev/random`, from the kernel's `random.h`.
+    //! `ioctl` requests of `/dev/random`, from the kernel's `random.h`.
 
-    /// As the kernel takes it: how many bits the bytes are worth, how many bytes, the bytes.
+    /// `struct rand_pool_info`: entropy in bits, number of bytes, the bytes.
     #[repr(C)]
     pub(super) struct Entropy {
         pub(super) bits: libc::c_int,
@@ -30,7 +30,7 @@ mod random {
     nix::ioctl_none!(reseed, b'R', 0x07);
 }
 
-/// Adds the seed to the pool and has the generator begin anew with it, at once.
+/// Adds the seed to the entropy pool and reseeds the generator immediately.
 pub(super) fn seed_randomness(seed: &[u8; 32]) -> Step<()> {
     const STEP: &str = "seed the kernel's randomness";
     let device = File::options()
@@ -53,12 +53,12 @@ pub(super) fn seed_randomness(seed: &[u8; 32]) -> Step<()> {
     Ok(())
 }
 
-/// Where the guest expects its link.
+/// Moves the link to descriptor 0, where the guest expects it.
 pub(super) fn as_standard_input(link: OwnedFd) -> Step<OwnedFd> {
-    // SAFETY: descriptor 0 is nobody's here; the link takes its place.
+    // SAFETY: nothing owns descriptor 0 here; the link replaces it.
     if unsafe { libc::dup2(link.as_raw_fd(), 0) } < 0 {
-        return Err(std::io::Error::last_os_error()).at("place the link");
+        return Err(std::io::Error::last_os_error()).at("move the link to descriptor 0");
     }
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: just created; nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(0) })
 }

@@ -1,5 +1,5 @@
-//! Loads the kernel modules that the host put into the initial file system, in the order of their
-//! names; a kernel that has all built in comes with none.
+//! Loads the kernel modules of the initial file system, in the order of their names. A kernel with all
+//! drivers built in comes with none.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,7 +9,7 @@ use nix::kmod::{ModuleInitFlags, finit_module};
 
 use super::{At, Step};
 
-/// As the host lays them out: a number in front says when.
+/// The host prefixes each name with a number, so that the order of names is the order of loading.
 const FOLDER: &str = "/modules";
 
 pub(super) fn load() -> Step<()> {
@@ -20,7 +20,7 @@ pub(super) fn load() -> Step<()> {
     files.sort();
     for file in files {
         load_one(&file)?;
-        // The initial file system is memory.
+        // Frees memory: the initial file system is in memory.
         let _ = fs::remove_file(&file);
     }
     Ok(())
@@ -37,7 +37,7 @@ fn load_one(path: &Path) -> Step<()> {
         ModuleInitFlags::empty()
     };
     match finit_module(&file, c"", flags) {
-        // Built into this kernel after all.
+        // Already built into this kernel.
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
         Err(error) => Err(error).at(step()),
     }

@@ -1,5 +1,5 @@
-//! The mounts of a machine: the kernel's own, the image's disk, a root that walls can be built on.
-//! The workspace has a process of its own.
+//! The mounts of a machine: the kernel's file systems, the image's disk, and a root in which walls can be
+//! set up. A separate process mounts the workspace.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::{At, IMAGE, Step, WORKSPACE};
 
 const DISK: &str = "/dev/vda";
 
-/// Where what is to be the root is put together.
+/// Where the new root is assembled.
 const NEW_ROOT: &str = "/new";
 
-/// What the kernel shows of itself, and control groups that hand all controllers down.
+/// Mounts the kernel's file systems, and enables all controllers for child control groups.
 pub(super) fn system() -> Step<()> {
     let plain = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
     make("devtmpfs", "/dev", plain - MsFlags::MS_NOEXEC, "mode=0755")?;
@@ -26,10 +26,10 @@ pub(super) fn system() -> Step<()> {
         "/sys/fs/cgroup/cgroup.subtree_control",
         "+memory +cpu +pids",
     )
-    .at("hand controllers down")
+    .at("enable the cgroup controllers")
 }
 
-/// Mounts the image, whatever kind of file system its disk holds.
+/// Mounts the image, trying each supported file system.
 pub(super) fn image() -> Step<()> {
     let flags = MsFlags::MS_RDONLY | MsFlags::MS_NODEV | MsFlags::MS_NOSUID;
     let mut outcome = Err(Errno::ENODEV);
@@ -43,8 +43,8 @@ pub(super) fn image() -> Step<()> {
     outcome.at("mount the image's disk")
 }
 
-/// Moves to a root of its own: the kernel lets nobody leave the initial file system, and the walls
-/// are built by leaving.
+/// Switches to a tmpfs root. The walls need `pivot_root`, which the kernel does not allow from the initial
+/// file system.
 pub(super) fn own_root() -> Step<()> {
     make(
         "tmpfs",
@@ -57,7 +57,7 @@ pub(super) fn own_root() -> Step<()> {
         move_mount(mounted, &target)?;
     }
     for folder in ["/tmp", WORKSPACE] {
-        fs::create_dir_all(format!("{NEW_ROOT}{folder}")).at("furnish the root")?;
+        fs::create_dir_all(format!("{NEW_ROOT}{folder}")).at("populate the root")?;
     }
     chdir(NEW_ROOT).at("change the root")?;
     mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>).at("change the root")?;
@@ -75,7 +75,7 @@ fn make(kind: &str, target: &str, flags: MsFlags, options: &str) -> Step<()> {
         fs::create_dir_all(target).at(format!("make `{target}`"))?;
     }
     match mount(Some(kind), target, Some(kind), flags, Some(options)) {
-        // Some kernels mount their own devices.
+        // Some kernels mount devtmpfs themselves.
         Err(Errno::EBUSY) => Ok(()),
         outcome => outcome.at(format!("mount {kind} at `{target}`")),
     }

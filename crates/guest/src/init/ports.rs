@@ -1,4 +1,4 @@
-//! The machine's ways to the host: virtio-serial ports, by their numbers.
+//! The machine's channels to the host: virtio-serial ports, by number.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{At, Step};
 
-/// What the host gave the machine.
+/// The channels to the host.
 pub(super) struct Ports {
     /// For the guest.
     pub(super) link: OwnedFd,
@@ -26,7 +26,7 @@ pub(super) fn open() -> Step<Ports> {
     })
 }
 
-/// The kernel adds ports on its own time and has no event for one that can be opened, hence the
+/// Opens a port. The kernel adds ports asynchronously and has no event for a port that is ready, hence the
 /// bounded retry.
 fn port(number: u32) -> Step<File> {
     let path = format!("/dev/vport0p{number}");

@@ -1,8 +1,8 @@
-//! A rehearsal before the snapshot: a shell is run. What a kernel does for the first time costs most:
-//! it patches its own code, makes its records, reads its files. No restored machine has to do any
-//! of that again.
+//! Runs a shell once before the snapshot, to warm up the kernel. The first process start is the slowest:
+//! the kernel patches its code, allocates its structures and reads files. Restored machines need not repeat
+//! that.
 //!
-//! Nothing of it is left, and its failure is none.
+//! Leaves no process or file behind. A failure is ignored.
 
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, chdir, chroot, execv, fork};
@@ -11,7 +11,7 @@ use super::IMAGE;
 
 /// Must be called in a process with a single thread.
 pub(super) fn rehearse() {
-    // SAFETY: this process has one thread, and the child leaves this function only by its end.
+    // SAFETY: this process has one thread, and the child never returns from this function.
     match unsafe { fork() } {
         Ok(ForkResult::Child) => {
             let run = || {

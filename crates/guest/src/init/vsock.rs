@@ -1,9 +1,7 @@
-//! The machine's ways to the host where it has a vsock device instead of serial ports, as
-//! Firecracker's machines do.
+//! The machine's channels to the host over vsock instead of serial ports, as in Firecracker machines.
 //!
-//! The listeners outlive a snapshot, connections do not: the host connects anew to every machine
-//! that is restored. A connection that was cut when the machine woke up is followed by another.
-//! Entry point: [`live`].
+//! Listeners survive a snapshot, connections do not. So the host connects again to every restored machine.
+//! If a connection breaks while the machine resumes, the host opens another one. Entry point: [`live`].
 
 use std::fs::File;
 use std::io;
@@ -19,16 +17,16 @@ use walls::plan::{receive, send};
 use super::ports::Ports;
 use super::{At, IMAGE, Step, be, make_own, mounts, warm, workspace};
 
-/// What is on the kernel's command line of such a machine.
+/// The argument on the kernel's command line that selects vsock.
 const ASKED_FOR: &str = "hotcell.ports=vsock";
 
-/// Whether the host has told the kernel that it talks over vsock.
+/// Whether the kernel's command line selects vsock.
 pub(super) fn is_asked_for() -> bool {
     let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     line.split_whitespace().any(|word| word == ASKED_FOR)
 }
 
-/// The life of such a machine.
+/// Runs a machine with a vsock device until its sandbox ends.
 pub(super) fn live() -> Step<()> {
     let listeners = Listeners::open()?;
     let made = mounts::image().and_then(|()| mounts::own_root());
@@ -39,14 +37,14 @@ pub(super) fn live() -> Step<()> {
     warm::touch(IMAGE.as_ref());
     listeners.announce(&Ok(()))?;
     let (ports, arrival) = listeners.arrival()?;
-    // Nobody connects a second time.
+    // The host does not connect again.
     drop(listeners);
     make_own(&arrival)?;
     let (link, control) = workspace::mount(ports)?;
     be(&arrival.plan, link, control)
 }
 
-/// Three ports that the host can connect to.
+/// Listeners for the three ports that the host connects to.
 struct Listeners {
     link: OwnedFd,
     control: OwnedFd,
@@ -55,7 +53,7 @@ struct Listeners {
 
 impl Listeners {
     fn open() -> Step<Self> {
-        let open = |port| listener(port).at(format!("listen at vsock port {port}"));
+        let open = |port| listener(port).at(format!("listen on vsock port {port}"));
         Ok(Self {
             link: open(LINK)?,
             control: open(CONTROL)?,
@@ -63,7 +61,7 @@ impl Listeners {
         })
     }
 
-    /// Tells the host, over a connection of its own, that the machine waits, or why it cannot.
+    /// Reports over a separate connection that the machine is ready, or why not.
     fn announce(&self, awake: &Awake) -> Step<()> {
         let announce = || -> io::Result<()> {
             let socket = stream()?;
@@ -71,25 +69,25 @@ impl Listeners {
             connect(socket.as_raw_fd(), &host)?;
             send(&File::from(socket), awake)
         };
-        announce().at("say that it waits")
+        announce().at("report that the machine is ready")
     }
 
-    /// Waits until the host has connected and has said what to be: minutes or months later, in
-    /// another machine.
+    /// Waits until the host has connected and sent an [`Arrival`]: in a restored machine, maybe months after
+    /// the snapshot.
     fn arrival(&self) -> Step<(Ports, Arrival)> {
         loop {
-            let control = File::from(accept(&self.control).at("hear from the host")?);
+            let control = File::from(accept(&self.control).at("accept the control connection")?);
             let awake: Awake = Ok(());
             let heard = send(&control, &awake).and_then(|()| receive::<Arrival>(&control));
-            // Cut: the machine has noticed that it was asleep. The host tries again.
+            // The connection broke because the machine was restored. The host tries again.
             let Ok(arrival) = heard else {
                 continue;
             };
-            // The host has connected to both before it said anything.
+            // The host connects to both before it sends the message.
             let ports = Ports {
-                link: accept(&self.link).at("hear from the host")?,
+                link: accept(&self.link).at("accept the link connection")?,
                 control,
-                files: accept(&self.files).at("hear from the host")?,
+                files: accept(&self.files).at("accept the files connection")?,
             };
             return Ok((ports, arrival));
         }

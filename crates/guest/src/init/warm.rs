@@ -1,12 +1,10 @@
-//! Reads what nearly every command needs, so that it is in memory when the snapshot is taken and no
-//! restored machine has to fetch it again.
+//! Reads the files that nearly every command needs, so that the snapshot contains them in the page cache.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Programs and libraries, as an image of a common distribution has them; what is not there is
-/// left out.
+/// Programs and libraries of a common distribution. Missing ones are skipped.
 const USUAL: &[&str] = &[
     "bin/bash",
     "bin/sh",
@@ -29,7 +27,7 @@ const USUAL: &[&str] = &[
     "etc/nsswitch.conf",
 ];
 
-/// Nothing of these is longer.
+/// Maximum number of bytes to read of one file.
 const LONGEST: u64 = 8 << 20;
 
 pub(super) fn touch(image: &Path) {

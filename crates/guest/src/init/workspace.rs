@@ -1,8 +1,8 @@
-//! The workspace inside a machine: a process of its own mounts it and carries its messages to the
-//! port and back.
+//! The workspace inside a machine. A separate process mounts it and forwards its messages to and from the
+//! port.
 //!
-//! Where there is a snapshot, it is taken after that: what was mounted then was nobody's folder, and
-//! in a restored machine another one answers.
+//! On virtio-serial, the mount is made before the snapshot, when the host serves an empty folder. In a
+//! restored machine, the host serves the sandbox's workspace on the same port.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,8 +15,8 @@ use nix::unistd::{ForkResult, fork};
 use super::ports::Ports;
 use super::{At, Step, WORKSPACE};
 
-/// Mounts the workspace, and hands back what is left of the ports: the link and the control
-/// channel. Must be called in a process with a single thread.
+/// Mounts the workspace, and returns the remaining ports: the link and the control channel. Must be called
+/// in a process with a single thread.
 pub(super) fn mount(ports: Ports) -> Step<(OwnedFd, File)> {
     const STEP: &str = "mount the workspace";
     let Ports {
@@ -25,7 +25,7 @@ pub(super) fn mount(ports: Ports) -> Step<(OwnedFd, File)> {
         files,
     } = ports;
     let (mut near, far) = UnixStream::pair().at(STEP)?;
-    // SAFETY: this process has one thread, and the child leaves this function only by its end.
+    // SAFETY: this process has one thread, and the child never returns from this function.
     match unsafe { fork() }.at(STEP)? {
         ForkResult::Parent { .. } => {
             drop((files, far));
@@ -40,7 +40,7 @@ pub(super) fn mount(ports: Ports) -> Step<(OwnedFd, File)> {
     }
 }
 
-/// In the child: one byte tells that it is mounted.
+/// Runs in the child. Sends one byte to the parent once the workspace is mounted.
 fn carry(mut parent: UnixStream, files: OwnedFd) -> io::Result<()> {
     let mounted = share::mount(files, Path::new(WORKSPACE)).map_err(io::Error::other)?;
     parent.write_all(&[1])?;

@@ -339,7 +339,7 @@ fn stat_tells_each_kind_apart() {
         assert_refused(
             refused,
             RefusalKind::NotFound,
-            "cannot look at `/workspace/nothing`",
+            "cannot inspect `/workspace/nothing`",
         );
         world.end().await;
     });
