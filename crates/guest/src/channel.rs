@@ -1,5 +1,5 @@
-//! The transport of the link: a socket, two pipes, or a port of a virtual machine. Uses plain `read` and
-//! `write`, which work on all of them.
+//! The transport of the link: a socket, two pipes, or a port of a virtual machine. Uses the plain read and
+//! write calls, which work on all of them.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::OwnedFd;

@@ -261,7 +261,7 @@ impl Draft {
 
     fn publish_from(&self, aside: &Path) -> io::Result<()> {
         let published = match self.mode {
-            // `link` fails if the target exists; `rename` replaces it.
+            // A hard link fails if the target exists; a rename replaces it.
             WriteMode::Create => {
                 fs::hard_link(aside, &self.path).and_then(|()| fs::remove_file(aside))
             }

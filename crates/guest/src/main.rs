@@ -7,10 +7,10 @@
 //! - `machine`: process 1 behind native walls, which starts the VMM of a virtual machine.
 //! - `init`: process 1 inside the virtual machine.
 //! - `warden SECONDS`: outside; runs a VMM that sets up its own walls, for at most that time.
-//! - `fence PID FOLDER…`: outside; limits the container whose first process is PID.
+//! - `fence PID DIR…`: outside; limits the container whose first process is PID.
 //! - `stage PROGRAM …`: outside; makes the mounts that standard input describes, then executes the program.
-//! - `contained [SOCKET]`, `piped`: process 1 behind the walls of another program; the link is the
-//!   socket, standard input, or standard input and output.
+//! - `contained [PATH]`, `piped`: process 1 behind the walls of another program; the link is the socket at
+//!   PATH, standard input, or standard input and output.
 //!
 //! It reads no environment and no configuration: all settings come from the host.
 

@@ -34,7 +34,7 @@ pub(crate) struct Processes {
 pub(crate) struct Child {
     pub(crate) group: Pid,
     pub(crate) ended: oneshot::Receiver<Status>,
-    /// The value of `Processes::purges` at its start.
+    /// How often all processes had been killed before its start.
     purges: u64,
 }
 

@@ -35,7 +35,7 @@ const SCRIPT: i32 = 8;
 const NEW_STATE: i32 = 9;
 
 /// The trap saves the state of a script that calls `exit`. A script that sets its own trap replaces it.
-/// [`State::parse`] reads the saved state.
+/// The state module parses the saved state.
 const BASH: &str = r#"
 __hotcell_save() {
     if [ -z "${__hotcell_saved-}" ]; then

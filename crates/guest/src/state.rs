@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use link::request::Raw;
 
 /// Variables that bash sets itself. Every shell has its own values, and most of them are read-only. The same
-/// holds for all names that begin with `BASH`.
+/// holds for all names that begin with BASH.
 const OWN: &[&[u8]] = &[
     b"COMP_WORDBREAKS",
     b"DIRSTACK",

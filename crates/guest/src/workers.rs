@@ -1,7 +1,8 @@
 //! Worker threads for blocking work: files, walks, searches.
 //!
-//! Threads start on demand, up to `MOST`. If no thread can be started, the work runs on the guest's main
-//! thread. So files can still be read and removed when commands have used up the process limit.
+//! Threads start on demand, up to a small maximum. If no thread can be started, the work runs on the
+//! guest's main thread. So files can still be read and removed when commands have used up the process
+//! limit.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -136,7 +136,7 @@ impl Mapping {
 
 /// The child process. Only makes system calls. Its exit code is 0 or the errno of the failure.
 extern "C" fn write_mapping(mapping: *mut libc::c_void) -> c_int {
-    // SAFETY: `start` passes a valid pointer, and the mapping is not changed meanwhile.
+    // SAFETY: the parent passes a valid pointer, and does not change the mapping meanwhile.
     let mapping = unsafe { &*mapping.cast::<Mapping>() };
     // SAFETY: the descriptors are copies that belong to this process, and every pointer leads to a live
     // value of the given length.

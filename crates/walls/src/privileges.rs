@@ -42,7 +42,7 @@ pub(crate) fn limit_namespace(more_walls: bool) {
     }
 }
 
-/// Calls `make` with the effective user `owner`, if this process is root. The new user namespace then
+/// Calls the closure with the effective user `owner`, if this process is root. The new user namespace then
 /// belongs to `owner`, and the kernel charges inotify, namespaces and pending signals to that user instead
 /// of root. Without the privileges to switch users, they are charged to root.
 pub(crate) fn owning_namespaces(

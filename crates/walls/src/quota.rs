@@ -7,7 +7,7 @@
 //!
 //! A process owns an id while it holds the lock on the id's file in the lock folder. The kernel releases
 //! the lock when the process ends. The next start removes the limits of ids without an owner, which it finds
-//! in the file system's list of limits. Entry point: [`ProjectQuota::set`].
+//! in the file system's list of limits. Entry type: [`ProjectQuota`].
 
 mod calls;
 mod label;

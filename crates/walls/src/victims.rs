@@ -40,7 +40,7 @@ pub(crate) fn descriptor() -> Option<RawFd> {
     OWN.get().map(|(file, _)| file.as_raw_fd())
 }
 
-/// Runs `start` with the highest score. A process that it starts inherits the score.
+/// Runs the closure with the highest score. A process that it starts inherits the score.
 pub fn going_first<T>(start: impl FnOnce() -> T) -> T {
     let Some((file, usual)) = OWN.get() else {
         return start();
