@@ -1,4 +1,5 @@
-//! A live link: greeting, then a [`Driver`] that moves frames between a byte stream and the mux.
+//! A live link: exchange of greetings, then a [`Driver`] that moves frames between a byte stream and
+//! the mux.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
@@ -20,10 +21,10 @@ use crate::stream::{Shared, Stream, StreamError, broken, lock};
 
 const MAGIC: [u8; 4] = *b"HOTC";
 
-/// Frames gathered into one write.
+/// Most frames in one write.
 const BATCH: usize = 16;
 
-/// How long a guest may take to read one batch of frames. An honest one reads at all times.
+/// How long a guest may take to read one batch of frames. A well-behaved guest reads all the time.
 pub const GUEST_READ_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Serialize, Deserialize)]
@@ -33,12 +34,12 @@ struct Greeting<T> {
     body: T,
 }
 
-/// Why two ends could not agree to talk.
+/// Why the handshake failed.
 #[derive(Debug, Error)]
 pub enum ConnectError {
     #[error("cannot read or write the link")]
     Io(#[from] io::Error),
-    #[error("the other end left before its greeting")]
+    #[error("the other end closed the link before its greeting")]
     Closed,
     #[error("the other end does not speak this protocol")]
     Stranger,
@@ -55,7 +56,7 @@ pub enum ConnectError {
 pub enum Ended {
     #[error("the other end closed the link")]
     Closed,
-    #[error("the link was cut in the middle of a frame")]
+    #[error("the link was closed in the middle of a frame")]
     Cut,
     #[error("cannot read or write the link")]
     Io(#[source] io::Error),
@@ -65,17 +66,17 @@ pub enum Ended {
     NotReading(Duration),
     #[error("the other end did not {task} within {} seconds", .timeout.as_secs())]
     NotAnswering {
-        /// As the end of "did not …".
+        /// Completes the sentence "did not …".
         task: &'static str,
         timeout: Duration,
     },
-    /// More than was asked for, and what that was.
+    /// The peer sent more than was requested. The text says what was requested.
     #[error("the other end sent more than {0}")]
     Excess(String),
 }
 
 impl Ended {
-    /// Whether the other end did what no honest one does.
+    /// Whether the other end broke the protocol or stopped responding.
     fn is_fault(&self) -> bool {
         matches!(
             self,
@@ -84,7 +85,7 @@ impl Ended {
     }
 }
 
-/// Greets the other end with `mine`, takes its greeting, and returns what a session needs.
+/// Sends the greeting `mine`, receives the peer's greeting, and returns the parts of a session.
 pub async fn connect<R, W, Mine, Theirs>(
     reader: R,
     writer: W,
@@ -104,7 +105,7 @@ where
         writer,
         decoder: Decoder::default(),
         shared: shared.clone(),
-        // A host may be stopped for hours, by a person who suspends it; a guest may not.
+        // Only guests have a timeout: a user may suspend the host for hours.
         read_timeout: (role == Role::Host).then_some(GUEST_READ_TIMEOUT),
     };
     driver.greet(mine).await?;
@@ -133,20 +134,20 @@ impl Link {
         lock(&self.shared).is_closed()
     }
 
-    /// Ends the link: the driver stops, every stream breaks off.
+    /// Ends the link: the driver stops and all streams break.
     pub fn close(&self) {
         lock(&self.shared).close(None);
     }
 
-    /// Ends the link because of what the other end did. Every stream breaks off with this cause,
-    /// which comes back as an error.
+    /// Ends the link because of a fault of the other end. All streams break with this cause, which is
+    /// also returned as an error.
     pub fn fail(&self, cause: Ended) -> StreamError {
         lock(&self.shared).close(Some(cause));
         broken(&self.shared)
     }
 
-    /// Waits for what the other end has to do, but no longer than `timeout`: after that the link
-    /// fails. `task` names it, as the end of "did not …".
+    /// Waits for `future`, which depends on the other end. Fails the link after `timeout`. `task` says
+    /// what was awaited and completes the sentence "did not …".
     pub async fn expect_within<T>(
         &self,
         timeout: Duration,
@@ -157,7 +158,7 @@ impl Link {
         output.map_err(|timeout| self.fail(Ended::NotAnswering { task, timeout }))
     }
 
-    /// What the other end did that ended the link, if that is why it ended.
+    /// The fault of the other end that ended the link, if there was one.
     pub fn fault(&self) -> Option<Arc<Ended>> {
         lock(&self.shared).fault()
     }
@@ -177,19 +178,19 @@ impl Incoming {
     }
 }
 
-/// Moves the bytes of one link. Whoever connects runs it to its end.
+/// Moves the bytes of one link. The caller of [`connect`] must run it until it ends.
 #[derive(Debug)]
 pub struct Driver<R, W> {
     reader: R,
     writer: W,
     decoder: Decoder,
     shared: Shared,
-    /// How long the peer may take to read one batch of frames.
+    /// How long the peer may take to read one batch of frames; unlimited if `None`.
     read_timeout: Option<Duration>,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
-    /// Ends the link when the peer has not read a batch of frames for so long.
+    /// Ends the link if the peer takes longer than `timeout` to read a batch of frames.
     #[must_use]
     pub fn with_read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = Some(timeout);
@@ -221,7 +222,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
                 return Err(ConnectError::Closed);
             }
         };
-        // Magic and version first: the rest may have another form in another version.
+        // Magic and version first: the format of the body may differ between versions.
         let (head, rest) = postcard::take_from_bytes::<([u8; 4], u16)>(&frame.payload)
             .map_err(|_| ConnectError::Stranger)?;
         match head {
@@ -232,8 +233,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Driver<R, W> {
         }
     }
 
-    /// Runs until the link ends, then breaks off every stream. An end that is the peer's fault is
-    /// the cause that users of its streams get.
+    /// Runs until the link ends, then breaks all streams. If the peer is at fault, stream operations
+    /// fail with this cause.
     pub async fn run(self) -> Arc<Ended> {
         let Self {
             reader,
@@ -271,7 +272,7 @@ async fn read<R: AsyncRead + Unpin>(mut reader: R, mut decoder: Decoder, shared:
     }
 }
 
-/// Hands every whole frame to the mux.
+/// Passes every complete frame to the mux.
 fn take_in(decoder: &mut Decoder, shared: &Shared) -> Result<(), Violation> {
     let mut mux = lock(shared);
     while let Some(frame) = decoder.next_frame()? {

@@ -1,20 +1,20 @@
 //! Bytes to frames and back: `length u32 | stream u32 | kind u8 | payload`, little-endian.
 //!
-//! Never allocates more than one frame's worth for what a peer announces: a length beyond
+//! Never allocates more than one frame for a length that a peer announces: a length above
 //! [`MAX_PAYLOAD`] is an error before any of the payload is read.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
 
-/// Largest payload of one frame. One pipe's worth: bigger frames would let one stream hold
-/// the wire longer without moving more bytes per second.
+/// Largest payload of one frame. Larger frames would let one stream occupy the wire for longer
+/// without higher throughput.
 pub const MAX_PAYLOAD: usize = 256 * 1024;
 
 /// Payloads up to this length are copied out of the read buffer. A slice would keep the whole buffer
-/// alive, so that a peer that sends one byte at a time could pin a buffer for each.
+/// alive, so a peer that sends one byte at a time could pin one buffer per byte.
 const MAX_COPIED: usize = MAX_PAYLOAD / 2;
 
-/// Length of a frame's header.
+/// Length of a frame's header in bytes.
 pub const HEADER: usize = 9;
 
 /// What a frame means.
@@ -23,9 +23,9 @@ pub const HEADER: usize = 9;
 pub enum Kind {
     /// First frame of either side, on stream 0.
     Hello = 1,
-    /// The sender starts a stream.
+    /// Opens a stream.
     Open = 2,
-    /// Part of a typed message; more follows.
+    /// Part of a typed message, not the last one.
     Part = 3,
     /// A typed message, or the last part of one.
     Message = 4,
@@ -35,11 +35,11 @@ pub enum Kind {
     Errors = 6,
     /// The receiver has consumed this many charged bytes (u32).
     Credit = 7,
-    /// All was sent.
+    /// The sender has sent everything.
     End = 8,
-    /// Nothing more will be sent, though not all was.
+    /// The sender stops before it has sent everything.
     Abort = 9,
-    /// Nothing more will be read.
+    /// The receiver reads no more.
     Stop = 10,
 }
 
@@ -74,7 +74,6 @@ impl Kind {
     }
 }
 
-/// One unit on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     pub stream: u32,
@@ -94,7 +93,7 @@ impl Frame {
     }
 }
 
-/// Why bytes are not a frame.
+/// Why bytes cannot be decoded as a frame.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FrameError {
     #[error("unknown frame kind {0}")]
@@ -103,20 +102,20 @@ pub enum FrameError {
     Length { kind: Kind, length: u32 },
 }
 
-/// Collects bytes in any chunking and hands out whole frames. Long payloads are not copied.
+/// Collects bytes in chunks of any size and returns complete frames. Long payloads are not copied.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
 }
 
 impl Decoder {
-    /// Room for the next read. Reserves enough that a whole frame of the largest size fits.
+    /// Buffer for the next read, with free space for a frame of the largest size.
     pub fn buffer(&mut self) -> &mut BytesMut {
         self.buffer.reserve(MAX_PAYLOAD + HEADER);
         &mut self.buffer
     }
 
-    /// The next whole frame, `None` until more bytes arrive.
+    /// The next complete frame, or `None` if more bytes are needed.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         let Some(mut header) = self.buffer.get(..HEADER) else {
             return Ok(None);
@@ -147,7 +146,7 @@ impl Decoder {
         }))
     }
 
-    /// Whether a frame has begun and not ended: an end of input here cuts it.
+    /// Whether an incomplete frame is buffered: an end of input now truncates it.
     pub fn is_inside_frame(&self) -> bool {
         !self.buffer.is_empty()
     }

@@ -1,4 +1,4 @@
-//! A stream as plain bytes, for code that speaks `AsyncRead` and `AsyncWrite`: proxies, ports.
+//! A stream as `AsyncRead` and `AsyncWrite`, for proxies and forwarded ports.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::frame::Kind;
 use crate::stream::{Item, Stream, lock};
 
-/// The data bytes of a [`Stream`]; typed messages on it are an error.
+/// The data bytes of a [`Stream`]. A typed message on it is an error.
 #[derive(Debug)]
 pub struct StreamIo {
     stream: Stream,

@@ -1,14 +1,14 @@
 //! The wire between the host and a sandbox: frames, logical streams, typed requests.
 //!
 //! Both ends run this crate over one byte stream (a socket pair, a serial port, a pipe).
-//! It starts no process, opens no file and trusts nothing that the peer says: whatever a
-//! hostile guest sends, the worst outcome is that its own session ends with a [`Violation`].
+//! It starts no process, opens no file and never trusts the peer: the worst that a hostile
+//! guest can cause is that its own session ends with a [`Violation`].
 //!
 //! - [`frame`]: bytes to frames and back.
-//! - `mux`: the pure state of all streams: windows, fairness, limits.
-//! - [`connect`]: handshake, then a [`Link`] to open streams, an [`Incoming`] to accept them,
+//! - `mux`: the state of all streams, without I/O: windows, fairness, limits.
+//! - [`connect`]: handshake. Returns a [`Link`] to open streams, an [`Incoming`] to accept them,
 //!   and a [`Driver`] that moves the bytes.
-//! - [`request`]: everything a host can ask of a guest, on one page.
+//! - [`request`]: all requests that a host can send to a guest.
 
 mod connection;
 pub mod frame;
@@ -26,5 +26,5 @@ pub use limits::{Limits, Role, Violation};
 pub use patience::within;
 pub use stream::{Item, Receiver, Sender, Stream, StreamError};
 
-/// Changes whenever a frame or a request changes its meaning; both ends must agree.
+/// Protocol version. Incremented when a frame or a request changes; both ends must have the same.
 pub const VERSION: u16 = 3;

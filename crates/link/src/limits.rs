@@ -1,6 +1,6 @@
-//! What one end of a link grants the other, and what a peer can do that breaks the rules.
+//! Limits that one end of a link sets for the other, and the ways in which a peer can break them.
 //!
-//! Everything that a peer can make this end hold in memory has its bound here.
+//! Bounds all memory that a peer can make this end use.
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -14,19 +14,18 @@ pub enum Role {
     Guest,
 }
 
-/// What one end grants the other.
+/// Limits that one end sets for the other.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Charged bytes that the sender may have under way on a stream that the host opened. The same
-    /// at both ends.
+    /// Charged bytes in flight on a stream that the host opened. Both ends must use the same value.
     pub window: u32,
-    /// The same for a stream that the guest opened. Smaller: a hostile guest can fill the windows of
-    /// all its streams at once.
+    /// The same for a stream that the guest opened. Smaller, because a hostile guest can fill the
+    /// windows of all its streams at the same time.
     pub guest_window: u32,
-    /// Streams that the peer may have open at once.
+    /// Most streams that the peer may have open.
     pub peer_streams: usize,
-    /// Largest typed message, after its parts are put together. A stream that the guest opened
-    /// carries messages of one frame only.
+    /// Largest typed message, after its parts are joined. On a stream that the guest opened, a
+    /// message must fit into one frame.
     pub message: usize,
 }
 
@@ -41,14 +40,14 @@ impl Default for Limits {
     }
 }
 
-/// Streams of this end's own that may exist at once, those included that were given up and whose
-/// end the peer has not yet taken in.
+/// Most streams that this end may have opened. Includes dropped streams whose end the peer has not
+/// read yet.
 pub(crate) const MAX_OWN_STREAMS: usize = 2048;
 
-/// Every charged frame costs this much beyond its payload: what an empty one takes in memory.
+/// Charged for every frame in addition to its payload: the memory that an empty frame takes.
 pub(crate) const FRAME_COST: u32 = 96;
 
-/// Frames of one stream that may wait for the writer.
+/// Most frames of one stream that wait for the writer.
 pub(crate) const MAX_QUEUED_FRAMES: usize = 2;
 
 pub(crate) fn charge(payload: &Bytes) -> u32 {
@@ -68,8 +67,8 @@ impl Limits {
         }
     }
 
-    /// Largest payload of a frame on this stream. Credit goes back by half windows, so that a frame
-    /// has to fit into one half.
+    /// Largest payload of a frame on this stream. Credit is returned in half windows, so a frame must
+    /// fit into half a window.
     pub(crate) fn payload_of(&self, id: u32) -> usize {
         MAX_PAYLOAD.min((self.window_of(id) / 2 - FRAME_COST) as usize)
     }
@@ -84,25 +83,25 @@ impl Limits {
     }
 }
 
-/// What a peer did that no honest peer does. Ends the session.
+/// How a peer broke the protocol. Ends the session.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Violation {
     #[error(transparent)]
     Frame(#[from] FrameError),
     #[error("a second greeting")]
     Greeting,
-    #[error("stream {0} is not the peer's to open")]
+    #[error("stream {0} cannot be opened by the peer")]
     Opened(u32),
     #[error("more than {0} streams at once")]
     TooManyStreams(usize),
     #[error("stream {0} sent more than its window")]
     Window(u32),
-    #[error("stream {0} was granted more than it used")]
+    #[error("stream {0} got more credit than it had used")]
     Credit(u32),
-    #[error("stream {0} went on after its end")]
+    #[error("stream {0} sent a frame after its end")]
     AfterEnd(u32),
     #[error("stream {0} sent a message that is too long")]
     Message(u32),
-    #[error("{0} streams opened by this end were not taken in")]
+    #[error("the peer has not read the end of {0} streams")]
     Unserved(usize),
 }

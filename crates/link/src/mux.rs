@@ -1,11 +1,16 @@
-//! The pure state of all streams of one link: who may send how much, and what goes next.
+//! The state of all streams of one link: flow control and the order of outgoing frames.
 //!
-//! Does no I/O and never waits: drivers feed frames in and take frames out, stream handles
-//! poll. Three rules keep a link healthy whatever its streams do. A sender may only have as many
-//! bytes under way as the receiver granted, so the reader of the link never has to stop for a
-//! slow consumer. The writer takes one frame from each stream in turn, so a command that
-//! prints without end delays no other. And a stream counts until the last frame about it has been
-//! written, so a peer that never reads runs out of streams. Entry type: [`Mux`].
+//! Does no I/O and never blocks: the driver passes frames in and takes frames out, stream handles
+//! poll. Three rules keep one stream from blocking the others:
+//!
+//! - A sender may only have as many bytes in flight as the receiver granted. So the reader of the
+//!   link never has to wait for a slow consumer.
+//! - The writer takes one frame from each stream in turn. So a command with endless output does not
+//!   delay the others.
+//! - A stream counts as open until its last frame has been written. So a peer that never reads runs
+//!   out of streams.
+//!
+//! Entry type: [`Mux`].
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -30,17 +35,17 @@ pub(crate) struct Mux {
     peers_highest: u32,
     peers_open: usize,
     streams: HashMap<u32, Slot>,
-    /// Streams with something in their outbox, each once, in the order in which they are served.
+    /// Streams with frames in their outbox, each once, in the order in which they are served.
     turns: VecDeque<u32>,
-    /// Streams with a control frame due, each once. They go ahead of all data.
+    /// Streams with a control frame due, each once. Control frames are sent before data.
     control: VecDeque<u32>,
     arrivals: VecDeque<u32>,
     writer: Option<Waker>,
     acceptor: Option<Waker>,
     closed: bool,
-    /// What the peer did that ended the link.
+    /// The fault of the peer that ended the link.
     fault: Option<Arc<Ended>>,
-    /// Woken by a fault.
+    /// Woken when `fault` is set.
     watcher: Option<Waker>,
 }
 
@@ -48,7 +53,7 @@ impl Mux {
     pub(crate) fn new(role: Role, limits: Limits) -> Self {
         assert!(
             limits.window.min(limits.guest_window) / 2 > FRAME_COST,
-            "a window holds two frames"
+            "half a window must hold a frame"
         );
         Self {
             role,
@@ -93,7 +98,7 @@ impl Mux {
         let mut slot = Slot::new(self.limits.window_of(id));
         slot.open_due = true;
         self.streams.insert(id, slot);
-        // Ahead of all data, so that streams open in the order of their numbers.
+        // As a control frame, so that streams are opened in the order of their numbers.
         self.queue_control(id);
         Some(id)
     }
@@ -109,8 +114,8 @@ impl Mux {
         Poll::Pending
     }
 
-    /// Takes a frame for sending once the window and the queue have room. `Err` when nobody
-    /// will ever read it.
+    /// Queues a frame for sending once the window and the queue have room. `Err` if the peer will
+    /// never read it.
     pub(crate) fn poll_send(
         &mut self,
         id: u32,
@@ -135,7 +140,7 @@ impl Mux {
         Poll::Ready(Ok(()))
     }
 
-    /// Says that nothing more will be sent, and whether that was all. The first word counts.
+    /// Ends the sending direction: complete if `whole`, else aborted. Only the first call counts.
     pub(crate) fn end(&mut self, id: u32, whole: bool) {
         if let Some(slot) = self.streams.get_mut(&id)
             && !std::mem::replace(&mut slot.ended_here, true)
@@ -146,8 +151,8 @@ impl Mux {
         }
     }
 
-    /// The next item that arrived, `Ok(None)` after the peer's end, `Err` if the stream or
-    /// the link broke off before that.
+    /// The next item that arrived. `Ok(None)` after the peer's end, `Err` if the stream or the link
+    /// broke before that.
     pub(crate) fn poll_receive(
         &mut self,
         id: u32,
@@ -198,7 +203,7 @@ impl Mux {
         }
     }
 
-    /// A sending or receiving handle went away.
+    /// Handles the drop of a sending or receiving handle.
     pub(crate) fn release(&mut self, id: u32, receiving: bool) {
         let Some(slot) = self.streams.get_mut(&id) else {
             return;
@@ -208,7 +213,7 @@ impl Mux {
             slot.is_read = false;
             slot.inbox = VecDeque::new();
             slot.parts.clear();
-            // Nobody will read what still comes: let the peer know instead of letting it wait.
+            // Further data would never be read: tell the peer to stop, so that it does not wait for credit.
             if slot.ended_there.is_none() {
                 slot.stop_due = true;
                 self.queue_control(id);
@@ -254,7 +259,7 @@ impl Mux {
         None
     }
 
-    /// Like [`Self::next_outgoing`], waiting for one. Ready with `None` when the link has ended.
+    /// Like [`Self::next_outgoing`], but waits for a frame. Ready with `None` when the link has ended.
     pub(crate) fn poll_outgoing(&mut self, context: &Context<'_>) -> Poll<Option<Frame>> {
         match self.next_outgoing() {
             Some(frame) => Poll::Ready(Some(frame)),
@@ -266,7 +271,7 @@ impl Mux {
         }
     }
 
-    /// Takes in what the peer sent.
+    /// Handles a frame from the peer.
     pub(crate) fn incoming(&mut self, frame: Frame) -> Result<(), Violation> {
         let id = frame.stream;
         match frame.kind {
@@ -333,7 +338,7 @@ impl Mux {
 
     fn peer_sends(&mut self, frame: Frame) -> Result<(), Violation> {
         let id = frame.stream;
-        // A stream that this end has already forgotten: its last frames were under way.
+        // This end has already removed the stream; these frames were still in flight.
         let Some(slot) = self.streams.get_mut(&id) else {
             return Ok(());
         };
@@ -353,7 +358,7 @@ impl Mux {
         if frame.kind == Kind::Message {
             slot.arriving = 0;
         }
-        // What was under way when this side stopped reading is counted, and not kept.
+        // Frames in flight when this side stopped reading are counted against the window, then dropped.
         if slot.is_read {
             slot.inbox.push_back(frame);
             wake(&mut slot.receiver);
@@ -361,8 +366,8 @@ impl Mux {
         Ok(())
     }
 
-    /// Ends every stream: senders and receivers see it at once, items that arrived are still read.
-    /// The first fault counts, and none after a close without one.
+    /// Ends the link and wakes all senders and receivers. Items that have arrived can still be read.
+    /// Only the first call sets the fault.
     pub(crate) fn close(&mut self, fault: Option<Ended>) {
         if !std::mem::replace(&mut self.closed, true) {
             self.fault = fault.map(Arc::new);
@@ -375,7 +380,7 @@ impl Mux {
         wake(&mut self.watcher);
     }
 
-    /// Ready once the link has ended by the peer's fault: there is no use in writing the rest.
+    /// Ready once the link has ended by the peer's fault: the queued frames need not be written then.
     pub(crate) fn poll_fault(&mut self, context: &Context<'_>) -> Poll<Arc<Ended>> {
         match &self.fault {
             Some(fault) => Poll::Ready(Arc::clone(fault)),
@@ -390,12 +395,11 @@ impl Mux {
         self.closed
     }
 
-    /// What the peer did that ended the link, if that is why it ended.
+    /// The fault of the peer that ended the link, if there was one.
     pub(crate) fn fault(&self) -> Option<Arc<Ended>> {
         self.fault.clone()
     }
 
-    /// Lists a stream for its control frames.
     fn queue_control(&mut self, id: u32) {
         if let Some(slot) = self.streams.get_mut(&id) {
             list_control(id, slot, &mut self.control, &mut self.writer);

@@ -1,14 +1,14 @@
-//! A time limit that a stopped process does not use up.
+//! A timeout that tolerates the suspension of this process.
 
 use std::future::Future;
 use std::time::Duration;
 
-/// The limit is counted in so many slices.
+/// Number of slices that a timeout is divided into.
 const SLICES: u32 = 12;
 
-/// Runs `future`, but no longer than `limit`, which comes back when it has passed. The limit is
-/// counted in slices, one after the other: a process that was stopped meanwhile, by a person who
-/// suspended it or with its machine, loses one slice at most, and the peer has the others to answer.
+/// Runs `future` with a timeout of `limit`, and returns `limit` as the error when it has passed. The
+/// timeout runs as consecutive slices: while this process is suspended, alone or with its machine, at
+/// most one slice expires, and the peer has the remaining ones to answer.
 pub async fn within<F: Future>(limit: Duration, future: F) -> Result<F::Output, Duration> {
     let mut future = std::pin::pin!(future);
     for _ in 0..SLICES {

@@ -1,7 +1,7 @@
-//! Everything that a host can ask of a guest. Each request opens a stream of its own; the
-//! first message on it is a [`Request`], and the variant says what follows in each direction.
+//! All requests that a host can send to a guest. Each request opens its own stream; the first
+//! message on it is a [`Request`], and the variant says what follows in each direction.
 //!
-//! Only types: nothing here reads, writes or decides.
+//! Contains only types, no logic.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,62 +10,62 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The host's greeting: what holds for the guest's whole life.
+/// The host's greeting: settings for the lifetime of the guest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Settings {
-    /// Folder against which relative paths are taken, and where commands start.
+    /// Base of relative paths, and the folder in which commands start.
     pub workdir: Raw,
-    /// The environment of every command, before what a request adds.
+    /// The environment of every command; a request can add to it.
     pub env: Vec<(Raw, Raw)>,
-    /// Time after which the guest ends everything by itself.
+    /// Time after which the guest ends all commands and itself.
     pub deadline: Option<Duration>,
     /// How much the workdir may grow.
     pub disk: Option<DiskLimit>,
-    /// Bytes that all processes and files in memory may take together, where the guest is to see
-    /// to it.
+    /// Limit in bytes for the memory of all processes and in-memory files together, if the guest has
+    /// to enforce it.
     pub memory: Option<u64>,
-    /// Whether the kernel below the guest is Linux. Another one counts less and does less for
-    /// terminals.
+    /// Whether the guest's kernel is Linux. Other kernels have less accounting and fewer terminal
+    /// features.
     pub is_linux: bool,
-    /// Loopback port on which the guest takes connections for the host's proxy.
+    /// Loopback port on which the guest accepts connections for the host's proxy.
     pub proxy_port: Option<u16>,
 }
 
-/// How much a folder may grow from what it is at the start.
+/// How much a folder may grow from its size at the start.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct DiskLimit {
     pub bytes: u64,
     pub inodes: u64,
-    /// Whether commands can write to disks outside the folder too, where nobody counts what they
-    /// have written: growth of its file system then counts as theirs.
+    /// Whether commands can also write to disks outside the folder, where their usage is not counted.
+    /// Growth of the folder's file system is then attributed to the commands.
     pub has_other_places: bool,
 }
 
 /// The guest's greeting.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ready {
-    /// Release of the guest program.
+    /// Version of the guest program.
     pub release: String,
 }
 
-/// One thing to do inside the sandbox.
+/// An operation inside the sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Request {
-    /// Runs a command. In: data is standard input, its end the end of input. Out: data and
-    /// errors as they are printed, then `Answer<Exit>`.
+    /// Runs a command. In: data is standard input, the end of the stream is the end of input. Out:
+    /// data and errors as they are printed, then `Answer<Exit>`.
     Exec(Exec),
-    /// Says something to the command that was started on stream `exec`; on a stream of its
-    /// own, so that it never waits behind standard input. Out: `Answer<()>`.
+    /// Controls the command that was started on stream `exec`. Has its own stream, so that it never
+    /// waits behind standard input. Out: `Answer<()>`.
     Control { exec: u32, control: Control },
-    /// Runs a command in a shell session. Out: data and errors while it is waited for, then
-    /// `Answer<Progress>`. In: the end, once the host has read it. A host that leaves before that
-    /// takes the command with it.
+    /// Runs a command in a shell session. Out: data and errors during the wait time, then
+    /// `Answer<Progress>`. In: the end, once the host has read the answer. If the host drops the
+    /// stream before that, the command is killed.
     Shell(ShellCommand),
-    /// Asks after a background command. Out: data and errors since the last look, then
+    /// Polls a background command. Out: data and errors since the last poll, then
     /// `Answer<Progress>`.
     Poll(Poll),
-    /// Waits until a background command has printed more than `seen` bytes in all, or has ended;
-    /// takes nothing away from [`Request::Poll`]. Out: `Answer<Tail>`.
+    /// Waits until a background command has printed more than `seen` bytes in total, or has ended.
+    /// Does not consume the output that [`Request::Poll`] returns. Out: `Answer<Tail>`.
     Tail { job: u32, seen: u64 },
     /// Writes to the standard input of a background command. In: data. Out: `Answer<()>`.
     Feed { job: u32 },
@@ -77,44 +77,44 @@ pub enum Request {
     Write(WriteFile),
     /// Renames within one file system. Out: `Answer<()>`.
     Rename { from: Raw, to: Raw },
-    /// Removes a file or, if so asked, a folder with all it holds. Out: `Answer<()>`.
+    /// Removes a file or, with `recursive`, a folder and its content. Out: `Answer<()>`.
     Remove { path: Raw, recursive: bool },
-    /// Makes a folder and its parents. Out: `Answer<()>`.
+    /// Creates a folder and its parents. Out: `Answer<()>`.
     MakeFolder { path: Raw },
-    /// Makes a symlink and its parents, in place of whatever is there and is no folder: the old
-    /// or the new, never nothing. Out: `Answer<()>`.
+    /// Creates a symlink and its parents. Atomically replaces anything at the path but a folder. Out:
+    /// `Answer<()>`.
     MakeLink { path: Raw, target: Raw },
-    /// Sets the permission bits of what is no symlink. Out: `Answer<()>`.
+    /// Sets permission bits. Refused for a symlink. Out: `Answer<()>`.
     SetMode { path: Raw, mode: u32 },
-    /// Describes a path without following a symlink at its end. Out: `Answer<Metadata>`.
+    /// Describes a path without following a final symlink. Out: `Answer<Metadata>`.
     Stat { path: Raw },
     /// Lists a folder. Out: [`Batch`]es of [`Entry`].
     List(List),
-    /// Describes everything below a folder, also what is hidden or ignored, in the order of
-    /// names. Out: [`Batch`]es of [`Surveyed`].
+    /// Describes everything below a folder, including hidden and ignored files, sorted by name. Out:
+    /// [`Batch`]es of [`Surveyed`].
     Survey { path: Raw, limit: u64 },
-    /// Reports changes below a path until the stream ends. Out: [`Batch`]es of [`Change`], the
-    /// first one empty, when the watch stands.
+    /// Reports changes below a path until the stream ends. Out: [`Batch`]es of [`Change`]. The first
+    /// one is empty and says that the watch is active.
     Watch { path: Raw },
     /// Searches file contents. Out: [`Batch`]es of [`Match`].
     Search(Search),
-    /// Connects to a loopback port inside. Out: `Answer<()>`; then data both ways.
+    /// Connects to a loopback port inside the sandbox. Out: `Answer<()>`, then data in both directions.
     Connect { port: u16 },
     /// Resources in use. Out: `Answer<Stats>`.
     Stats,
-    /// What the kernel says of the walls, seen from inside. Out: `Answer<Walls>`.
+    /// Reports the isolation as the kernel shows it inside the sandbox. Out: `Answer<Walls>`.
     Inspect,
 }
 
 /// The result of a request.
 pub type Answer<T> = Result<T, Refusal>;
 
-/// Why the guest did not do as asked.
+/// Why the guest refused a request or failed at it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
     pub kind: RefusalKind,
-    /// What was tried and why it failed, for a person or a model to read.
+    /// What was tried and why it failed, readable for users and models.
     pub message: String,
 }
 
@@ -130,7 +130,7 @@ pub enum RefusalKind {
     Other,
 }
 
-/// Bytes that are nearly always text: arguments, variables, paths.
+/// A string that need not be UTF-8: arguments, variables, paths.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Raw(pub Vec<u8>);
 
@@ -166,17 +166,17 @@ impl std::fmt::Display for Raw {
     }
 }
 
-/// A command to run to its end.
+/// A command that runs in the foreground until it ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Exec {
     pub program: Program,
     /// Start folder; the workdir if absent.
     pub cwd: Option<Raw>,
-    /// Added to the environment of the settings.
+    /// Added to [`Settings::env`].
     pub env: Vec<(Raw, Raw)>,
-    /// Whether standard input is this stream's data or empty.
+    /// Whether standard input is the data of this stream; else it is empty.
     pub stdin: bool,
-    /// Runs the command on a terminal of this size; all output is then data.
+    /// Runs the command on a terminal of this size. All output is then sent as data.
     pub terminal: Option<TerminalSize>,
     /// Wall time after which the process group is killed.
     pub timeout: Option<Duration>,
@@ -197,7 +197,7 @@ pub struct TerminalSize {
     pub columns: u16,
 }
 
-/// Said to a running command.
+/// Control message to a running command.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Control {
     /// Sends a signal to its process group.
@@ -210,7 +210,7 @@ pub enum Control {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
     pub status: Status,
-    /// The limit that ended it, if one did.
+    /// The limit for which it was killed, if any.
     pub limit: Option<Limit>,
 }
 
@@ -220,7 +220,7 @@ pub enum Status {
     Signal(i32),
 }
 
-/// A limit that the guest enforces itself.
+/// A limit that the guest enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Limit {
     Time,
@@ -229,18 +229,18 @@ pub enum Limit {
     Memory,
 }
 
-/// A command for a shell session. Folder, variables, functions and options live on from one
-/// command of a session to the next.
+/// A command for a shell session. Folder, variables, functions and options persist between the
+/// commands of a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShellCommand {
-    /// Name of the session; it begins with its first command.
+    /// Name of the session; the first command starts it.
     pub session: String,
     pub script: Raw,
-    /// How long to wait for the end before the command goes on in the background.
+    /// How long to wait for the end before the command continues in the background.
     pub wait: Duration,
 }
 
-/// A look at a background command.
+/// A poll of a background command.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Poll {
     pub job: u32,
@@ -248,39 +248,39 @@ pub struct Poll {
     pub wait: Duration,
 }
 
-/// Where a shell command stands.
+/// State of a shell command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     pub job: u32,
     /// `None` while it runs.
     pub exit: Option<Exit>,
-    /// Whether processes it left behind still hold its output open.
+    /// Whether leftover processes still hold its output open.
     pub output_open: bool,
-    /// Bytes of output that were dropped because nobody asked for them in time.
+    /// Bytes of output that were dropped because they were not polled in time.
     pub dropped: u64,
-    /// The session's folder after the command.
+    /// The session's current folder after the command.
     pub cwd: Option<Raw>,
 }
 
-/// The end of what a background command printed, output and errors as they came.
+/// The last output of a background command, stdout and stderr interleaved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tail {
-    /// At most [`LONGEST_TAIL`].
+    /// At most [`LONGEST_TAIL`] bytes.
     pub bytes: Vec<u8>,
-    /// Bytes in all.
+    /// Bytes printed in total.
     pub printed: u64,
-    /// How it ended, when nothing of it runs any more.
+    /// Set when none of its processes runs any more.
     pub ended: Option<Exit>,
 }
 
-/// In bytes.
+/// Longest [`Tail`] in bytes.
 pub const LONGEST_TAIL: usize = 4096;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReadFile {
     pub path: Raw,
     pub offset: u64,
-    /// Bytes to read at most; all of the rest if absent.
+    /// Bytes to read at most; to the end of the file if absent.
     pub length: Option<u64>,
 }
 
@@ -294,11 +294,11 @@ pub struct WriteFile {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WriteMode {
-    /// The old content or the new one, never a mixture; parents are made.
+    /// Atomic: readers see the old content or the new one. Parents are created.
     Replace,
-    /// As `Replace`, but refused if something is there.
+    /// As `Replace`, but refused if the path exists.
     Create,
-    /// At the end of what is there; parents are made.
+    /// Appends to the file. Parents are created.
     Append,
 }
 
@@ -325,11 +325,11 @@ pub enum FileKind {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct List {
     pub path: Raw,
-    /// Levels below the folder; 1 is its own entries.
+    /// Levels below the folder; 1 lists only its own entries.
     pub depth: u32,
-    /// Leaves out what `.gitignore` and its kin name, and hidden files.
+    /// Leaves out hidden files and those that match `.gitignore` and similar files.
     pub ignore: bool,
-    /// Hidden files are not left out, except for `.git`.
+    /// Includes hidden files, except for `.git`.
     pub hidden: bool,
     /// Globs as in [`Search`]. If there are any, only files are listed.
     pub globs: Vec<String>,
@@ -346,7 +346,7 @@ pub struct Entry {
     pub target: Option<Raw>,
 }
 
-/// An entry with all that tells whether it has changed.
+/// An entry with all fields that are needed to detect a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Surveyed {
     /// Relative to the folder asked for.
@@ -356,9 +356,9 @@ pub struct Surveyed {
     pub mode: u32,
     pub size: u64,
     pub inode: u64,
-    /// Nanoseconds since the epoch: the last change of the content.
+    /// Last change of the content, in nanoseconds since the epoch.
     pub modified_ns: i64,
-    /// The same, of anything; nothing inside can set it back.
+    /// Last change of content or metadata. Processes inside the sandbox cannot set it back.
     pub changed_ns: i64,
     /// Where a symlink points.
     pub target: Option<Raw>,
@@ -370,15 +370,15 @@ pub struct Search {
     /// A regular expression in Rust's syntax.
     pub pattern: String,
     pub case_insensitive: bool,
-    /// Globs that a file must match; `!` before one leaves files out.
+    /// Globs that a file must match; a leading `!` excludes files.
     pub globs: Vec<String>,
     /// As in [`List`].
     pub ignore: bool,
     /// As in [`List`].
     pub hidden: bool,
-    /// Lines around each match.
+    /// Lines of context around each match.
     pub context: u32,
-    /// Matching lines at most.
+    /// Most matching lines.
     pub limit: u64,
 }
 
@@ -386,9 +386,9 @@ pub struct Search {
 pub struct Match {
     pub path: Raw,
     pub line: u64,
-    /// The line without its end, cut at a length that no source line has.
+    /// The line without its line ending, truncated at a length above that of any source line.
     pub text: Raw,
-    /// Whether the line matched or stands near one that did.
+    /// Whether the line is only context of a matching line.
     pub is_context: bool,
 }
 
@@ -403,7 +403,7 @@ pub enum ChangeKind {
     Created,
     Modified,
     Removed,
-    /// Too much happened at once: look again at everything.
+    /// Events were lost: rescan everything.
     Overflow,
 }
 
@@ -411,35 +411,35 @@ pub enum ChangeKind {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Batch<T> {
     Items(Vec<T>),
-    /// The last part: whether the limit cut the answer short.
+    /// The last part. Says whether the limit truncated the answer.
     Done(Answer<Truncated>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truncated(pub bool);
 
-/// Resources in use by everything in the sandbox, the guest included.
+/// Resources in use by all processes in the sandbox, including the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stats {
-    /// Processor time of the processes that are alive.
+    /// CPU time of the processes that are alive.
     pub cpu: Duration,
-    /// Resident bytes; pages that processes share count once for each.
+    /// Resident bytes. Shared pages count once for each process.
     pub memory: u64,
     pub processes: u32,
     pub threads: u32,
 }
 
-/// What the kernel says of the walls around the guest and so around its commands.
+/// The isolation of the guest and its commands, as the kernel reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walls {
     pub uid: u32,
     pub gid: u32,
-    /// Effective, permitted, inheritable, bounding and ambient capabilities, united.
+    /// Union of the effective, permitted, inheritable, bounding and ambient capabilities.
     pub capabilities: u64,
     pub no_new_privileges: bool,
     /// Mode 2 is a filter.
     pub seccomp: u32,
-    /// Namespace kind and identity, as `/proc/self/ns` has them.
+    /// Namespace kind and identity, as in `/proc/self/ns`.
     pub namespaces: Vec<(String, String)>,
     /// Network interfaces.
     pub interfaces: Vec<String>,

@@ -1,8 +1,7 @@
-//! The state of one stream: what waits to be sent, what has arrived, and which control frames are
+//! The state of one stream: frames to send, frames that have arrived, and control frames that are
 //! due.
 //!
-//! Control frames are flags here, not a queue of frames, so that a peer that never reads cannot
-//! make this end collect them.
+//! Control frames are flags, not a queue, so that they cannot accumulate when the peer never reads.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -16,35 +15,35 @@ pub(crate) struct Slot {
     // Sending.
     pub(crate) outbox: VecDeque<Frame>,
     pub(crate) credit: u32,
-    /// Listed in `Mux::turns`.
+    /// Whether the stream is in `Mux::turns`.
     pub(crate) in_turn: bool,
     /// Ended or aborted by this side.
     pub(crate) ended_here: bool,
     /// The peer reads no more.
     pub(crate) stopped: bool,
     pub(crate) sender: Option<Waker>,
-    // Control frames that are due.
-    /// Listed in `Mux::control`.
+    // Control frames.
+    /// Whether the stream is in `Mux::control`.
     pub(crate) in_control: bool,
     pub(crate) open_due: bool,
     pub(crate) credit_due: bool,
     pub(crate) stop_due: bool,
     // Receiving.
     pub(crate) inbox: VecDeque<Frame>,
-    /// Parts of a message that were taken out of the inbox.
+    /// Joined parts of an incomplete message, removed from the inbox.
     pub(crate) parts: BytesMut,
-    /// Bytes of a message that has begun to arrive.
+    /// Bytes that have arrived of an incomplete message.
     pub(crate) arriving: usize,
-    /// Charged bytes for which the peer has got no credit back.
+    /// Charged bytes for which no credit has been returned to the peer.
     pub(crate) unreturned: u32,
-    /// Those of them that this side has consumed.
+    /// The part of `unreturned` that this side has consumed.
     pub(crate) consumed: u32,
-    /// How the peer's direction ended: whole or not.
+    /// Whether the peer's direction has ended, and if so whether it was complete.
     pub(crate) ended_there: Option<bool>,
     pub(crate) receiver: Option<Waker>,
     /// Whether this side still reads.
     pub(crate) is_read: bool,
-    /// Handles of this side that are alive.
+    /// Live handles of this side: sender and receiver.
     pub(crate) handles: u8,
 }
 
@@ -63,8 +62,8 @@ impl Slot {
         wake(&mut self.receiver);
     }
 
-    /// Whether nobody holds it and nothing of it waits to be sent. Until then it counts against the
-    /// number of streams: a peer that does not read cannot open others in its place.
+    /// Whether no handle exists and no frame waits to be sent. Until then the stream counts against the
+    /// limit: a peer that does not read cannot open another in its place.
     pub(crate) fn is_over(&self) -> bool {
         self.handles == 0
             && self.ended_here
@@ -73,7 +72,6 @@ impl Slot {
             && !self.in_control
     }
 
-    /// Whether a control frame has to go out.
     pub(crate) fn is_control_due(&self) -> bool {
         self.open_due || self.credit_due || self.stop_due
     }
@@ -83,7 +81,7 @@ impl Slot {
         if std::mem::take(&mut self.open_due) {
             return Some(frame(id, Kind::Open, Bytes::new()));
         }
-        // A peer that has ended its direction needs neither.
+        // A peer that has ended its direction needs neither credit nor a stop.
         let may_send = self.ended_there.is_none();
         if std::mem::take(&mut self.credit_due) && may_send {
             let mut amount = BytesMut::with_capacity(4);

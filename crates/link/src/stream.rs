@@ -1,8 +1,8 @@
 //! One logical stream: an ordered, flow-controlled sequence of items in each direction.
 //!
-//! The directions are independent. [`Sender::end`] says that all was sent; a sender that is
-//! dropped without it aborts its direction, so that the other end never takes a part for the
-//! whole. Dropping a [`Receiver`] stops the peer's sender.
+//! The directions are independent. [`Sender::end`] marks the end of a complete transfer. A sender that
+//! is dropped without it aborts its direction, so that the other end can detect a partial transfer.
+//! Dropping a [`Receiver`] stops the peer's sender.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use crate::frame::Kind;
 use crate::mux::Mux;
 use crate::request::Batch;
 
-/// What travels on a stream.
+/// A received unit of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     /// A typed message, still encoded: see [`Item::decode`].
@@ -28,7 +28,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// Reads a typed message; anything else on the stream is a fault of the peer.
+    /// Decodes a typed message. Any other item is an error.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, StreamError> {
         match self {
             Self::Message(bytes) => postcard::from_bytes(bytes).map_err(StreamError::Decode),
@@ -36,12 +36,12 @@ impl Item {
         }
     }
 
-    /// Reads a part of a long answer; `None` if it has more than `most` items, of which none is read.
+    /// Decodes a part of a long answer. `None` if it has more than `most` items; none is decoded then.
     pub fn decode_batch<T: DeserializeOwned>(
         &self,
         most: u64,
     ) -> Result<Option<Batch<T>>, StreamError> {
-        // A list is written as its length, then its items.
+        // Postcard encodes a list as its length, then its items.
         #[derive(serde::Deserialize)]
         enum Head {
             Items(u64),
@@ -56,7 +56,7 @@ impl Item {
         self.decode().map(Some)
     }
 
-    /// Bytes of its payload.
+    /// Length of the payload in bytes.
     pub fn length(&self) -> usize {
         match self {
             Self::Message(bytes) | Self::Data(bytes) | Self::Errors(bytes) => bytes.len(),
@@ -64,12 +64,12 @@ impl Item {
     }
 }
 
-/// Why a stream cannot go on.
+/// Why a stream operation failed.
 #[derive(Debug, Error)]
 pub enum StreamError {
-    #[error("the stream broke off")]
+    #[error("the stream was interrupted")]
     Broken,
-    /// The other end did what no honest one does, or stopped answering.
+    /// The other end broke the protocol or stopped responding.
     #[error("the link was ended")]
     Fault(#[source] Arc<Ended>),
     #[error("the stream ended too early")]
@@ -80,7 +80,7 @@ pub enum StreamError {
     Decode(#[source] postcard::Error),
     #[error("cannot write a message")]
     Encode(#[source] postcard::Error),
-    /// Longer than the peer takes; nothing was sent.
+    /// Longer than the peer accepts; nothing was sent.
     #[error("cannot write a message of {0} bytes: it is too long")]
     TooLong(usize),
 }
@@ -92,7 +92,7 @@ pub(crate) fn lock(shared: &Shared) -> MutexGuard<'_, Mux> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why a stream broke off.
+/// The error for a stream that was interrupted.
 pub(crate) fn broken(shared: &Shared) -> StreamError {
     match lock(shared).fault() {
         Some(fault) => StreamError::Fault(fault),
@@ -121,7 +121,7 @@ impl Stream {
         }
     }
 
-    /// The stream's number, the same at both ends and never used again.
+    /// The stream's number. The same at both ends and never reused.
     pub fn id(&self) -> u32 {
         self.sender.id
     }
@@ -191,13 +191,13 @@ impl Sender {
             .map_err(|()| broken(&self.shared))
     }
 
-    /// Bytes of the longest message and of the longest frame.
+    /// Largest message and largest frame payload, in bytes.
     fn longest(&self) -> (usize, usize) {
         let mux = lock(&self.shared);
         (mux.longest_message(self.id), mux.longest_payload(self.id))
     }
 
-    /// Says that all was sent.
+    /// Marks the transfer as complete.
     pub fn end(&mut self) {
         lock(&self.shared).end(self.id, true);
     }
@@ -224,7 +224,7 @@ impl Receiver {
             .map_err(|()| broken(&self.shared))
     }
 
-    /// Waits until the peer reads no more, whatever it still sends.
+    /// Waits until the peer has stopped reading, even if it still sends.
     pub async fn peer_stops(&mut self) {
         poll_fn(|context| lock(&self.shared).poll_stopped(self.id, context)).await;
     }

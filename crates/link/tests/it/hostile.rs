@@ -1,4 +1,4 @@
-//! A guest that breaks the rules loses its session, and nothing else happens.
+//! A guest that breaks the protocol ends its own session and has no other effect.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn wire(stream: u32, kind: Kind, payload: &[u8]) -> Vec<u8> {
     [&frame.header()[..], payload].concat()
 }
 
-/// A greeting as an honest guest would send it.
+/// A valid greeting.
 fn greeting() -> Vec<u8> {
     let payload = [&b"HOTC"[..], &[link::VERSION as u8], &[0]].concat();
     wire(0, Kind::Hello, &payload)
@@ -38,7 +38,7 @@ fn greeting() -> Vec<u8> {
 
 type End = Driver<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 
-/// A host that has been greeted, and the guest's end of its wire, which holds `buffer` bytes.
+/// A host that has received a greeting, and the guest's end of the wire, which buffers `buffer` bytes.
 async fn host(buffer: usize) -> (Link, Incoming, End, DuplexStream) {
     let (near, mut far) = tokio::io::duplex(buffer);
     let (reader, writer) = tokio::io::split(near);
@@ -53,7 +53,7 @@ async fn host(buffer: usize) -> (Link, Incoming, End, DuplexStream) {
 /// Lets a host read these bytes after the greeting, and returns how its session ended.
 async fn host_reads(bytes: Vec<u8>) -> Arc<Ended> {
     let (host, mut incoming, driver, far) = host(1 << 20).await;
-    // One stream of the host's own, so that there is something to attack.
+    // A stream opened by the host, as a target for the guest's frames.
     let _own = host.open().unwrap();
     let accept = tokio::spawn(async move {
         let mut held = Vec::new();
@@ -153,12 +153,12 @@ async fn another_version_or_another_program_is_told_apart() {
     ));
 }
 
-/// A host whose streams are dropped as they come, as with the network off, and a guest that sends
+/// Runs a host that drops incoming streams, as with the network off, against a guest that sends
 /// `next(0)`, `next(1)` and so on, and never reads.
 async fn guest_never_reads(next: impl Fn(u32) -> Vec<u8>, own: impl FnOnce(&Link)) -> Arc<Ended> {
     let (host, mut incoming, driver, mut far) = host(256).await;
     own(&host);
-    // What it began has its first turn, before the host writes anything.
+    // Lets the tasks that `own` spawned run first, before the host writes anything.
     tokio::task::yield_now().await;
     let refuse = async move { while incoming.accept().await.is_some() {} };
     let feed = async move {
@@ -171,7 +171,7 @@ async fn guest_never_reads(next: impl Fn(u32) -> Vec<u8>, own: impl FnOnce(&Link
     ended
 }
 
-/// Gives the host more to say than the wire holds, so that nothing after it leaves.
+/// Makes the host send more than the wire buffers, so that later frames are never written.
 fn fill(host: &Link) {
     let mut stuck = host.open().unwrap();
     tokio::spawn(async move {
@@ -230,7 +230,7 @@ async fn a_message_without_end_is_refused_while_it_arrives() {
     let parts = (0..3).flat_map(|_| wire(1, Kind::Part, &[0; 100_000]));
     let ended = host_reads(parts.collect()).await;
     assert!(matches!(*ended, Ended::Violation(Violation::Message(1))));
-    // On a stream of the guest's own, where nothing but bytes is expected, one frame is enough.
+    // On a stream that the guest opened, a message is limited to one frame.
     let parts = (0..3).flat_map(|_| wire(2, Kind::Part, &[0; 60_000]));
     let bytes = [wire(2, Kind::Open, &[]), parts.collect()].concat();
     let ended = host_reads(bytes).await;
@@ -265,7 +265,7 @@ async fn a_guest_that_never_reads_ends_the_session_in_time_and_by_name() {
 async fn requests_that_a_guest_does_not_take_in_are_bounded() {
     let (host, _incoming, driver, far) = host(256).await;
     let running = tokio::spawn(driver.run());
-    // Callers that give up leave streams whose end the guest has not read.
+    // Dropped streams remain until the guest has read their end.
     let opened = std::iter::from_fn(|| host.open()).take(10_000).count();
     assert!(
         opened < 5_000,
@@ -301,7 +301,7 @@ fn a_short_frame_does_not_keep_the_read_buffer_alive() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Any bytes at all, and any well-formed frames in any order: the session ends, no panic.
+    /// Random bytes and well-formed frames in any order end the session without a panic.
     #[test]
     fn no_bytes_do_more_than_end_the_session(
         frames in proptest::collection::vec((0u32..8, 1u8..=11, proptest::collection::vec(any::<u8>(), 0..40)), 0..40),

@@ -1,4 +1,4 @@
-//! The link end to end, over an in-memory byte stream with any chunking.
+//! End-to-end tests of the link over an in-memory byte stream.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -10,14 +10,14 @@ use tokio::io::{DuplexStream, ReadHalf, WriteHalf};
 
 type End = Driver<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 
-/// One end of a link, its driver running.
+/// One end of a link with a running driver.
 struct Side {
     link: Link,
     incoming: Incoming,
     driver: tokio::task::JoinHandle<std::sync::Arc<Ended>>,
 }
 
-/// Two ends that have greeted each other; `buffer` is how much the wire holds.
+/// Two connected ends; the wire buffers `buffer` bytes.
 async fn pair(buffer: usize, limits: Limits) -> (Side, Side) {
     let (near, far) = tokio::io::duplex(buffer);
     let (host, guest) = tokio::join!(

@@ -1,4 +1,4 @@
-//! No loss, order kept, fairness, bounds; whatever the chunking.
+//! Streams lose nothing, keep order, are fair and bounded, for any chunk size.
 
 use bytes::Bytes;
 use link::{Item, Limits, Stream};
@@ -31,7 +31,7 @@ async fn a_sender_that_is_dropped_leaves_the_answer_to_come() {
     assert_eq!(receiver.expect::<String>().await.unwrap(), "answer");
     assert!(
         receiver.receive().await.is_err(),
-        "nobody said that this was all"
+        "the sender was dropped without an end"
     );
 }
 
@@ -144,7 +144,7 @@ async fn closing_the_link_ends_everything_and_keeps_what_arrived() {
     assert!(host.link.open().is_none());
 }
 
-/// What one stream sends: sizes of messages, data and errors, in this order.
+/// An item that a stream sends, with its size.
 #[derive(Debug, Clone)]
 enum Sent {
     Message(usize),
@@ -160,7 +160,7 @@ fn sent() -> impl Strategy<Value = Sent> {
     ]
 }
 
-/// Bytes that differ from place to place and from stream to stream.
+/// Bytes that depend on the position and the stream.
 fn pattern(seed: usize, length: usize) -> Vec<u8> {
     (0..length)
         .map(|index| (index * 31 + seed * 17) as u8)
@@ -184,7 +184,7 @@ async fn send_all(mut stream: Stream, seed: usize, script: Vec<Sent>) {
         }
     }
     sender.end();
-    // Until the other end has read everything and goes.
+    // Wait until the other end has read everything and drops its stream.
     assert!(receiver.receive().await.is_err());
 }
 
