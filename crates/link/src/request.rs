@@ -65,7 +65,7 @@ pub enum Request {
     /// `Answer<Progress>`.
     Poll(Poll),
     /// Waits until a background command has printed more than `seen` bytes in total, or has ended.
-    /// Does not consume the output that [`Request::Poll`] returns. Out: `Answer<Tail>`.
+    /// Does not consume the output, so a later poll still returns it. Out: `Answer<Tail>`.
     Tail { job: u32, seen: u64 },
     /// Writes to the standard input of a background command. In: data. Out: `Answer<()>`.
     Feed { job: u32 },

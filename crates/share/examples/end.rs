@@ -1,6 +1,5 @@
-//! One end of a shared folder in a process of its own, for tests and for trials by hand:
-//! `end serve FOLDER` or `end mount TARGET`, each on its standard input. The second says `mounted`
-//! when it is.
+//! Runs one end of a shared folder, for tests and manual experiments: `end serve FOLDER` or
+//! `end mount TARGET`. The channel is standard input. `mount` prints `mounted` when it is done.
 
 use std::error::Error;
 use std::fs::File;
@@ -21,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             std::io::stdout().write_all(b"mounted\n")?;
             mount.wait()?;
         }
-        _ => return Err("which end?".into()),
+        _ => return Err("unknown verb: must be `serve` or `mount`".into()),
     }
     Ok(())
 }

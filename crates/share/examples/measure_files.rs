@@ -1,6 +1,6 @@
-//! What the mount costs: the same work through it and on the plain folder, and the ratio.
+//! Measures the overhead of the mount: the same work through it and on a plain folder, and the ratio.
 //!
-//! Needs to be able to mount: root, or `unshare --user --map-root-user --mount`.
+//! Requires the right to mount: root, or `unshare --user --map-root-user --mount`.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ const CHUNK: usize = 128 << 10;
 
 type Work = fn(&Path) -> std::io::Result<()>;
 
-/// In this order: each stands on what the one before it has made.
+/// In this order: each uses the files of the previous ones.
 const WORKS: &[(&str, Work)] = &[
     ("create 1000 files", |root| {
         (0..FILES).try_for_each(|file| fs::write(root.join(file.to_string()), "some words"))
@@ -97,7 +97,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "", "mount", "plain", "ratio"
     )?;
     for (name, work) in WORKS {
-        // What has just changed is believed for no time at all.
+        // Recently changed files are not cached.
         std::thread::sleep(Duration::from_millis(100));
         let (through, direct) = (time(*work, &mount)?, time(*work, &plain)?);
         let ratio = through.as_secs_f64() / direct.as_secs_f64();

@@ -1,24 +1,24 @@
-//! The numbers of the FUSE protocol, as `linux/fuse.h` gives them. Nothing here does anything.
+//! Constants of the FUSE protocol, as in `linux/fuse.h`.
 
-/// The version that is spoken; a kernel with another minor version adapts.
+/// Supported protocol version. A kernel with another minor version adapts to it.
 pub(crate) const MAJOR: u32 = 7;
 pub(crate) const MINOR: u32 = 38;
 
-/// Before every request: length, operation, unique number, node, user, group, process, extensions.
+/// Header of a request: length, operation, unique number, node, user, group, process, extensions.
 pub(crate) const REQUEST_HEADER: usize = 40;
-/// Before every reply: length, error, unique number.
+/// Header of a reply: length, error, unique number.
 pub(crate) const REPLY_HEADER: usize = 16;
 
-/// The most that one write carries, and one read brings.
+/// Most bytes of content in one read or write.
 pub(crate) const LARGEST_CONTENT: usize = 1 << 20;
-/// No message in either direction is longer.
+/// Longest message in either direction.
 pub(crate) const LONGEST_MESSAGE: usize = LARGEST_CONTENT + 4096;
 pub(crate) const PAGE: usize = 4096;
 
-/// The number of the request that [`settle`](crate::settle) waits for.
+/// Opcode of the request that [`settle`](crate::settle) waits for.
 pub(crate) const STAT_FILE_SYSTEM: u32 = 17;
 
-/// What a kernel can ask for.
+/// Operation that a kernel requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Lookup,
@@ -53,7 +53,7 @@ pub(crate) enum Operation {
     Seek,
     CopyRange,
     Temporary,
-    /// Known or not, it is not offered here.
+    /// Any operation that is not implemented here.
     Unsupported,
 }
 
@@ -98,7 +98,7 @@ impl Operation {
 }
 
 impl Operation {
-    /// It neither moves content nor waits for a disk, as a rule.
+    /// Whether it usually neither transfers content nor waits for a disk.
     pub(crate) fn is_short(self) -> bool {
         matches!(
             self,
@@ -114,7 +114,7 @@ impl Operation {
     }
 }
 
-/// What the two ends agree on at the beginning.
+/// Flags that the two ends negotiate in `Init`.
 pub(crate) mod init {
     pub(crate) const ASYNC_READ: u32 = 1 << 0;
     pub(crate) const ATOMIC_TRUNCATE: u32 = 1 << 3;
@@ -128,7 +128,7 @@ pub(crate) mod init {
     pub(crate) const CACHE_SYMLINKS: u32 = 1 << 23;
 }
 
-/// Which attributes a request sets.
+/// Flags for the attributes that a request sets.
 pub(crate) mod set {
     pub(crate) const MODE: u32 = 1 << 0;
     pub(crate) const UID: u32 = 1 << 1;
@@ -141,28 +141,28 @@ pub(crate) mod set {
     pub(crate) const MODIFIED_NOW: u32 = 1 << 8;
 }
 
-/// What the kernel can be told without having asked.
+/// Codes of unsolicited notifications to the kernel.
 pub(crate) mod notice {
     pub(crate) const FORGET_ATTRIBUTES: i32 = 2;
     pub(crate) const FORGET_ENTRY: i32 = 3;
 }
 
-/// The attributes are asked of an open file.
+/// The attributes are requested for an open file.
 pub(crate) const GET_OF_HANDLE: u32 = 1 << 0;
-/// The write comes from pages in memory, not from a program.
+/// The write comes from the page cache, not directly from a program.
 pub(crate) const WRITE_OF_CACHE: u32 = 1 << 0;
-/// Only the content, not all of the attributes.
+/// Sync only the content, not all attributes.
 pub(crate) const SYNC_CONTENT: u32 = 1 << 0;
-/// What the kernel has of a file's content is still right.
+/// The kernel's cached content of the file is still valid.
 pub(crate) const OPEN_KEEPS_CACHE: u32 = 1 << 1;
 
-/// Bits of a mode that say what kind of file it is, and each kind.
+/// Mask of the file type in a mode, followed by the types.
 pub(crate) const KIND: u32 = 0o170_000;
 pub(crate) const FOLDER: u32 = 0o040_000;
 pub(crate) const REGULAR: u32 = 0o100_000;
 pub(crate) const SYMLINK: u32 = 0o120_000;
 pub(crate) const FIFO: u32 = 0o010_000;
 pub(crate) const SOCKET: u32 = 0o140_000;
-/// Files with these run with the rights of their owner or group.
+/// Programs with these bits run with the rights of their owner or group.
 pub(crate) const SETUID_OR_SETGID: u32 = 0o6_000;
 pub(crate) const PERMISSIONS: u32 = 0o7_777;

@@ -1,4 +1,4 @@
-//! Whole messages from a byte stream, and whole messages into it. Knows only their lengths.
+//! Reads and writes complete messages on a byte stream. Looks only at their lengths.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,22 +9,22 @@ use rustix::io::Errno;
 
 use crate::abi::LONGEST_MESSAGE;
 
-/// Read at once, when the messages are short.
+/// Bytes per read, so that several short messages need one system call.
 const AHEAD: usize = 64 * 1024;
 
-/// The incoming half.
+/// Reads messages from the channel.
 #[derive(Debug)]
 pub(crate) struct Incoming<'a> {
     channel: BorrowedFd<'a>,
     ahead: Vec<u8>,
-    /// What of `ahead` has been taken already.
+    /// Bytes of `ahead` that have been consumed.
     taken: usize,
     shortest: usize,
     has_ended: bool,
 }
 
 impl<'a> Incoming<'a> {
-    /// No message is shorter than `shortest`.
+    /// Shorter messages are invalid.
     pub(crate) fn new(channel: BorrowedFd<'a>, shortest: usize) -> Self {
         Self {
             channel,
@@ -35,8 +35,8 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// Puts the next message into `message`; false when there are no more. After an error too
-    /// there are no more.
+    /// Reads the next message into `message`; false when there are no more. Also returns false after
+    /// an error.
     pub(crate) fn next(&mut self, message: &mut Vec<u8>) -> io::Result<bool> {
         if self.has_ended {
             return Ok(false);
@@ -64,7 +64,7 @@ impl<'a> Incoming<'a> {
         let here = start.len().min(length);
         message.extend_from_slice(&start[..here]);
         self.taken += here;
-        // The rest of a long message comes without a detour.
+        // The remaining bytes of a long message are read directly into it.
         message.resize(length, 0);
         let mut filled = here;
         while filled < length {
@@ -89,21 +89,21 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// Waits if there is nothing yet, also where the descriptor itself would not.
+/// Waits for data even if the descriptor is non-blocking.
 fn read_some(channel: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match rustix::io::read(channel, &mut *buffer) {
             Ok(read) => return Ok(read),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => wait(channel, PollFlags::IN)?,
-            // The peer is gone with something unread: that is an end as well.
+            // The peer closed with unread data: treated as the end.
             Err(Errno::CONNRESET) => return Ok(0),
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Writes all of a message.
+/// Writes a whole message.
 pub(crate) fn write_all(channel: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(channel, bytes) {
@@ -123,7 +123,8 @@ fn wait(channel: BorrowedFd<'_>, what: PollFlags) -> io::Result<()> {
     }
 }
 
-/// Too large a file and a peer that is gone are errors for this thread, not ends of the process.
+/// Blocks `SIGXFSZ` and `SIGPIPE` in this thread, so that a file that is too large and a closed peer
+/// are errors instead of killing the process.
 pub(crate) fn block_signals() -> io::Result<()> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGXFSZ);

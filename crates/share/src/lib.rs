@@ -5,25 +5,25 @@
 //! outside:             the folder ── [`serve`] ── socket ── port
 //! ```
 //!
-//! The messages of the protocol carry their length in both directions, so a stream needs no frames
-//! around them. Nothing is kept back: a write is in the folder on the host before the program that
-//! made it goes on, so a machine that dies leaves the folder as its programs saw it.
+//! FUSE messages carry their length in both directions, so the stream needs no framing. There is no
+//! write-back cache: a write is in the folder on the host before the call of the program returns, so
+//! a machine that dies leaves the folder as its programs saw it.
 //!
-//! The two ends do not trust each other alike. What is inside believes the server. The server
-//! believes nothing: it opens only what it finds by single names below the folder, never through
-//! a symlink, and every length, number and name of a message is checked before it is used.
+//! Trust is one-sided. The end inside the machine trusts the server. The server does not trust the
+//! machine: it opens files only by single names below the folder and never through a symlink, and it
+//! checks every length, number and name of a message before use.
 //!
-//! What differs from the same folder without a machine around it:
-//! - Locks are among the programs inside; the host does not see them.
-//! - Extended attributes and `fallocate` do not exist (`ENOTSUP`).
-//! - inotify inside tells of changes that were made inside, and not of those of the host.
-//! - A device cannot be made, and no file gets a setuid or setgid bit.
+//! Differences from the same folder without a machine:
+//! - File locks work between programs inside; the host does not see them.
+//! - Extended attributes and `fallocate` are not supported (`ENOTSUP`).
+//! - inotify inside reports changes made inside, but not those of the host.
+//! - Devices cannot be created, and no file gets a setuid or setgid bit.
 //!
-//! The kernel inside believes for a few seconds what it was told of names and attributes, and is told
-//! when the host changes them: within milliseconds, and at once for whoever calls [`settle`] first.
+//! The kernel inside caches names and attributes for a few seconds. It gets an invalidation when the
+//! host changes them: within milliseconds, or before [`settle`] returns.
 //!
-//! - [`serve`]: the end outside.
-//! - [`mount()`]: the end inside.
+//! - [`serve`]: the end on the host.
+//! - [`mount()`]: the end inside the machine.
 
 mod abi;
 mod channel;

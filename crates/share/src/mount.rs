@@ -1,4 +1,4 @@
-//! The end inside: opens `/dev/fuse`, mounts, and leaves the rest to the pump.
+//! The end inside the machine: opens `/dev/fuse`, mounts, and starts the pump.
 
 use std::ffi::CString;
 use std::io;
@@ -22,7 +22,7 @@ pub enum MountError {
     Channel { source: io::Error },
 }
 
-/// A mounted folder. It stays mounted when this is dropped.
+/// A mounted folder. Dropping this does not unmount it.
 #[derive(Debug)]
 pub struct Mount {
     pump: JoinHandle<io::Result<()>>,
@@ -36,7 +36,7 @@ impl Mount {
     }
 }
 
-/// Mounts at `target` what [`serve`](crate::serve) offers at the other end of `channel`.
+/// Mounts at `target` the folder that [`serve`](crate::serve) serves at the other end of `channel`.
 pub fn mount(channel: OwnedFd, target: &Path) -> Result<Mount, MountError> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let device = openat(CWD, c"/dev/fuse", flags, Mode::empty()).map_err(|error| {
@@ -53,7 +53,7 @@ pub fn mount(channel: OwnedFd, target: &Path) -> Result<Mount, MountError> {
         "fd={},rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other",
         device.as_raw_fd()
     );
-    let options = CString::new(options).expect("numbers and words have no zero byte");
+    let options = CString::new(options).expect("the options contain no zero byte");
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     rustix::mount::mount("workspace", target, "fuse", flags, options.as_c_str()).map_err(
         |error| MountError::Mount {
@@ -71,17 +71,17 @@ pub fn mount(channel: OwnedFd, target: &Path) -> Result<Mount, MountError> {
     Ok(Mount { pump })
 }
 
-/// Waits until all that the host has changed so far is what programs inside see.
+/// Waits until programs inside see all changes that the host has made so far.
 ///
-/// The kernel inside believes for a while what it was told, and is told when it should not. That
-/// takes a moment, which is over when this returns: to be called between hearing from the host and
-/// looking at files for it. `target` is the mount, or anything in it.
+/// The kernel inside caches names and attributes, and the invalidations for changes of the host arrive
+/// with a delay. They have been processed when this returns. Call it after a message from the host and
+/// before reading files for it. `target` is the mount or any path in it.
 pub fn settle(target: &Path) -> io::Result<()> {
     statfs(target)?;
     Ok(())
 }
 
-/// Whether a folder is one that [`settle`] is for, as far as the kernel says what it is.
+/// Whether a folder is on a FUSE mount, so that [`settle`] applies.
 pub fn is_shared(target: &Path) -> bool {
     const FUSE: u64 = 0x6573_5546;
     statfs(target).is_ok_and(|found| found.f_type as u64 == FUSE)

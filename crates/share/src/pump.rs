@@ -1,8 +1,7 @@
 //! The threads between `/dev/fuse` and the channel.
 //!
-//! They understand nothing of what they carry but where a message ends, and which ones may have to
-//! wait. When the channel ends, the device is closed: whatever waits for the folder, or asks for it
-//! later, gets an error.
+//! They parse only the length of a message, and whether it may block. When the channel ends, the
+//! device is closed: pending and later requests for the folder then fail.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -19,18 +18,18 @@ use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 use crate::abi::{LONGEST_MESSAGE, REPLY_HEADER, REQUEST_HEADER, STAT_FILE_SYSTEM};
 use crate::channel::block_signals;
 
-/// The number of a message that answers nothing.
+/// Unique number of a notice, which is not a reply.
 const NOTICE: u64 = 0;
 
-/// The same mount by another descriptor: notices go through it.
+/// A second descriptor of the same mount, used for notices.
 ///
-/// The kernel may keep a notice waiting until a program inside has its answer. While it waits the
-/// descriptor cannot be closed; the other one can, and then that program waits no longer.
+/// The kernel may block a notice until a program inside has got its reply. The descriptor cannot be
+/// closed during that time. The first one can, and then the program stops waiting.
 pub(crate) fn clone_device(device: &OwnedFd) -> Result<OwnedFd, Errno> {
     const CLONE: Opcode = opcode::read::<u32>(229, 0);
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let clone = openat(CWD, c"/dev/fuse", flags, Mode::empty())?;
-    // SAFETY: this operation of the device reads one 32-bit number, which is a descriptor.
+    // SAFETY: this ioctl reads one 32-bit number, which is a descriptor.
     unsafe {
         let original = Setter::<CLONE, u32>::new(device.as_raw_fd() as u32);
         ioctl(&clone, original)?;
@@ -38,22 +37,22 @@ pub(crate) fn clone_device(device: &OwnedFd) -> Result<OwnedFd, Errno> {
     Ok(clone)
 }
 
-/// Carries messages both ways on one thread, which never waits for one side alone.
+/// Forwards messages in both directions on one thread, which polls both sides.
 pub(crate) struct Pump {
     device: Arc<OwnedFd>,
-    /// Messages that may have to wait go to another thread, in their order.
+    /// Messages that may block are written by another thread, in order.
     waiting: Sender<Waiting>,
-    /// Questions whose answer must not overtake the notices before it. In a tree: a hash would take a
-    /// random seed, and all machines that are made from one snapshot would have the same.
+    /// Requests whose reply must not overtake earlier notices. A tree instead of a hash table: the
+    /// random seed of a hash table would be the same in all machines started from one snapshot.
     questions: BTreeSet<u64>,
     channel: OwnedFd,
-    /// A request on its way out.
+    /// The request that is being sent.
     request: Buffer,
-    /// Replies as they come in, whole or not.
+    /// Received replies; the last may be incomplete.
     replies: Buffer,
 }
 
-/// Bytes between two marks.
+/// A buffer with free space before and after its content.
 struct Buffer {
     bytes: Vec<u8>,
     start: usize,
@@ -84,7 +83,7 @@ impl Buffer {
         }
     }
 
-    /// The free part, after making it as large as it can be.
+    /// The free part, after moving the content to the start.
     fn free(&mut self) -> &mut [u8] {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -94,14 +93,14 @@ impl Buffer {
     }
 }
 
-/// Whether anything is left to do.
+/// Whether the pump continues.
 enum Progress {
     GoOn,
     Ended,
 }
 
 impl Pump {
-    /// Until either side ends.
+    /// Runs until either side ends.
     pub(crate) fn run(device: OwnedFd, clone: OwnedFd, channel: OwnedFd) -> io::Result<()> {
         block_signals()?;
         let device = Arc::new(device);
@@ -123,7 +122,7 @@ impl Pump {
         outcome
     }
 
-    /// Dropping `self` at the end closes the device.
+    /// Consumes `self`, so that the device is closed at the end.
     fn carry(mut self) -> io::Result<()> {
         loop {
             let (device, channel) = self.wait()?;
@@ -143,9 +142,9 @@ impl Pump {
         }
     }
 
-    /// Until either side has something, or takes something again.
+    /// Waits until either side is readable, or the channel is writable if a request is pending.
     fn wait(&self) -> io::Result<(PollFlags, PollFlags)> {
-        // One request at a time: the next stays in the device, whose queue it is.
+        // One request at a time: the others stay in the queue of the device.
         let (device, channel) = if self.request.is_empty() {
             (PollFlags::IN, PollFlags::IN)
         } else {
@@ -170,7 +169,7 @@ impl Pump {
                 self.request.end = length;
                 self.note_question();
             }
-            // Nothing after all, or what asked has given up.
+            // No request, or the program was interrupted.
             Err(Errno::AGAIN | Errno::INTR | Errno::NOENT) => {}
             // Unmounted.
             Err(Errno::NODEV) => return Ok(Progress::Ended),
@@ -228,22 +227,22 @@ impl Pump {
     }
 }
 
-/// Something for the kernel that may have to wait.
+/// A message for the kernel that may block.
 struct Waiting {
     bytes: Box<[u8]>,
     unique: u64,
 }
 
-/// Passes on notices, and the answers that came after them.
+/// Writes notices to the kernel, and the replies that must follow them.
 fn tell(original: &Weak<OwnedFd>, clone: &OwnedFd, messages: &Receiver<Waiting>) {
     for message in messages {
         let delivered = match message.unique {
-            // That it knows of nothing to forget is no failure.
+            // Fails if the kernel has nothing cached, which is harmless.
             NOTICE => {
                 let _ = write(clone, &message.bytes);
                 continue;
             }
-            // An answer belongs to where its question came from.
+            // A reply must go to the descriptor from which the request was read.
             _ => original
                 .upgrade()
                 .map(|device| deliver(&device, &message.bytes)),
@@ -254,17 +253,17 @@ fn tell(original: &Weak<OwnedFd>, clone: &OwnedFd, messages: &Receiver<Waiting>)
     }
 }
 
-/// Gives an answer to the kernel.
+/// Writes a reply to the kernel.
 fn deliver(device: &OwnedFd, reply: &[u8]) -> io::Result<Progress> {
     match write(device, reply) {
-        // Nobody waits for it any more.
+        // `NOENT`: the request was interrupted.
         Ok(_) | Err(Errno::NOENT) => Ok(Progress::GoOn),
         Err(Errno::NODEV) => Ok(Progress::Ended),
         Err(error) => Err(error.into()),
     }
 }
 
-/// A number of a message that is long enough for it.
+/// The number at this offset; 0 if the message is too short.
 fn number(message: &[u8], at: usize) -> u64 {
     let bytes = message.get(at..).and_then(|rest| rest.first_chunk());
     bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))

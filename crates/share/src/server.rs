@@ -1,8 +1,8 @@
-//! The end outside: answers the kernel of a machine out of one folder.
+//! The end on the host: serves one folder to the kernel of a machine.
 //!
-//! The peer is hostile. Nothing of it reaches the folder but numbers that were given out here and
-//! single names without a slash; every descriptor is reached from the folder step by step, never
-//! through a symlink. Runs with the rights of its process and adds none.
+//! The peer is hostile. It can name files only by numbers that were assigned here and by single names
+//! without a slash. Every descriptor is opened step by step from the folder, never through a symlink.
+//! Runs with the rights of its process and adds none.
 
 mod attributes;
 mod comparing;
@@ -34,20 +34,19 @@ use handles::Handles;
 use nodes::{Nodes, ROOT};
 use stat::Stat;
 
-/// One that waits for the disk must not hold up the others.
+/// Several, so that a request that waits for the disk does not delay the others.
 const WORKERS: usize = 4;
-/// Descriptors that are open for other reasons, or for the time of one request.
+/// Descriptors reserved for other purposes and for the duration of a request.
 const SPARE_DESCRIPTORS: usize = 48;
 
-/// Answers from `folder` until the channel ends.
+/// Serves a folder until the channel ends.
 ///
-/// It belongs into a process of its own, whose file mode mask it clears: modes are those that
-/// programs inside ask for. It needs `/proc`, and divides the descriptors that the process may
-/// have among open files and folders.
+/// Must run in its own process, because it clears the umask: programs inside choose the modes. Needs
+/// `/proc`. Divides the process's descriptor limit between open files and cached folders.
 pub fn serve(folder: OwnedFd, channel: OwnedFd) -> io::Result<()> {
     umask(Mode::empty());
     let server = Server::new(folder, channel)?;
-    // A kernel that has slept since may remember another folder.
+    // A kernel resumed from a snapshot may have cached another folder.
     server.take_back_attributes(ROOT, false)?;
     let incoming = Mutex::new(Incoming::new(server.channel.as_fd(), REQUEST_HEADER));
     let (ending, ends) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -80,23 +79,23 @@ fn join(thread: ScopedJoinHandle<'_, io::Result<()>>) -> io::Result<()> {
 #[derive(Debug)]
 struct Server {
     channel: OwnedFd,
-    /// Held while a message goes out: how many notices have gone out so far.
+    /// Number of notices sent so far. Locked while a message is being sent.
     notices: Mutex<u64>,
     root: OwnedFd,
     /// The file system that the folder is on.
     device: (u32, u32),
-    /// What the host does, where that can be known.
+    /// inotify descriptor for changes of the host, if the file system supports it.
     queue: Option<OwnedFd>,
-    /// Held while the queue is read and told of.
+    /// Held while events are read and invalidations sent.
     looking: Mutex<()>,
-    /// Where open descriptors can be opened again.
+    /// `/proc/self/fd`, to reopen descriptors.
     descriptors: OwnedFd,
     nodes: Mutex<Nodes>,
     handles: Mutex<Handles>,
-    /// Held for writing while an entry goes or moves, so that what the nodes say and what the
-    /// folder says are the same for everybody else.
+    /// Held for writing while an entry is removed or moved, so that other threads see nodes that are
+    /// consistent with the folder.
     names: RwLock<()>,
-    /// The user and group that files made here belong to.
+    /// User and group of files created here.
     owner: (u32, u32),
 }
 
@@ -125,7 +124,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Takes one request after the other until there are no more.
+    /// Handles requests until the channel ends.
     fn work(&self, incoming: &Mutex<Incoming<'_>>) -> io::Result<()> {
         block_signals()?;
         let mut message = Vec::new();
@@ -138,7 +137,7 @@ impl Server {
             let Ok(request) = Request::parse(&message) else {
                 continue;
             };
-            // What takes no time is done before anybody else is woken up for the next request.
+            // A short request is handled before another worker is woken for the next one.
             let _turn = request.operation.is_short().then_some(turn);
             let notices = *lock(&self.notices);
             reply.begin();
@@ -157,7 +156,7 @@ impl Server {
         }
     }
 
-    /// Sends a reply that was made when so many notices had gone out.
+    /// Sends a reply. The last argument is the number of notices that had been sent when it was built.
     fn send(
         &self,
         unique: u64,
@@ -167,7 +166,7 @@ impl Server {
     ) -> io::Result<()> {
         let sent = lock(&self.notices);
         if *sent != notices {
-            // One of them may have been about this, and would have come too early.
+            // A notice since then may have been about this file and would arrive before the reply.
             reply.promise_nothing();
         }
         unless_gone(write_all(
@@ -176,7 +175,7 @@ impl Server {
         ))
     }
 
-    /// Tells the kernel what it has not asked for.
+    /// Sends an unsolicited notification.
     fn notify(&self, notice: &[u8]) -> io::Result<()> {
         let mut sent = lock(&self.notices);
         *sent += 1;
@@ -215,7 +214,7 @@ impl Server {
             Operation::ReleaseFolder => self.release(fields, true),
             Operation::StatFileSystem => self.stat_file_system(reply),
             Operation::Destroy => Ok(()),
-            // The kernel asks once and then does without.
+            // After `NOSYS` the kernel does not send this operation again.
             Operation::Unsupported => Err(Errno::NOSYS),
             Operation::Ioctl => Err(Errno::NOTTY),
             Operation::Forget | Operation::ForgetMany => Err(Errno::INVAL),
@@ -242,7 +241,7 @@ impl Server {
     }
 }
 
-/// A peer that is gone is the end of the channel, as the next read will find.
+/// Ignores a closed peer: the next read reports the end of the channel.
 fn unless_gone(outcome: io::Result<()>) -> io::Result<()> {
     match outcome {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -250,14 +249,14 @@ fn unless_gone(outcome: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Agrees on a version and on what the kernel may do.
+/// Negotiates the version and the flags.
 fn start(mut fields: Fields<'_>, reply: &mut Reply) -> Result<(), Errno> {
     let (major, _minor) = (fields.u32()?, fields.u32()?);
     let (read_ahead, offered) = (fields.u32()?, fields.u32()?);
     if major < MAJOR {
         return Err(Errno::PROTO);
     }
-    // No write-back: what a program has written is in the folder when it goes on.
+    // No write-back cache: written data is in the folder before the write returns.
     let wanted = init::ASYNC_READ
         | init::ATOMIC_TRUNCATE
         | init::BIG_WRITES
@@ -272,11 +271,11 @@ fn start(mut fields: Fields<'_>, reply: &mut Reply) -> Result<(), Errno> {
     reply.u32(MINOR);
     reply.u32(read_ahead);
     reply.u32(offered & wanted);
-    // Requests that nobody waits for, and from how many on there are too many.
+    // Maximum number of background requests, and the congestion threshold.
     reply.u16(16);
     reply.u16(12);
     reply.u32(LARGEST_CONTENT as u32);
-    // Times to the nanosecond.
+    // Granularity of timestamps in nanoseconds.
     reply.u32(1);
     reply.u16((LARGEST_CONTENT / PAGE) as u16);
     reply.u16(0);
@@ -284,13 +283,13 @@ fn start(mut fields: Fields<'_>, reply: &mut Reply) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Stands for a folder without opening it for reading.
+/// Flags to open a folder as a path (`O_PATH`), not for reading.
 const FOLDER_PATH: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// No code here panics while it holds a lock; if it did, what the lock guards is still whole.
+/// Ignores poisoning: no code panics while it holds a lock, and the guarded state would stay consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

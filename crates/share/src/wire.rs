@@ -1,7 +1,7 @@
-//! Requests as they come and replies as they go: little-endian fields, one after the other.
+//! Parses requests and writes replies: consecutive little-endian fields.
 //!
-//! Reads nothing that is not there and trusts no length: whatever a message lacks is `EINVAL`.
-//! Both ends run on the same machine, whose numbers are little-endian.
+//! Trusts no length: a field that is missing in a message is `EINVAL`. Both ends run on the same
+//! machine, which is little-endian.
 
 use std::ffi::CStr;
 
@@ -9,21 +9,21 @@ use rustix::io::Errno;
 
 use crate::abi::{Operation, REPLY_HEADER, REQUEST_HEADER};
 
-/// A name is at most this long on every file system that is worth sharing.
+/// Longest file name of the common file systems.
 const LONGEST_NAME: usize = 255;
 
-/// One message of the kernel inside.
+/// A message from the kernel inside.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) operation: Operation,
-    /// Which reply belongs to it.
+    /// Identifies the reply.
     pub(crate) unique: u64,
     pub(crate) node: u64,
     pub(crate) fields: Fields<'a>,
 }
 
 impl<'a> Request<'a> {
-    /// `message` is one whole message, as its own length says.
+    /// `message` is one complete message.
     pub(crate) fn parse(message: &'a [u8]) -> Result<Self, Errno> {
         let mut fields = Fields(message);
         fields.u32()?;
@@ -40,7 +40,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What is left of a message.
+/// The unparsed part of a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fields<'a>(&'a [u8]);
 
@@ -64,14 +64,14 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Text to its end.
+    /// Text up to its zero byte.
     pub(crate) fn text(&mut self) -> Result<&'a CStr, Errno> {
         let text = CStr::from_bytes_until_nul(self.0).map_err(|_| Errno::INVAL)?;
         self.skip(text.count_bytes() + 1)?;
         Ok(text)
     }
 
-    /// The name of one entry of a folder: it leads nowhere but there.
+    /// The name of a folder entry. Rejects names that could refer to anything else.
     pub(crate) fn name(&mut self) -> Result<&'a CStr, Errno> {
         let name = self.text()?;
         match name.to_bytes() {
@@ -87,16 +87,16 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// One message to the kernel inside, being written.
+/// A message to the kernel inside, under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     bytes: Vec<u8>,
-    /// Where it says for how long something may be believed.
+    /// Offsets of the cache lifetimes.
     terms: Vec<usize>,
 }
 
 impl Reply {
-    /// Begins anew, in the same memory.
+    /// Starts a new message in the same buffer.
     pub(crate) fn begin(&mut self) {
         self.terms.clear();
         self.bytes.clear();
@@ -115,7 +115,7 @@ impl Reply {
         self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Seconds for which something may be believed.
+    /// Writes a cache lifetime in seconds.
     pub(crate) fn term(&mut self, seconds: u64) {
         if seconds > 0 {
             self.terms.push(self.bytes.len());
@@ -127,18 +127,18 @@ impl Reply {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Zeros until what was written since the header is a multiple of eight.
+    /// Pads with zeros until the length after the header is a multiple of eight.
     pub(crate) fn align(&mut self) {
         let length = (self.bytes.len() - REPLY_HEADER).next_multiple_of(8);
         self.bytes.resize(REPLY_HEADER + length, 0);
     }
 
-    /// What was written since the header.
+    /// Length after the header.
     pub(crate) fn length(&self) -> usize {
         self.bytes.len() - REPLY_HEADER
     }
 
-    /// Lets `fill` write into the next `length` bytes; as many stay as it says.
+    /// Lets `fill` write into the next `length` bytes, and keeps as many as it returns.
     pub(crate) fn fill(
         &mut self,
         length: usize,
@@ -151,14 +151,14 @@ impl Reply {
         Ok(())
     }
 
-    /// Takes back every promise.
+    /// Sets all cache lifetimes to zero.
     pub(crate) fn promise_nothing(&mut self) {
         for at in self.terms.drain(..) {
             self.bytes[at..at + 8].fill(0);
         }
     }
 
-    /// The whole message: an answer to `unique`, or the error instead.
+    /// Completes the message as a reply to `unique`, or as an error.
     pub(crate) fn finish(&mut self, unique: u64, outcome: Result<(), Errno>) -> &[u8] {
         let error = match outcome {
             Ok(()) => 0,
@@ -170,7 +170,7 @@ impl Reply {
         self.head(error, unique)
     }
 
-    /// The whole message: something that nobody has asked for.
+    /// Completes the message as an unsolicited notification.
     pub(crate) fn finish_notice(&mut self, code: i32) -> &[u8] {
         self.head(code, 0)
     }

@@ -153,8 +153,8 @@ async fn another_version_or_another_program_is_told_apart() {
     ));
 }
 
-/// Runs a host that drops incoming streams, as with the network off, against a guest that sends
-/// `next(0)`, `next(1)` and so on, and never reads.
+/// Runs a host that drops incoming streams, as with the network off, against a guest that never reads
+/// and sends the results of the first closure for 0, 1, 2 and so on.
 async fn guest_never_reads(next: impl Fn(u32) -> Vec<u8>, own: impl FnOnce(&Link)) -> Arc<Ended> {
     let (host, mut incoming, driver, mut far) = host(256).await;
     own(&host);

@@ -1,5 +1,5 @@
-//! Attributes of files: asked for, and changed as far as the sandbox's user may. Never sets a setuid
-//! or setgid bit, never gives a file to another user.
+//! Reads and changes attributes of files, as far as the sandbox's user may. Never sets a setuid or
+//! setgid bit and never gives a file to another user.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{Server, lock};
 use crate::abi::{GET_OF_HANDLE, PERMISSIONS, SETUID_OR_SETGID, set};
 use crate::wire::{Fields, Reply};
 
-/// What a request asks to change.
+/// The attribute changes of a request.
 #[derive(Debug)]
 struct Changes {
     which: u32,
@@ -34,10 +34,10 @@ impl Changes {
         let which = fields.u32()?;
         fields.u32()?;
         let (handle, size) = (fields.u64()?, fields.u64()?);
-        // The owner of a lock.
+        // Lock owner.
         fields.u64()?;
         let (accessed, modified) = (fields.u64()?, fields.u64()?);
-        // The time of change is the folder's own business.
+        // The change time cannot be set.
         fields.u64()?;
         let (accessed_part, modified_part) = (fields.u32()?, fields.u32()?);
         fields.u32()?;
@@ -117,7 +117,7 @@ impl Server {
             None => self.object(node)?,
         };
         let before = Stat::of_open(&object)?;
-        // All that can be refused is refused before anything is done.
+        // Check everything before the first change.
         if changes.has(set::MODE) && changes.mode & SETUID_OR_SETGID != 0 {
             return Err(Errno::PERM);
         }
@@ -140,7 +140,7 @@ impl Server {
         Ok(())
     }
 
-    /// A file stays its owner's, or becomes that of the user for whom all this runs.
+    /// The owner can only stay the same or become the user of this process.
     fn new_owner(
         &self,
         changes: &Changes,
@@ -186,7 +186,7 @@ impl Server {
         }
     }
 
-    /// Also the question that waits until all that the host has done before is told of.
+    /// Also serves as a barrier: replies after the invalidations for all earlier changes of the host.
     pub(super) fn stat_file_system(&self, reply: &mut Reply) -> Result<(), Errno> {
         self.catch_up().map_err(|_| Errno::IO)?;
         let state = fstatvfs(&self.root)?;

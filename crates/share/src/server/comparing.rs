@@ -1,7 +1,7 @@
-//! Compares what the kernel inside believes with what is there, and tells it what to forget.
+//! Compares the cache of the kernel inside with the folder, and invalidates outdated entries.
 //!
-//! Only what differs is told, so a change that was made inside comes back as nothing. Runs while
-//! names are held for changing: no lookup is between its look at a file and its record of it.
+//! Only differences are sent, so a change that was made inside causes no invalidation. Runs with the
+//! exclusive lock on names: no lookup is between its `stat` of a file and the update of the node.
 
 use std::ffi::CStr;
 use std::io;
@@ -15,7 +15,7 @@ use crate::abi::notice;
 use crate::wire::Reply;
 
 impl Server {
-    /// Something has happened to a folder, or to an entry of it.
+    /// Handles an inotify event of a folder or one of its entries.
     pub(super) fn consider(
         &self,
         watch: i32,
@@ -43,7 +43,7 @@ impl Server {
         }
     }
 
-    /// Too much has happened to tell what it was.
+    /// After an overflow of the event queue.
     fn consider_everything(&self) -> io::Result<()> {
         let everything = lock(&self.nodes).everything();
         for (folder, names) in everything {
@@ -60,7 +60,7 @@ impl Server {
         self.consider_attributes(folder, now, false)
     }
 
-    /// Compares what an entry is now with what the kernel believes.
+    /// Compares an entry with the kernel's cache.
     fn consider_entry(&self, folder: u64, name: &CStr, is_content: bool) -> io::Result<()> {
         let found = self
             .folder(folder)
@@ -75,7 +75,7 @@ impl Server {
             Child::Absent => identity.is_none(),
             Child::Node(node) => identity.is_some() && identity == known(node),
         };
-        // The file may have another name as well, by which it is known.
+        // The kernel may know the file by another name as well.
         let node = identity.and_then(|identity: Identity| nodes.by_identity(&identity));
         drop(nodes);
         if !is_right {
@@ -101,7 +101,7 @@ impl Server {
     ) -> io::Result<()> {
         let mut nodes = lock(&self.nodes);
         let told = nodes.told(node);
-        // Its own writes leave what the kernel has of the content right.
+        // Writes by the machine itself leave its cached content valid.
         let is_foreign = is_content && !nodes.has_writers(node);
         let is_right = match told {
             None => !is_foreign,
@@ -119,7 +119,7 @@ impl Server {
         let mut message = Reply::default();
         message.begin();
         message.u64(node);
-        // From where on the content is forgotten, and how much: zero is all, and -1 is none.
+        // Offset and length of the content to invalidate. Offset -1: no content; length 0: to the end.
         message.u64(if has_content { 0 } else { u64::MAX });
         message.u64(0);
         self.notify(message.finish_notice(notice::FORGET_ATTRIBUTES))

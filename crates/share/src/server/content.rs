@@ -1,4 +1,4 @@
-//! Regular files: opened, made, read and written. Opens nothing else.
+//! Opens, creates, reads and writes regular files. Opens no other kind of file.
 
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use super::{Server, lock};
 use crate::abi::{LARGEST_CONTENT, OPEN_KEEPS_CACHE, SYNC_CONTENT, WRITE_OF_CACHE};
 use crate::wire::{Fields, Reply};
 
-/// Copied at once: one worker must not be away for too long.
+/// Most bytes of one copy, so that it does not occupy a worker for too long.
 const LARGEST_COPY: u64 = 64 << 20;
 const DATA: u32 = 3;
 const HOLE: u32 = 4;
@@ -31,7 +31,7 @@ impl Server {
         lock(&self.handles).check_room()?;
         let path = self.object(node)?;
         let file = self.open_regular(&path, flags)?;
-        // What is still believed of the attributes goes for the content too.
+        // If the cached attributes are still valid, so is the cached content.
         let told = lock(&self.nodes).told(node);
         let is_known = told.is_some() && told == Some(Stat::of_open(&file)?.version());
         let keeps = if is_known { OPEN_KEEPS_CACHE } else { 0 };
@@ -54,7 +54,7 @@ impl Server {
         let open = self.folder(folder)?;
         let new = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = match openat(&open, name, new | access(flags), mode) {
-            // Somebody else was faster: then it is like any open.
+            // The file was created concurrently: open it.
             Err(Errno::EXIST) if !OFlags::from_bits_retain(flags).contains(OFlags::EXCL) => {
                 self.open_regular(&self.open_entry(&open, name)?, flags)?
             }
@@ -66,7 +66,7 @@ impl Server {
         Ok(())
     }
 
-    /// A file that gets a name later, or never.
+    /// Creates a file without a name (`O_TMPFILE`).
     pub(super) fn create_nameless(
         &self,
         folder: u64,
@@ -157,7 +157,7 @@ impl Server {
             return Err(Errno::INVAL);
         }
         let handle = lock(&self.handles).file(handle)?;
-        // At the end as the host sees it; pages in memory know their place.
+        // Append at the end as the host sees it. Writes from the page cache have a fixed offset.
         let appends = flags.contains(OFlags::APPEND) && origin & WRITE_OF_CACHE == 0;
         let mut written = 0;
         while written < content.len() {
@@ -189,7 +189,7 @@ impl Server {
             HOLE => SeekFrom::Hole(offset),
             _ => return Err(Errno::INVAL),
         };
-        // The position itself is of no use to anybody: reads and writes say where.
+        // The changed file position has no effect: reads and writes carry an offset.
         reply.u64(seek(&handle.file, to)?);
         Ok(())
     }
@@ -252,7 +252,7 @@ impl Server {
         let (node, kind) = (handle.node, handle.kind);
         drop(handle);
         if kind == Kind::Written {
-            // Its own writes are noticed while it still counts as a writer.
+            // Process the events of its own writes while it still counts as a writer.
             let outcome = self.catch_up();
             lock(&self.nodes).remove_writer(node);
             outcome.map_err(|_| Errno::IO)?;
@@ -261,7 +261,7 @@ impl Server {
     }
 }
 
-/// Reading, writing or both; everything else that a program asks for is between it and its kernel.
+/// The access mode. The kernel inside handles all other open flags.
 fn access(flags: u32) -> OFlags {
     OFlags::from_bits_retain(flags) & OFlags::ACCMODE
 }

@@ -1,14 +1,14 @@
-//! The descriptors of folders that were used lately: a bounded number, the others are opened again.
+//! A bounded cache of descriptors of recently used folders. Others are reopened when needed.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// Each folder gets a second chance before it goes.
+/// Evicts with the second-chance algorithm.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     open: HashMap<u64, Slot>,
-    /// The next to go first. May name folders that are gone already.
+    /// Eviction order. May contain folders that have been removed.
     order: VecDeque<u64>,
     most: usize,
 }
@@ -55,7 +55,7 @@ impl Descriptors {
                 }
             }
         }
-        // Folders that were forgotten leave their numbers behind.
+        // Drop the numbers of removed folders.
         if self.order.len() > 2 * self.most {
             self.order.retain(|node| self.open.contains_key(node));
         }

@@ -1,4 +1,4 @@
-//! Names that lead to files: looked up and made. What exists is never replaced here.
+//! Looks up and creates folder entries. Never replaces an existing entry.
 
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
@@ -14,13 +14,13 @@ use super::{Server, lock};
 use crate::abi::{FIFO, KIND, PERMISSIONS, REGULAR, SETUID_OR_SETGID, SOCKET, SYMLINK};
 use crate::wire::{Fields, Reply};
 
-/// An entry with its attributes, as the protocol has them.
+/// Length of an entry with its attributes in the protocol.
 pub(super) const ENTRY: usize = 128;
-/// No symlink leads to a longer path.
+/// Longest target of a symlink.
 const LONGEST_TARGET: usize = 4096;
 
 impl Server {
-    /// Nothing goes or moves meanwhile, as far as it is done here.
+    /// Shared lock on names: this server removes and moves no entry while it is held.
     pub(super) fn steady(&self) -> RwLockReadGuard<'_, ()> {
         self.names.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -41,7 +41,7 @@ impl Server {
         }
     }
 
-    /// The reply is what an entry is now, and the kernel knows it from then on.
+    /// Replies with the current state of an entry. The kernel knows the entry from then on.
     pub(super) fn tell_of(
         &self,
         folder: u64,
@@ -54,7 +54,7 @@ impl Server {
         Ok(())
     }
 
-    /// The reply is that there is no such entry.
+    /// Replies that the entry does not exist, cacheable if possible.
     fn tell_absent(&self, folder: u64, name: &CStr, reply: &mut Reply) -> Result<(), Errno> {
         let term = self.vouch_for_entry(folder);
         if term == 0 || !lock(&self.nodes).tell_absent(folder, name) {
@@ -67,8 +67,8 @@ impl Server {
         Ok(())
     }
 
-    /// Tells of an entry that was found; the number by which it is known from then on. To be
-    /// called while names are steady, from before the look at the file on.
+    /// Writes an entry to the reply and returns its node number. The caller must have taken the shared
+    /// lock on names before it got `stat`.
     pub(super) fn write_entry(
         &self,
         folder: u64,
@@ -142,7 +142,7 @@ impl Server {
         let mode = fields.u32()?;
         fields.u32()?;
         let name = fields.name()?;
-        // As the system call does, without a word.
+        // Dropped silently, as `mkdir` does.
         let mode = plain_mode(mode & !SETUID_OR_SETGID)?;
         let _names = self.steady();
         let open = self.folder(folder)?;
@@ -172,7 +172,7 @@ impl Server {
     }
 }
 
-/// The mode of a new file: the bits that hand on rights are refused.
+/// The mode of a new file. Setuid and setgid bits are refused.
 pub(super) fn plain_mode(mode: u32) -> Result<Mode, Errno> {
     match mode & SETUID_OR_SETGID {
         0 => Ok(Mode::from_raw_mode(mode & PERMISSIONS)),
@@ -180,10 +180,10 @@ pub(super) fn plain_mode(mode: u32) -> Result<Mode, Errno> {
     }
 }
 
-/// A node, for how long its name and its attributes may be believed, and what these are.
+/// Writes a node: number, cache lifetimes of its name and its attributes, and the attributes.
 pub(super) fn write_node(node: u64, stat: &Stat, name: u64, attributes: u64, reply: &mut Reply) {
     reply.u64(node);
-    // Numbers are never used twice.
+    // Generation: numbers are never reused.
     reply.u64(0);
     reply.term(name);
     reply.term(attributes);

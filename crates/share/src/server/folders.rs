@@ -1,4 +1,4 @@
-//! Folders, listed. What a listing tells of the kernel knows from then on, as after a lookup.
+//! Lists folders. A listed entry with attributes counts as looked up by the kernel.
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -14,9 +14,9 @@ use super::{Server, lock};
 use crate::abi::LARGEST_CONTENT;
 use crate::wire::{Fields, Reply};
 
-/// In the protocol, before the name of an entry.
+/// Length of the header before the name of a listed entry.
 const ENTRY_HEADER: usize = 24;
-/// Read at once; an entry is never longer.
+/// Bytes per read of a folder. No entry is longer.
 const CHUNK: usize = 4096;
 
 impl Server {
@@ -33,7 +33,7 @@ impl Server {
         Ok(())
     }
 
-    /// From the position that the kernel was given with the last entry it has seen.
+    /// Lists from the position that came with the last entry the kernel has read.
     pub(super) fn read_folder(
         &self,
         mut fields: Fields<'_>,
@@ -45,7 +45,7 @@ impl Server {
         let handle = lock(&self.handles).folder(number)?;
         let _names = self.steady();
         let _reading = lock(&handle.reading);
-        // Whatever position a hostile kernel names, the folder has an answer.
+        // A hostile kernel may send any position: all of them are safe.
         seek(&handle.file, SeekFrom::Start(position))?;
         let mut buffer = [MaybeUninit::uninit(); CHUNK];
         let mut entries = RawDir::new(&*handle.file, &mut buffer);
@@ -66,7 +66,7 @@ impl Server {
             reply.u64(entry.ino());
             reply.u64(entry.next_entry_cookie());
             reply.u32(name.len() as u32);
-            // The kind is in the bits above those of permissions.
+            // The file type is in the bits above the permissions.
             reply.u32(entry.file_type().as_raw_mode() >> 12);
             reply.extend(name);
             reply.align();
@@ -74,7 +74,7 @@ impl Server {
         Ok(())
     }
 
-    /// The attributes of an entry; zeros where the kernel shall ask again.
+    /// Writes the attributes of an entry, or zeros if the kernel has to look it up.
     fn write_known(&self, folder: u64, open: &OwnedFd, entry: &RawDirEntry<'_>, reply: &mut Reply) {
         let name = entry.file_name();
         let is_itself = matches!(name.to_bytes(), b"." | b"..");

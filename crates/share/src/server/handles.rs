@@ -1,4 +1,5 @@
-//! Files and folders that programs inside have open: a bounded number, each with its descriptor.
+//! The files and folders that programs inside have open, each with a descriptor. Their number is
+//! bounded.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -6,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 
-/// What it was opened for.
+/// How a handle was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Folder,
@@ -19,7 +20,7 @@ pub(super) struct Handle {
     pub(super) file: Arc<OwnedFd>,
     pub(super) node: u64,
     pub(super) kind: Kind,
-    /// A folder's descriptor has one position, and several may read at once.
+    /// Serialises concurrent reads of a folder, which share the position of the descriptor.
     pub(super) reading: Mutex<()>,
 }
 
@@ -39,7 +40,7 @@ impl Handles {
         }
     }
 
-    /// To be asked before anything is opened or made.
+    /// Must be called before a file is opened or created.
     pub(super) fn check_room(&self) -> Result<(), Errno> {
         if self.open.len() < self.most {
             Ok(())
@@ -76,14 +77,14 @@ impl Handles {
         }
     }
 
-    /// Any open file of a node: the last resort when it has no name any more.
+    /// Any open file of a node. Fallback for a node without a name.
     pub(super) fn of_node(&self, node: u64) -> Option<Arc<OwnedFd>> {
         let mut open = self.open.values();
         let handle = open.find(|handle| handle.node == node)?;
         Some(Arc::clone(&handle.file))
     }
 
-    /// What is returned is closed when it is dropped: not while others wait.
+    /// Returns the handle, so that the caller can close it after releasing the lock.
     pub(super) fn remove(&mut self, number: u64) -> Option<Arc<Handle>> {
         self.open.remove(&number)
     }

@@ -1,4 +1,4 @@
-//! Names that go or move. The only module that takes anything away.
+//! Removes and renames entries. The only module that removes anything.
 
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
@@ -12,11 +12,11 @@ use super::stat::Stat;
 use super::{Server, lock};
 use crate::wire::Fields;
 
-/// What may lose its last name while it is still known inside.
+/// A node that may lose its last name while the kernel inside still knows it.
 type Leaving = Option<(u64, Arc<OwnedFd>)>;
 
 impl Server {
-    /// Nobody else looks at names meanwhile.
+    /// Exclusive lock on names.
     pub(super) fn changing(&self) -> RwLockWriteGuard<'_, ()> {
         self.names.write().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,7 +81,7 @@ impl Server {
         Ok(())
     }
 
-    /// Takes hold of what an entry is, if the kernel knows it.
+    /// Opens an entry before it is removed, if the kernel knows it.
     fn leaving(&self, folder: u64, open: &OwnedFd, name: &CStr) -> Leaving {
         let node = lock(&self.nodes).entry(folder, name)?;
         let identity = lock(&self.nodes).identity(node).ok()?;
@@ -90,7 +90,7 @@ impl Server {
         is_same.then(|| (node, Arc::new(path)))
     }
 
-    /// What has no name any more stays within reach while the kernel knows it.
+    /// Keeps a file without a name open while the kernel knows it.
     fn let_go(&self, leaving: Leaving) {
         let Some((node, path)) = leaving else {
             return;
@@ -108,7 +108,7 @@ type Entry<'a> = (u64, &'a CStr);
 
 fn replace(nodes: &mut Nodes, from: Entry<'_>, to: Entry<'_>) {
     let moved = nodes.entry(from.0, from.1);
-    // Two names of one file: the system call does nothing then.
+    // Two names of one file: `rename` does nothing then.
     if moved.is_some() && moved == nodes.entry(to.0, to.1) {
         return;
     }

@@ -1,8 +1,8 @@
-//! What the kernel inside knows by number, and where it was last seen. Touches no file itself.
+//! The files that the kernel inside knows by number, and their last known names. Accesses no files.
 //!
-//! A node is a file, not a name: hard links are one node with several places. It holds no
-//! descriptor but when its last name is gone while it is still known inside. Numbers are never
-//! used twice, so what is stale finds nothing rather than something else.
+//! A node is a file, not a name: hard links are one node with several places. It holds a descriptor
+//! only if its last name is gone while the kernel still knows it. Numbers are never reused, so a stale
+//! number cannot refer to another file.
 
 mod beliefs;
 
@@ -17,37 +17,37 @@ use super::descriptors::Descriptors;
 use super::stat::{Identity, Version};
 pub(super) use beliefs::Child;
 
-/// The number of the folder itself.
+/// Node number of the shared folder.
 pub(super) const ROOT: u64 = 1;
 const MOST_NODES: usize = 1 << 20;
-/// Of one file with many hard links, the names that were used last.
+/// Most names that are stored for one file; the most recent ones.
 const MOST_PLACES: usize = 16;
-/// Deeper than anything that a program can make in reasonable time.
+/// Most levels to the root. Deeper than a program can create in reasonable time.
 const DEEPEST: usize = 1 << 16;
 
 #[derive(Debug)]
 struct Node {
     identity: Identity,
-    /// How often the kernel was told of it; it says when it forgets.
+    /// The kernel's lookup count. It decreases with `Forget`.
     lookups: u64,
-    /// The newest last. A folder has one.
+    /// The most recent last. A folder has only one.
     places: Vec<Place>,
-    /// Entries that the kernel was told of; `None` for those that it was told do not exist.
+    /// Entries that the kernel knows; `None` for entries that it knows not to exist.
     children: HashMap<Arc<CStr>, Option<u64>>,
-    /// Held since its last name went.
+    /// Set when the last name was removed.
     held: Option<Arc<OwnedFd>>,
     watch: Watch,
-    /// What the kernel may believe of its attributes until it is told otherwise.
+    /// The version of the attributes that the kernel may have cached.
     told: Option<Version>,
-    /// How many have it open for writing inside.
+    /// Number of handles open for writing.
     writers: u32,
 }
 
-/// Whether changes of a folder are noticed.
+/// Whether a folder is watched for changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Watch {
     NotYet,
-    /// The kernel of the host has no room for it, or the folder cannot be read.
+    /// The host's inotify limit is reached, or the folder cannot be read.
     Impossible,
     Kept(i32),
 }
@@ -67,8 +67,7 @@ pub(super) struct Step {
     pub(super) name: Arc<CStr>,
 }
 
-/// The nearest folder that is open, or `None` for the root, and the steps from there, the last one
-/// first.
+/// The nearest open folder, or `None` for the root, and the steps from there in reverse order.
 pub(super) type Way = (Option<Arc<OwnedFd>>, Vec<Step>);
 
 #[derive(Debug)]
@@ -80,11 +79,11 @@ pub(super) struct Nodes {
     held: usize,
     most_held: usize,
     watches: HashMap<i32, u64>,
-    /// How many entries were told not to exist.
+    /// Number of entries that are cached as absent.
     absent: usize,
 }
 
-/// What goes with a node: closed when it is dropped, which is not to happen under a lock.
+/// The resources of a removed node. Dropping it closes descriptors, so drop it without a lock held.
 #[derive(Debug, Default)]
 pub(super) struct Remains {
     _held: Option<Arc<OwnedFd>>,
@@ -126,7 +125,7 @@ impl Nodes {
         number
     }
 
-    /// The kernel is about to be told of what was found under a name.
+    /// Registers a lookup of a file that was found under a name.
     pub(super) fn remember(
         &mut self,
         folder: u64,
@@ -138,7 +137,7 @@ impl Nodes {
         Ok(number)
     }
 
-    /// The kernel is about to be told of a file without a name.
+    /// Registers a lookup of a file without a name.
     pub(super) fn remember_nameless(
         &mut self,
         identity: Identity,
@@ -202,7 +201,7 @@ impl Nodes {
         }
     }
 
-    /// Removes an entry if it still is this node.
+    /// Removes an entry if it still refers to this node.
     fn clear(&mut self, place: &Place, number: u64) {
         if let Some(folder) = self.known.get_mut(&place.folder)
             && folder.children.get(&place.name) == Some(&Some(number))
@@ -211,7 +210,7 @@ impl Nodes {
         }
     }
 
-    /// A node is an entry of a folder now, and whatever was there is not.
+    /// Makes a node an entry of a folder, and replaces the previous entry.
     pub(super) fn put(&mut self, folder: u64, name: &CStr, number: u64) {
         let Some(parent) = self.known.get(&folder) else {
             return;
@@ -239,7 +238,7 @@ impl Nodes {
         let surplus = (node.places.len() + 1).saturating_sub(most);
         let surplus: Vec<Place> = node.places.drain(..surplus).collect();
         node.places.push(place);
-        // It can be found by name again.
+        // The file has a name again and needs no descriptor.
         self.held -= usize::from(node.held.take().is_some());
         for place in surplus {
             self.clear(&place, number);
@@ -249,7 +248,7 @@ impl Nodes {
         }
     }
 
-    /// An entry is gone from a folder; the node that it was, if it was known.
+    /// Removes an entry from a folder and returns its node, if known.
     pub(super) fn take(&mut self, folder: u64, name: &CStr) -> Option<u64> {
         let child = self.known.get_mut(&folder)?.children.remove(name)?;
         self.absent -= usize::from(child.is_none());
@@ -264,7 +263,7 @@ impl Nodes {
         *self.known.get(&folder)?.children.get(name)?
     }
 
-    /// A file is without a name that is known, and the kernel still knows it.
+    /// Keeps a file open that has no known name, while the kernel still knows it.
     pub(super) fn hold(&mut self, number: u64, file: Arc<OwnedFd>) {
         if let Some(node) = self.known.get_mut(&number)
             && node.held.is_none()
@@ -276,8 +275,8 @@ impl Nodes {
         }
     }
 
-    /// A file is gone but for those who know it: no place leads to it, whatever is there now, and
-    /// its inode number may come again.
+    /// Removes all names of a deleted file, and its identity, since its inode number may be reused. The
+    /// node remains for open handles.
     pub(super) fn bury(&mut self, number: u64) {
         let Some(node) = self.known.get_mut(&number) else {
             return;
@@ -298,13 +297,13 @@ impl Nodes {
         self.known.get(&number)?.held.clone()
     }
 
-    /// Where it was seen, the last place first.
+    /// Known names, the most recent first.
     pub(super) fn places(&self, number: u64) -> Vec<Place> {
         let node = self.known.get(&number);
         node.map_or_else(Vec::new, |node| node.places.iter().rev().cloned().collect())
     }
 
-    /// How to get to a folder.
+    /// The steps to a folder.
     pub(super) fn way(&mut self, folder: u64) -> Result<Way, Errno> {
         let mut steps = Vec::new();
         let mut at = folder;
@@ -325,7 +324,7 @@ impl Nodes {
                 identity: node.identity,
                 name: Arc::clone(&place.name),
             });
-            // Names that a host has changed could lead in a circle.
+            // Renames by the host could have created a cycle.
             if steps.len() > DEEPEST {
                 return Err(Errno::STALE);
             }
@@ -334,7 +333,7 @@ impl Nodes {
         Ok((None, steps))
     }
 
-    /// A folder was opened; it is kept for a while.
+    /// Caches the descriptor of a folder.
     pub(super) fn keep(&mut self, folder: u64, open: &Arc<OwnedFd>) {
         if self.known.contains_key(&folder) {
             self.folders.insert(folder, Arc::clone(open));

@@ -1,5 +1,5 @@
-//! From the number of a node to a descriptor: step by step from the root, by names, checking at each
-//! step that it is still the same file. Never through a symlink.
+//! Opens the file of a node number: walks from the root by names and checks at each step that it is
+//! still the same file. Never follows a symlink.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,11 +12,11 @@ use super::nodes::Place;
 use super::stat::{Identity, Stat};
 use super::{FOLDER_PATH, Server, lock};
 
-/// Stands for a file of any kind without opening it.
+/// Flags to open a file of any kind as a path (`O_PATH`).
 const PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Server {
-    /// A descriptor that stands for a folder.
+    /// An `O_PATH` descriptor of a folder.
     pub(super) fn folder(&self, node: u64) -> Result<Arc<OwnedFd>, Errno> {
         self.walk(node)
             .or_else(|error| self.open_anyway(node).ok_or(error))
@@ -39,7 +39,7 @@ impl Server {
         Ok(at)
     }
 
-    /// A descriptor that stands for a file of any kind.
+    /// An `O_PATH` descriptor of a file of any kind.
     pub(super) fn object(&self, node: u64) -> Result<Arc<OwnedFd>, Errno> {
         let (identity, held) = self.known(node)?;
         if identity.is_folder() {
@@ -59,13 +59,13 @@ impl Server {
         .or_else(|error| self.open_anyway(node).ok_or(error))
     }
 
-    /// What a file is like now.
+    /// The current attributes of a node.
     pub(super) fn stat(&self, node: u64) -> Result<Stat, Errno> {
         let (identity, held) = self.known(node)?;
         if identity.is_folder() || held.is_some() {
             return Stat::of_open(self.object(node)?);
         }
-        // By its name: that needs no descriptor.
+        // By its name, which needs no descriptor.
         self.find(node, |place| {
             let folder = self.folder(place.folder)?;
             let stat = Stat::of(folder, &place.name).map_err(lost)?;
@@ -86,7 +86,7 @@ impl Server {
         Ok((nodes.identity(node)?, nodes.held(node)))
     }
 
-    /// Tries every place in which a node was seen.
+    /// Tries all known places of a node.
     fn find<T>(
         &self,
         node: u64,
@@ -103,12 +103,12 @@ impl Server {
         outcome
     }
 
-    /// Somebody inside has it open: then it can be reached even where its name is gone.
+    /// The descriptor of an open handle, which works even if the name is gone.
     fn open_anyway(&self, node: u64) -> Option<Arc<OwnedFd>> {
         lock(&self.handles).of_node(node)
     }
 
-    /// Stands for whatever an entry of a folder is at this moment.
+    /// Opens an entry without checking its identity.
     pub(super) fn open_path(&self, place: &Place) -> Result<OwnedFd, Errno> {
         let folder = self.folder(place.folder)?;
         self.open_entry(&folder, &place.name)
@@ -118,20 +118,20 @@ impl Server {
         openat(folder, name, PATH, Mode::empty()).map_err(lost)
     }
 
-    /// Opens what a descriptor stands for. Only for what is known to be a regular file or a
-    /// folder: anything else could block, or be a device.
+    /// Reopens an `O_PATH` descriptor. Only for regular files and folders: opening anything else could
+    /// block, or access a device.
     pub(super) fn reopen(&self, path: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         openat(&self.descriptors, number(path), flags, Mode::empty())
     }
 }
 
-/// The name of a descriptor among those of the process.
+/// The name of a descriptor in `/proc/self/fd`.
 pub(super) fn number(descriptor: &OwnedFd) -> CString {
-    CString::new(descriptor.as_raw_fd().to_string()).expect("a number has no zero byte")
+    CString::new(descriptor.as_raw_fd().to_string()).expect("a decimal number has no zero byte")
 }
 
-/// The file is not where it was: the kernel inside then looks for it by its path again.
+/// Reports a missing file as `ESTALE`, on which the kernel inside resolves the path again.
 fn lost(error: Errno) -> Errno {
     match error {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Errno::STALE,

@@ -1,4 +1,4 @@
-//! What the folder says of a file, and how the kernel inside is told. Follows no symlink.
+//! Reads the attributes of a file and writes them to a reply. Never follows a symlink.
 
 use std::ffi::CStr;
 use std::os::fd::AsFd;
@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use crate::abi::{FOLDER, KIND, REGULAR};
 use crate::wire::Reply;
 
-/// Which file it is, whatever its name. A file that gets the inode number of one that is gone was
-/// born at another time.
+/// Identifies a file independent of its name. The birth time distinguishes a file from an earlier one
+/// with the same inode number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
     device: (u32, u32),
@@ -33,7 +33,7 @@ impl Identity {
     }
 }
 
-/// Tells versions of a file apart.
+/// Distinguishes versions of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Version {
     changed: (i64, u32),
@@ -42,7 +42,7 @@ pub(super) struct Version {
 }
 
 impl Version {
-    /// When anything of it was last changed: seconds and nanoseconds.
+    /// Time of the last change of content or metadata: seconds and nanoseconds.
     pub(super) fn changed(&self) -> (i64, u32) {
         self.changed
     }
@@ -52,14 +52,14 @@ impl Version {
 pub(super) struct Stat(Statx);
 
 impl Stat {
-    /// Of an entry of a folder.
+    /// Attributes of an entry of a folder.
     pub(super) fn of(folder: impl AsFd, name: &CStr) -> Result<Self, Errno> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
         statx(folder, name, flags, mask).map(Self)
     }
 
-    /// Of what a descriptor stands for.
+    /// Attributes of an open file or path.
     pub(super) fn of_open(file: impl AsFd) -> Result<Self, Errno> {
         let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
         statx(file, c"", AtFlags::EMPTY_PATH, mask).map(Self)
@@ -91,7 +91,7 @@ impl Stat {
         u32::from(self.0.stx_mode) & KIND
     }
 
-    /// How many names it has.
+    /// Number of hard links.
     pub(super) fn links(&self) -> u32 {
         self.0.stx_nlink
     }
@@ -100,14 +100,14 @@ impl Stat {
         (self.0.stx_uid, self.0.stx_gid)
     }
 
-    /// The attributes, as the protocol has them.
+    /// Writes the attributes in the format of the protocol.
     pub(super) fn write(&self, reply: &mut Reply) {
         let stat = &self.0;
         reply.u64(stat.stx_ino);
         reply.u64(stat.stx_size);
         reply.u64(stat.stx_blocks);
         for time in [&stat.stx_atime, &stat.stx_mtime, &stat.stx_ctime] {
-            // Before 1970 it is the same bits.
+            // Times before 1970 keep their bits.
             reply.u64(time.tv_sec as u64);
         }
         for time in [&stat.stx_atime, &stat.stx_mtime, &stat.stx_ctime] {
@@ -127,7 +127,7 @@ fn moment(time: &StatxTimestamp) -> (i64, u32) {
     (time.tv_sec, time.tv_nsec)
 }
 
-/// In the kernel's own form of 32 bits.
+/// The 32-bit device number in the kernel's encoding.
 fn device_number(major: u32, minor: u32) -> u32 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
 }

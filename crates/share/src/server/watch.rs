@@ -1,11 +1,10 @@
-//! Notices what the host changes in the folder, and tells the kernel inside to forget it.
+//! Watches the folder for changes of the host, and invalidates the cache of the kernel inside.
 //!
-//! So the kernel may believe what it was told for a while, which saves it most of its questions.
+//! So the kernel can cache names and attributes, which saves it most requests.
 //!
-//! The window: a change of the host is told within milliseconds, and before the answer to any
-//! question about the file system's state (`statfs`) that is asked later. What inotify does not
-//! tell of (writes into a mapped file that stays open, changes through a hard link where nobody
-//! looked) is believed for [`TERM`] at most.
+//! Staleness: an invalidation is sent within milliseconds of a change, and before the reply to any
+//! later `statfs`. Changes that inotify does not report (writes to a mapped file that stays open, and
+//! changes through a hard link in an unwatched folder) are visible after at most [`TERM`] seconds.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -24,13 +23,13 @@ use super::stat::{Stat, Version};
 use super::{Server, lock};
 use crate::channel::block_signals;
 
-/// Seconds for which the kernel may believe what it is told.
+/// Seconds for which the kernel may cache names and attributes.
 pub(super) const TERM: u64 = 5;
-/// A change within one tick of a file system's clock may leave no trace in a file's times.
+/// Two changes within one tick of the file system's clock can have the same timestamp.
 const TICK: Duration = Duration::from_millis(20);
-/// Changes come in swarms: one look for those of a moment.
+/// Changes come in bursts: wait this long to handle them together.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Read at once.
+/// Bytes per read of events.
 const CHUNK: usize = 16 * 1024;
 
 const WATCHED: WatchFlags = WatchFlags::ATTRIB
@@ -44,7 +43,7 @@ const WATCHED: WatchFlags = WatchFlags::ATTRIB
     .union(WatchFlags::EXCL_UNLINK)
     .union(WatchFlags::ONLYDIR);
 
-/// File systems of this machine alone: others change without its kernel noticing.
+/// Local file systems. Others, such as network ones, can change without inotify events.
 const LOCAL: &[u64] = &[
     0xef53,      // ext4
     0x5846_5342, // xfs
@@ -56,10 +55,10 @@ const LOCAL: &[u64] = &[
     0x794c_7630, // overlay
 ];
 
-/// What has happened, by watch and name: what is there now says the rest.
+/// Events by watch and name. Details come from the current state of the file.
 type Happenings = HashMap<(i32, Option<Box<CStr>>), ReadFlags>;
 
-/// The queue of what has happened, if it is possible to notice at all.
+/// Opens inotify, if the file system supports it.
 pub(super) fn open(root: &OwnedFd) -> Option<OwnedFd> {
     let kind = fstatfs(root).ok()?.f_type as u64;
     let is_local = LOCAL.contains(&(kind & 0xffff_ffff));
@@ -67,7 +66,7 @@ pub(super) fn open(root: &OwnedFd) -> Option<OwnedFd> {
 }
 
 impl Server {
-    /// From now on, if it is possible, changes in a folder are noticed.
+    /// Watches a folder, if possible.
     pub(super) fn watch(&self, folder: u64, open: &OwnedFd) {
         let Some(queue) = &self.queue else {
             return;
@@ -86,8 +85,8 @@ impl Server {
         }
     }
 
-    /// For how long the attributes of a node may be believed. To be asked while names are steady,
-    /// from before the look at the file on.
+    /// Seconds for which the attributes of a node may be cached. The caller must have taken the shared
+    /// lock on names before it got `stat`.
     pub(super) fn vouch(&self, node: u64, stat: &Stat) -> u64 {
         let version = stat.version();
         let is_alone = stat.identity().is_folder() || stat.links() == 1;
@@ -103,7 +102,7 @@ impl Server {
         }
     }
 
-    /// For how long an entry of a folder may be believed.
+    /// Seconds for which an entry of a folder may be cached.
     pub(super) fn vouch_for_entry(&self, folder: u64) -> u64 {
         if lock(&self.nodes).is_watched(folder) {
             TERM
@@ -112,7 +111,7 @@ impl Server {
         }
     }
 
-    /// Until `ending` is readable.
+    /// Handles events until `ending` is readable.
     pub(super) fn watch_until(&self, ending: &OwnedFd) -> io::Result<()> {
         let Some(queue) = &self.queue else {
             return Ok(());
@@ -135,18 +134,18 @@ impl Server {
         }
     }
 
-    /// Tells of everything that has happened so far. Not while names are held.
+    /// Sends invalidations for all events so far. Must not be called with the lock on names held.
     pub(super) fn catch_up(&self) -> io::Result<()> {
         let Some(queue) = &self.queue else {
             return Ok(());
         };
-        // Whoever waits here waits until what another has read is told.
+        // Also waits until another thread has sent the invalidations for the events it has read.
         let _looking = lock(&self.looking);
         let happenings = read_events(queue)?;
         if happenings.is_empty() {
             return Ok(());
         }
-        // No lookup is between its look at a file and its record of it.
+        // So that no lookup is between its `stat` of a file and the update of the node.
         let _names = self.changing();
         for ((watch, name), flags) in &happenings {
             self.consider(*watch, name.as_deref(), *flags)?;
@@ -155,7 +154,7 @@ impl Server {
     }
 }
 
-/// A later change will have another time.
+/// Whether a later change is certain to have another timestamp.
 fn is_settled(version: &Version) -> bool {
     let (seconds, part) = version.changed();
     let Ok(seconds) = u64::try_from(seconds) else {
@@ -166,7 +165,7 @@ fn is_settled(version: &Version) -> bool {
     age.is_ok_and(|age| age > TICK)
 }
 
-/// All that is in the queue at this moment, once for each entry.
+/// All events in the queue at this moment, merged per entry.
 fn read_events(queue: &OwnedFd) -> io::Result<Happenings> {
     let mut left = ioctl_fionread(queue)?;
     let mut happenings = Happenings::new();
@@ -188,7 +187,7 @@ fn read_events(queue: &OwnedFd) -> io::Result<Happenings> {
                 break;
             }
         }
-        // What comes meanwhile is for the next time.
+        // Later events are left for the next call.
         left = left.saturating_sub(CHUNK as u64 / 2);
     }
     Ok(happenings)

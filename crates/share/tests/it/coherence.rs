@@ -1,4 +1,4 @@
-//! The host changes what the machine has seen, and the machine sees it.
+//! The machine sees changes that the host makes to files it has cached.
 
 use std::env;
 use std::fs::{self, File, Permissions};
@@ -15,10 +15,10 @@ use share::settle;
 
 use crate::world::{Setup, World, alone};
 
-/// Often enough that whatever depends on the grain of a clock is met.
+/// Enough rounds to hit effects of the clock granularity.
 const ROUNDS: u32 = 300;
 
-/// Waits until a file has been as it is for longer than its times are coarse.
+/// Waits until the last change of a file is older than the granularity of its timestamps.
 fn rest(path: &Path) {
     let old = Duration::from_millis(50);
     let age = || {
@@ -33,7 +33,7 @@ fn rest(path: &Path) {
     }
 }
 
-/// What was told is believed: the kernel asks nobody while the server stands still.
+/// The kernel answers from its cache while the server is stopped.
 #[test]
 fn what_rests_is_not_asked_for_again() {
     alone(|| {
@@ -50,7 +50,7 @@ fn what_rests_is_not_asked_for_again() {
                 fs::metadata(world.inside("folder")).is_ok(),
             )
         };
-        // Once to be told, once to be told for longer.
+        // The first lookup registers the file, the second may be cached.
         look();
         let told = look();
         let server = Pid::from_raw(world.server_id() as i32).unwrap();
@@ -63,14 +63,14 @@ fn what_rests_is_not_asked_for_again() {
             seen
         });
         assert_eq!(seen.expect("the kernel asked again"), told);
-        // And no longer when it is wrong.
+        // Changes of the host invalidate the cache.
         fs::write(world.outside("a"), "longer").unwrap();
         fs::remove_file(world.outside("b")).unwrap();
         fs::write(world.outside("none"), "new").unwrap();
         fs::write(world.outside("folder/none"), "").unwrap();
         settle(&world.inside("")).unwrap();
         assert_eq!(look().0, [Some(6), None, Some(3), Some(0)]);
-        // Without being asked to hurry, a little later.
+        // Also without `settle`, a little later.
         rest(&world.outside("a"));
         look();
         fs::write(world.outside("a"), "other!").unwrap();
@@ -81,7 +81,7 @@ fn what_rests_is_not_asked_for_again() {
     });
 }
 
-/// More changes than the host's kernel keeps in mind.
+/// More changes than the inotify queue holds.
 #[test]
 fn too_many_changes_to_tell_are_told_nevertheless() {
     alone(|| {
@@ -247,7 +247,7 @@ fn attributes_that_the_host_changes_are_seen_inside() {
             }
             let links = fs::metadata(world.inside("file")).unwrap().nlink();
             assert_eq!(links, u64::from(round) + 2);
-            // Through a name that was never looked at.
+            // Through a name that was never looked up.
             fs::write(world.outside("0"), vec![b'x'; round as usize]).unwrap();
             settled();
             let length = fs::metadata(world.inside("file")).unwrap().len();

@@ -1,4 +1,4 @@
-//! The end of either side in the middle of things: errors, and nothing that hangs.
+//! When one side ends during operations, they fail and do not hang.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};

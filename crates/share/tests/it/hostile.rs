@@ -1,4 +1,4 @@
-//! A hostile machine: whatever it sends, the server stays in its folder and on its feet.
+//! A hostile machine can neither make the server leave its folder nor crash it.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -20,7 +20,7 @@ use crate::peer::{
 
 const SECRET: &str = "what nobody inside may read";
 
-/// A folder with ways out of it, and what they lead to.
+/// A folder with symlinks that lead out of it, and their targets.
 struct Scene {
     home: TempDir,
     before: (u64, u64, i64, i64, u32),
@@ -51,7 +51,7 @@ impl Scene {
         self.home.path().join("outside")
     }
 
-    /// Nothing outside was read or changed.
+    /// Asserts that nothing outside was read or changed.
     fn check(&self, answers: &[u8]) {
         let is_told = answers
             .windows(SECRET.len())
@@ -140,11 +140,11 @@ fn no_symlink_is_followed() {
         peer.ask(MAKE_FOLDER, node, &fields(&[0o755, 0], "new\0"))
             .unwrap_err();
         peer.ask(UNLINK, node, b"canary\0").unwrap_err();
-        // Size 0: of the link itself, which has none.
+        // Truncation of the link itself must fail.
         let mut size = vec![0; 88];
         size[0] = 8;
         peer.ask(SET_ATTRIBUTES, node, &size).unwrap_err();
-        // A mode, which is the link's or nobody's.
+        // A mode change must not affect the target.
         let mut mode = vec![0; 88];
         mode[0] = 1;
         let _ = peer.ask(SET_ATTRIBUTES, node, &mode);
@@ -177,7 +177,7 @@ fn numbers_that_were_never_given_are_refused() {
         peer.ask(READ, file, &body).unwrap_err();
         peer.ask(WRITE, file, &body).unwrap_err();
     }
-    // Forgotten more often than told.
+    // More `Forget`s than lookups.
     peer.look_up(ROOT, "below").unwrap();
     let forget = |node: u64| message(2, 0, node, &u64::MAX.to_le_bytes());
     let bytes = [forget(ROOT), forget(file), forget(99)].concat();
@@ -185,7 +185,7 @@ fn numbers_that_were_never_given_are_refused() {
     scene.check(&[]);
 }
 
-/// A number means one file, whatever happens to its names; never another one with its name.
+/// A node number refers to one file, even if its names change, and never to another file of that name.
 #[test]
 fn a_number_means_a_file_and_not_a_name() {
     let scene = Scene::new();
@@ -200,7 +200,7 @@ fn a_number_means_a_file_and_not_a_name() {
         Ok::<u32, i32>(u32::from_le_bytes(answer[80..84].try_into().unwrap()))
     };
     assert_eq!(links(&mut peer, file), Ok(1));
-    // Moved, together with what is above it.
+    // Move the file and its folder.
     peer.ask(RENAME, ROOT, &fields(&[below as u32, 0], "file\0moved\0"))
         .unwrap();
     peer.ask(
@@ -210,23 +210,23 @@ fn a_number_means_a_file_and_not_a_name() {
     )
     .unwrap();
     assert_eq!(links(&mut peer, file), Ok(1));
-    // With a second name, and then without the first.
+    // Add a second name, then remove the first.
     peer.ask(LINK, ROOT, &fields(&[file as u32, 0], "again\0"))
         .unwrap();
     peer.ask(UNLINK, below, b"moved\0").unwrap();
     assert_eq!(links(&mut peer, file), Ok(1));
-    // The host puts another file in its place: the number leads to neither.
+    // The host replaces the file: the number refers to neither.
     fs::write(folder.join("draft"), "not this one").unwrap();
     fs::rename(folder.join("again"), folder.join("aside")).unwrap();
     fs::rename(folder.join("draft"), folder.join("again")).unwrap();
     assert_eq!(links(&mut peer, file), Err(Errno::STALE.raw_os_error()));
     let opened = peer.ask(OPEN, file, &fields(&[2, 0], ""));
     assert_eq!(opened, Err(Errno::STALE.raw_os_error()));
-    // Found again, and removed while it is known.
+    // Look it up again, and remove it while the kernel knows it.
     assert_eq!(peer.look_up(ROOT, "aside"), Ok(file));
     peer.ask(UNLINK, ROOT, b"aside\0").unwrap();
     assert_eq!(links(&mut peer, file), Ok(0));
-    // A folder that the host has replaced by a symlink.
+    // The host replaces a folder by a symlink.
     let deeper = peer.look_up(below, "deeper").unwrap();
     fs::rename(
         folder.join("elsewhere/deeper"),
@@ -242,7 +242,7 @@ fn a_number_means_a_file_and_not_a_name() {
     scene.check(&[]);
 }
 
-/// A message that looks like one, or nearly.
+/// A message that is valid or nearly valid.
 fn any_message() -> impl Strategy<Value = Vec<u8>> {
     let names = [
         "file", "below", "way", "straight", "fifo", "canary", "..", "deeper", "new",
@@ -264,7 +264,7 @@ fn any_message() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(operation, node, body)| message(operation, 7, node, &body));
     prop_oneof![
         20 => whole.clone(),
-        // Cut off, or with a length that is not its own.
+        // Truncated, or with a wrong length.
         1 => (whole.clone(), 0..60usize).prop_map(|(mut message, length)| {
             message.truncate(length);
             message
@@ -283,7 +283,7 @@ fn no_bytes_bring_the_server_down_or_out() {
         failure_persistence: None,
         ..Config::default()
     };
-    // The first lookups give numbers to what the messages then name.
+    // The first lookups assign the numbers that the messages use.
     let start: Vec<u8> = ["below", "way", "straight", "fifo", "file"]
         .iter()
         .flat_map(|name| message(LOOKUP, 1, ROOT, format!("{name}\0").as_bytes()))
@@ -293,7 +293,7 @@ fn no_bytes_bring_the_server_down_or_out() {
             let scene = Scene::new();
             let bytes = [start.clone(), messages.concat()].concat();
             let (status, answers) = Peer::new(&scene.folder()).send_and_end(&bytes);
-            // An error of the channel is 1; a panic or a signal is neither.
+            // A channel error exits with 1. A panic or a signal has another status.
             prop_assert!(matches!(status.code(), Some(0 | 1)), "{}", status);
             scene.check(&answers);
             Ok(())
@@ -309,7 +309,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// The host exchanges a folder for a symlink that leads out, again and again.
+/// The host repeatedly exchanges a folder for a symlink that leads out.
 #[test]
 fn a_race_with_the_host_leads_nowhere() {
     let scene = Scene::new();
@@ -323,7 +323,7 @@ fn a_race_with_the_host_leads_nowhere() {
                     .unwrap();
             }
         });
-        // Also when this fails.
+        // Also on panic.
         let _ending = Ending(&is_over);
         let mut peer = Peer::new(&folder);
         let mut worked = 0;

@@ -1,5 +1,5 @@
-//! Real mounts of a real kernel, each in a mount namespace and a process of its own, with the server
-//! in a second process. As root or as an ordinary user, who needs access to `/dev/fuse`.
+//! Tests with real FUSE mounts, each in its own process and mount namespace, with the server in a
+//! second process. Run as root or as an ordinary user with access to `/dev/fuse`.
 
 #![allow(clippy::unwrap_used)]
 

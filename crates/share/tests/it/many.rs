@@ -1,4 +1,4 @@
-//! Many of everything: files, folders, descriptors, writers.
+//! Large numbers of files, folders, descriptors and writers.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::world::{Setup, World, alone};
 
-/// As many descriptors as the server gets.
+/// Descriptor limit of the server.
 const FEW: u32 = 256;
 
 #[test]
@@ -29,7 +29,7 @@ fn many_files_need_few_descriptors() {
                 fs::write(path, format!("{folder} {file}")).unwrap();
             }
         }
-        // All of them are known inside afterwards, and stay known.
+        // The kernel inside knows all of them afterwards.
         let mut found = 0;
         for folder in 0..FOLDERS {
             for entry in fs::read_dir(world.inside(format!("{folder}"))).unwrap() {
@@ -41,7 +41,7 @@ fn many_files_need_few_descriptors() {
             }
         }
         assert_eq!(found, FOLDERS * FILES);
-        // In an order in which no folder is used twice in a row.
+        // In an order that defeats the descriptor cache.
         for file in (0..FILES).step_by(10) {
             for folder in 0..FOLDERS {
                 let path = world.inside(format!("{folder}/{file}"));
@@ -81,11 +81,11 @@ fn too_many_open_files_are_refused_and_the_others_work() {
                 Ok(file) => open.push(file),
                 Err(error) => break error,
             }
-            assert!(open.len() < FEW as usize, "more than there are descriptors");
+            assert!(open.len() < FEW as usize, "more open files than descriptors");
         };
         assert_eq!(Errno::from_io_error(&refusal), Some(Errno::NFILE));
         assert!(open.len() > 64, "only {}", open.len());
-        // What was refused was not made.
+        // The refused file was not created.
         assert!(!world.outside(format!("{}", open.len())).exists());
         for (number, file) in open.iter_mut().enumerate() {
             fs::remove_file(world.inside(format!("{number}"))).unwrap();
@@ -95,7 +95,7 @@ fn too_many_open_files_are_refused_and_the_others_work() {
             file.read_to_string(&mut text).unwrap();
             assert_eq!(text, number.to_string());
         }
-        // Those that are closed give their place to others.
+        // Closed files free their descriptors.
         open.truncate(open.len() / 2);
         for _ in 0..3 * FEW {
             fs::write(world.inside("next"), "x").unwrap();

@@ -1,4 +1,4 @@
-//! Random operations of a machine and of the host, mixed, against the same on a plain folder.
+//! Random operations of the machine and the host, compared with the same operations on a plain folder.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -15,7 +15,7 @@ use rustix::process::umask;
 
 use crate::world::{Setup, World, alone, tree};
 
-/// Few names, so that operations meet.
+/// Few names, so that operations interact.
 const PATHS: &[&str] = &["a", "b", "d", "d/a", "d/b", "d/d", "d/d/a", "e", "e/a"];
 const SLOTS: usize = 3;
 
@@ -42,7 +42,7 @@ enum Operation {
     Close(usize),
 }
 
-/// Who does it.
+/// Who performs an operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Actor {
     Machine,
@@ -80,7 +80,7 @@ fn any_operation() -> impl Strategy<Value = (Actor, Operation)> {
     )
 }
 
-/// One of the two folders, and what is open there.
+/// The open files of one of the two folders.
 struct Side {
     open: [Option<File>; SLOTS],
 }

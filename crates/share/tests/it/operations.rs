@@ -1,5 +1,5 @@
-//! Every operation, once through the mount and once on a plain folder: the same outcome, and the same
-//! tree afterwards, seen from inside and from outside.
+//! Runs each operation through the mount and on a plain folder. Both must have the same result and
+//! leave the same tree, seen from inside and from outside.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -18,10 +18,10 @@ use rustix::process::{getegid, geteuid, umask};
 
 use crate::world::{World, alone, tree};
 
-/// What it returned, in words.
+/// The result as text.
 type Outcome = io::Result<String>;
 
-/// Runs `operation` in the mount and in a plain folder, on the same beginnings.
+/// Runs `operation` in the mount and in a plain folder, both set up by `prepare`.
 fn check(name: &str, prepare: fn(&Path), operation: fn(&Path) -> Outcome) {
     let world = World::new();
     let plain = world.beside("plain");
@@ -39,7 +39,7 @@ fn check(name: &str, prepare: fn(&Path), operation: fn(&Path) -> Outcome) {
 
 fn nothing(_: &Path) {}
 
-/// A small tree of every kind.
+/// Creates a small tree with files of every kind.
 fn some(root: &Path) {
     fs::write(root.join("file"), "content").unwrap();
     fs::create_dir(root.join("folder")).unwrap();
@@ -309,7 +309,7 @@ fn rename_all(root: &Path, flags: RenameFlags) -> Outcome {
         rename("link", "dangling"),
         rename("none", "file"),
     ];
-    // After an exchange both names lead to what they now are.
+    // After an exchange both names must refer to the other file.
     let content = ["file", "folder/below", "folder"].map(|name| fs::read(root.join(name)).ok());
     ok((outcomes, content))
 }
@@ -346,7 +346,7 @@ fn modes_owners_and_times() {
             (&none).write_all(b"x")?;
             umask(Mode::from_raw_mode(0o022));
             let metadata = none.metadata()?;
-            // Without capabilities the server cannot show what nobody may read.
+            // Without capabilities the server cannot read a file without read permission.
             none.set_permissions(Permissions::from_mode(0o600))?;
             ok((metadata.mode(), metadata.len()))
         });
@@ -409,7 +409,7 @@ fn what_is_refused() {
         }
         for (uid, gid) in [(Some(12345), None), (None, Some(12345))] {
             let given = chown(world.inside("file"), uid, gid);
-            // A user namespace does not even know these.
+            // These are not mapped in a user namespace.
             let error = given.unwrap_err().raw_os_error().unwrap();
             assert!([Errno::PERM.raw_os_error(), Errno::INVAL.raw_os_error()].contains(&error));
         }
@@ -427,11 +427,11 @@ fn what_is_refused() {
             0o644
         );
         assert!(!world.outside("new").exists() && !world.outside("device").exists());
-        // A bit that is there goes with the first write, as without a machine.
+        // An existing bit is removed by the first write, as on a plain folder.
         fs::set_permissions(world.outside("file"), Permissions::from_mode(0o4755)).unwrap();
         (&file).write_all(b"x").unwrap();
         drop(file);
-        // Only a server without capabilities, so that the host's kernel takes the bit away too.
+        // The host's kernel removes the bit only if the server has no capabilities.
         assert_eq!(
             fs::metadata(world.outside("file")).unwrap().mode() & 0o7777,
             0o755
@@ -471,7 +471,7 @@ fn mapped_files_are_one_with_the_others() {
     alone(|| {
         let world = World::new();
         fs::write(world.outside("file"), vec![b'a'; 10_000]).unwrap();
-        // A program of every system that maps what it reads and writes.
+        // Python is available on every system and can map files.
         let script = "import mmap,os,sys\n\
             f = os.open(sys.argv[1], os.O_RDWR)\n\
             m = mmap.mmap(f, 0)\n\
@@ -516,7 +516,7 @@ fn folders_are_listed_whole_while_they_change() {
             }
         }
         assert_eq!(stayed, 3000);
-        // Removed as they are read.
+        // Remove them while listing.
         for entry in fs::read_dir(world.inside("")).unwrap() {
             fs::remove_file(entry.unwrap().path()).unwrap();
         }
@@ -529,7 +529,7 @@ fn paths_are_as_deep_as_programs_make_them() {
     alone(|| {
         let world = World::new();
         let mut at = File::open(world.inside("")).unwrap();
-        // Ten times longer than a path can be.
+        // Ten times the maximum length of a path.
         for depth in 0..400 {
             let name = format!("{depth:0100}");
             rustix::fs::mkdirat(&at, &name, Mode::RWXU).unwrap();

@@ -1,4 +1,4 @@
-//! A kernel that is none: messages of the protocol written by hand, to a real server.
+//! A fake kernel that sends hand-written protocol messages to a real server.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ pub(crate) struct Peer {
     unique: u64,
 }
 
-/// The error, and what comes after the header.
+/// The body of the reply, or the error number.
 pub(crate) type Answer = Result<Vec<u8>, i32>;
 
 impl Peer {
@@ -29,7 +29,7 @@ impl Peer {
         }
     }
 
-    /// One request and its answer.
+    /// Sends a request and returns its reply.
     pub(crate) fn ask(&mut self, operation: u32, node: u64, body: &[u8]) -> Answer {
         self.unique += 1;
         let message = message(operation, self.unique, node, body);
@@ -42,7 +42,7 @@ impl Peer {
             let unique = u64::from_le_bytes(header[8..].try_into().unwrap());
             let mut rest = vec![0; length - header.len()];
             self.stream.read_exact(&mut rest).unwrap();
-            // Others are notices, which nobody has asked for.
+            // Others are unsolicited notices.
             if unique == self.unique {
                 return match error {
                     0 => Ok(rest),
@@ -52,23 +52,23 @@ impl Peer {
         }
     }
 
-    /// The number of an entry; zero is none.
+    /// The node number of an entry; zero if it does not exist.
     pub(crate) fn look_up(&mut self, folder: u64, name: &str) -> Result<u64, i32> {
         let entry = self.ask(LOOKUP, folder, format!("{name}\0").as_bytes())?;
         Ok(number(&entry))
     }
 
-    /// Sends what need not be a message, and collects what comes until the server ends.
+    /// Sends arbitrary bytes, and collects the output until the server ends.
     pub(crate) fn send_and_end(mut self, bytes: &[u8]) -> (ExitStatus, Vec<u8>) {
         let mut writing = self.stream.try_clone().unwrap();
         let answers = std::thread::scope(|scope| {
             scope.spawn(move || {
-                // The server may end in the middle of it.
+                // Fails if the server ends before it has read everything.
                 let _ = writing.write_all(bytes);
                 let _ = writing.shutdown(std::net::Shutdown::Write);
             });
             let mut answers = Vec::new();
-            // A server that ends with something unread resets the connection.
+            // A server that ends with unread data resets the connection.
             let _ = self.stream.read_to_end(&mut answers);
             answers
         });
@@ -105,12 +105,12 @@ pub(crate) fn message(operation: u32, unique: u64, node: u64, body: &[u8]) -> Ve
     message
 }
 
-/// The first number of an answer.
+/// The first 64-bit number of a reply.
 pub(crate) fn number(answer: &[u8]) -> u64 {
     u64::from_le_bytes(answer[..8].try_into().unwrap())
 }
 
-/// Fields of 32 bits, then text.
+/// Encodes 32-bit fields, then text.
 pub(crate) fn fields(numbers: &[u32], text: &str) -> Vec<u8> {
     let mut bytes: Vec<u8> = numbers
         .iter()

@@ -1,4 +1,4 @@
-//! The world of one test: a folder, the server on it, and the mount that shows it.
+//! Test fixture: a folder, the server for it, and the mount.
 
 use std::any::type_name;
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
-/// Set for a test that is in a namespace of its own already.
+/// Set if the test already runs in its own namespace.
 const ALONE: &str = "SHARE_TEST_IS_ALONE";
 
-/// Runs a test in a process and a mount namespace of its own, where it may mount.
+/// Runs a test in its own process and mount namespace, where it may mount.
 pub(crate) fn alone<F: FnOnce()>(test: F) {
     if env::var_os(ALONE).is_some() {
         return test();
@@ -47,9 +47,9 @@ pub(crate) fn alone<F: FnOnce()>(test: F) {
 /// How the server runs.
 #[derive(Default)]
 pub(crate) struct Setup {
-    /// The most descriptors that it may have.
+    /// Limit of open descriptors.
     pub(crate) descriptors: Option<u32>,
-    /// In memory, where much can be made and removed quickly.
+    /// Puts the folder on tmpfs, for tests with many files.
     pub(crate) is_in_memory: bool,
 }
 
@@ -89,22 +89,22 @@ impl World {
         self.server.id()
     }
 
-    /// As programs in the machine see it.
+    /// Path as seen by programs in the machine.
     pub(crate) fn inside(&self, name: impl AsRef<Path>) -> PathBuf {
         self.home.path().join("mount").join(name)
     }
 
-    /// As the host sees it.
+    /// Path as seen by the host.
     pub(crate) fn outside(&self, name: impl AsRef<Path>) -> PathBuf {
         self.home.path().join("folder").join(name)
     }
 
-    /// Beside both.
+    /// Path outside of the folder and the mount.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
     }
 
-    /// Ends the server in the middle of whatever it does.
+    /// Kills the server.
     pub(crate) fn kill_server(&mut self) {
         self.server.kill().unwrap();
         self.server.wait().unwrap();
@@ -113,7 +113,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // Lazily: a failed test may still have something open.
+        // Lazily: a failed test may still have files open.
         let _ = unmount(self.inside(""), UnmountFlags::DETACH);
         if std::thread::panicking() {
             let _ = self.mounting.kill();
@@ -124,21 +124,21 @@ impl Drop for World {
         }
         if !std::thread::panicking() {
             assert!(ended.0.success(), "inside: {}", ended.0);
-            // A test may have killed it.
+            // The test may have killed the server.
             let is_killed = ended.1.signal() == Some(9);
             assert!(ended.1.success() || is_killed, "outside: {}", ended.1);
         }
     }
 }
 
-/// A process that ends with this one.
+/// A command that is killed when this process ends.
 fn end_of_a_share() -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]);
     command
 }
 
-/// The server has the rights of its user and no capabilities, as behind the walls.
+/// The server has the rights of its user and no capabilities, as in production.
 pub(crate) fn start_server(folder: &Path, channel: OwnedFd, setup: &Setup) -> Child {
     let mut command = end_of_a_share();
     command.args(["--bounding-set", "-all", "--inh-caps", "-all"]);
@@ -154,7 +154,8 @@ pub(crate) fn start_server(folder: &Path, channel: OwnedFd, setup: &Setup) -> Ch
         .unwrap()
 }
 
-/// Not in the process that uses the mount: that one could not be killed while it waits for itself.
+/// In another process than the one that uses the mount: a process that waits for its own mount cannot
+/// be killed.
 fn start_mount(target: &Path, channel: OwnedFd) -> Child {
     let mut mount = end_of_a_share()
         .arg(program())
@@ -179,14 +180,14 @@ fn program() -> PathBuf {
     program
 }
 
-/// All that can be seen of a file, but for times and numbers that are its own.
+/// All visible properties of a file, except inode numbers and most timestamps.
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub(crate) struct Seen {
     kind: &'static str,
     mode: u32,
     links: u64,
     owner: (u32, u32),
-    /// Bytes, or where a symlink leads.
+    /// Content, or the target of a symlink.
     content: Vec<u8>,
     modified: Option<(i64, i64)>,
 }
@@ -220,10 +221,10 @@ fn see(path: &Path, metadata: &fs::Metadata) -> Seen {
     } else if kind.is_socket() {
         ("socket", Vec::new())
     } else {
-        // Unreadable to the server too, which has no capabilities.
+        // The file may be unreadable: the server has no capabilities either.
         ("file", fs::read(path).unwrap_or_default())
     };
-    // Only those that were set on purpose are the same anywhere.
+    // Compare only timestamps that a test has set, which are old.
     let modified = (metadata.mtime(), metadata.mtime_nsec());
     Seen {
         kind,

@@ -1,18 +1,18 @@
-//! What the kernel inside may believe without asking, and which folders are watched so that it may.
+//! Tracks what the kernel inside may have cached, and the folder watches that make caching safe.
 //!
-//! Beliefs are taken back by telling it, never silently: what is believed here is at least what is
-//! believed there.
+//! An entry is removed here only together with an invalidation. So this record always covers
+//! everything in the kernel's cache.
 
 use std::ffi::CStr;
 use std::sync::Arc;
 
 use super::{Identity, Nodes, Version, Watch};
 
-/// More would cost the host's kernel too much memory.
+/// Limits the memory that watches take in the host's kernel.
 const MOST_WATCHES: usize = 8192;
 const MOST_ABSENT: usize = 1 << 16;
 
-/// What the kernel was told of an entry.
+/// What the kernel may have cached about an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Child {
     Unknown,
@@ -20,23 +20,23 @@ pub(in super::super) enum Child {
     Node(u64),
 }
 
-/// All that could be believed: folders, and entries of folders.
+/// All watched folders with their known entries.
 pub(in super::super) type Everything = Vec<(u64, Vec<Arc<CStr>>)>;
 
 impl Nodes {
-    /// A folder's changes are noticed.
+    /// Whether a folder is watched.
     pub(in super::super) fn is_watched(&self, folder: u64) -> bool {
         let node = self.known.get(&folder);
         node.is_some_and(|node| matches!(node.watch, Watch::Kept(_)))
     }
 
-    /// It is worth trying to watch a folder.
+    /// Whether a watch has not been tried yet and the limit is not reached.
     pub(in super::super) fn may_watch(&self, folder: u64) -> bool {
         let node = self.known.get(&folder);
         node.is_some_and(|node| node.watch == Watch::NotYet) && self.watches.len() < MOST_WATCHES
     }
 
-    /// How trying went.
+    /// Stores the result of adding a watch; `None` if it failed.
     pub(in super::super) fn set_watch(&mut self, folder: u64, watch: Option<i32>) {
         let Some(node) = self.known.get_mut(&folder) else {
             return;
@@ -54,7 +54,7 @@ impl Nodes {
         self.watches.get(&watch).copied()
     }
 
-    /// The kernel of the host has ended a watch: the folder is gone.
+    /// Handles the end of a watch by the host's kernel: the folder was removed.
     pub(in super::super) fn end_watch(&mut self, watch: i32) {
         if let Some(folder) = self.watches.remove(&watch)
             && let Some(node) = self.known.get_mut(&folder)
@@ -64,8 +64,8 @@ impl Nodes {
         }
     }
 
-    /// The attributes of a node may be believed if the folder of one of its places is watched;
-    /// those of a folder if it is watched itself.
+    /// Whether the attributes of a node may be cached: a folder must be watched itself, a file's most
+    /// recent folder must be watched.
     pub(in super::super) fn is_observed(&self, number: u64) -> bool {
         let Some(node) = self.known.get(&number) else {
             return false;
@@ -103,7 +103,7 @@ impl Nodes {
         }
     }
 
-    /// The kernel may believe that there is no such entry; false if there are too many of those.
+    /// Records an entry as cached as absent; false if there are too many.
     pub(in super::super) fn tell_absent(&mut self, folder: u64, name: &CStr) -> bool {
         self.take(folder, name);
         let has_room = self.absent < MOST_ABSENT;
