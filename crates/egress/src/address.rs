@@ -1,8 +1,8 @@
-//! Which addresses are part of the public internet. Pure; entry: [`class`].
+//! Classifies addresses: which are part of the public internet. Pure; entry: [`class`].
 //!
-//! Everything that is not known to be public is refused, so that a sandbox can reach neither the
-//! host, nor its network, nor the metadata service of a cloud. IPv6 addresses that carry an IPv4
-//! one are judged by that one where the network really translates them, and refused otherwise.
+//! An address that is not known to be public is refused, so that a sandbox cannot reach the host, its
+//! network, or the metadata service of a cloud. An IPv6 address that embeds an IPv4 address is
+//! classified by the latter if networks translate it, and refused otherwise.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,39 +11,39 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// Anyone on the internet can have it.
+    /// An address of the public internet.
     Public,
     /// The machine itself.
     Loopback,
     /// A local network.
     Private,
-    /// The same wire.
+    /// The same link.
     LinkLocal,
     /// The metadata or control service of a cloud.
     Metadata,
-    /// The network of a provider, behind its own translation.
+    /// The network of a provider behind carrier-grade NAT.
     CarrierNat,
-    /// Many hosts at once.
+    /// A group of hosts.
     Multicast,
-    /// All hosts at once.
+    /// All hosts.
     Broadcast,
-    /// Examples in texts.
+    /// Examples in documentation.
     Documentation,
-    /// Tests of network devices.
+    /// Benchmarks of network devices.
     Benchmarking,
-    /// No address at all.
+    /// The all-zero address.
     Unspecified,
-    /// An IPv4 address wrapped in an IPv6 one, in a way that is no longer in use.
+    /// An IPv4 address embedded in an IPv6 one by an obsolete transition mechanism.
     Transition,
-    /// Not given out.
+    /// Not assigned.
     Reserved,
-    /// One of the host's own addresses. Only [`crate::class_on_host`] says this.
+    /// One of the host's own addresses. Only [`crate::class_on_host`] returns this.
     Own,
-    /// One that a rule denies. [`class`] never says this.
+    /// Denied by a rule. [`class`] never returns this.
     Denied,
 }
 
-/// Says what kind of address this is.
+/// Classifies an address.
 pub fn class(address: IpAddr) -> Class {
     match address {
         IpAddr::V4(address) => class_v4(address),
@@ -51,8 +51,8 @@ pub fn class(address: IpAddr) -> Class {
     }
 }
 
-/// The address that a connection really goes to: the IPv4 one where an IPv6 address maps or
-/// translates to it.
+/// The address that a connection really goes to: for a mapped or translated IPv6 address, the embedded
+/// IPv4 address.
 pub(crate) fn translated(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) if is_translated(v6) => Ipv4Addr::from(v6.to_bits() as u32).into(),
@@ -70,7 +70,7 @@ fn is_translated(address: Ipv6Addr) -> bool {
 
 fn class_v4(address: Ipv4Addr) -> Class {
     match address.octets() {
-        // The last is the control service of Azure, within a public network.
+        // The last is the control service of Azure, which has a public address.
         [169, 254, 169, 254] | [100, 100, 100, 200] | [168, 63, 129, 16] => Class::Metadata,
         [0, 0, 0, 0] => Class::Unspecified,
         [0, ..] => Class::Reserved,
@@ -107,7 +107,7 @@ fn class_v6(address: Ipv6Addr) -> Class {
         [0x2001, 2, 0, ..] => Class::Benchmarking,
         [0x2001, 0..=0x1ff, ..] => Class::Reserved,
         [0xfc00..=0xfdff, ..] => Class::Private,
-        // Site-local is deprecated, but some network may still route it.
+        // Site-local is deprecated, but some networks may still route it.
         [0xfec0..=0xfeff, ..] => Class::Private,
         [0xfe80..=0xfebf, ..] => Class::LinkLocal,
         [0xff00..=0xffff, ..] => Class::Multicast,

@@ -1,4 +1,4 @@
-//! The proxy's own answers: short plain texts that tell a wall from a bug.
+//! The proxy's own responses: short plain texts that distinguish a denial from a failure.
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
@@ -8,19 +8,19 @@ use hyper::{Response, StatusCode};
 
 use crate::connection::Reason;
 
-/// A server's body passed on as it comes, or a text of the proxy's own.
+/// A streamed body from a server, or a text of the proxy.
 pub(crate) type Body = Either<Incoming, Full<Bytes>>;
 
 const DENIED: HeaderName = HeaderName::from_static("x-hotcell-denied");
 
-/// An empty answer.
+/// A response without a body.
 pub(crate) fn status(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Either::Right(Full::default()));
     *response.status_mut() = status;
     response
 }
 
-/// Why a request did not go through.
+/// A response that says why a request was refused or failed.
 pub(crate) fn refusal(reason: &Reason) -> Response<Body> {
     let code = reason.status();
     if code != StatusCode::FORBIDDEN {
@@ -42,7 +42,7 @@ pub(crate) fn refusal(reason: &Reason) -> Response<Body> {
     response
 }
 
-/// A problem that is not the wall's.
+/// A plain text response.
 pub(crate) fn text(code: StatusCode, text: &str) -> Response<Body> {
     let mut response = status(code);
     *response.body_mut() = Either::Right(Full::from(format!("hotcell: {text}\n")));
@@ -51,7 +51,7 @@ pub(crate) fn text(code: StatusCode, text: &str) -> Response<Body> {
     response
 }
 
-/// Ends the connection after this answer.
+/// Closes the connection after this response.
 pub(crate) fn closing(mut response: Response<Body>) -> Response<Body> {
     response
         .headers_mut()

@@ -1,7 +1,7 @@
-//! Sees to it that every attempt is told of, exactly once, whatever happens to it.
+//! Ensures that every connection attempt is reported exactly once.
 //!
-//! An [`Attempt`] lives as long as the work on it. Work can be dropped at any await, when a client
-//! goes away or a sandbox ends; what was not told by then is told by the drop.
+//! An [`Attempt`] lives as long as the work on it. The work can be dropped at any await, when a client
+//! disconnects or a sandbox ends. An attempt that has not been reported by then is reported on drop.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::rules::Rule;
 pub(crate) struct Attempt {
     egress: Arc<Egress>,
     pub(crate) target: Target,
-    /// Once connected.
+    /// Set once connected.
     admitted: Option<Admitted>,
     told: AtomicBool,
 }
@@ -39,7 +39,7 @@ impl Attempt {
         }
     }
 
-    /// Keeps what is to be told if nothing goes wrong from here.
+    /// Stores what is reported if nothing fails from here on.
     pub(crate) fn admit(&mut self, rule: Rule, because: String, address: SocketAddr) {
         self.admitted = Some(Admitted {
             rule,
@@ -48,14 +48,14 @@ impl Attempt {
         });
     }
 
-    /// The rule that let it through names the port.
+    /// Whether the rule that allowed it has a port.
     pub(crate) fn names_port(&self) -> bool {
         self.admitted
             .as_ref()
             .is_some_and(|admitted| admitted.rule.names_port())
     }
 
-    /// Tells that it went through, unless it was told of before.
+    /// Reports that it was allowed, unless it has been reported.
     pub(crate) fn allowed(&self) {
         if let Some(admitted) = &self.admitted
             && !self.told.swap(true, Ordering::Relaxed)
@@ -66,8 +66,8 @@ impl Attempt {
         }
     }
 
-    /// Tells that it did not. After [`Attempt::allowed`] this is another attempt, on the same
-    /// connection, and told as such.
+    /// Reports that it was denied. If it was reported as allowed before, this counts as another attempt
+    /// on the same connection and is reported as well.
     pub(crate) fn denied(&self, reason: Reason) {
         self.told.store(true, Ordering::Relaxed);
         self.tell(Verdict::Denied { reason });

@@ -1,6 +1,6 @@
-//! What is told about every attempt to leave the sandbox: a [`Connection`].
+//! The record of an attempt to connect out of the sandbox: a [`Connection`].
 //!
-//! Never holds paths, headers or bodies, only who was to be reached and what became of it.
+//! Never contains paths, headers or bodies, only the target and the verdict.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,45 +14,41 @@ use crate::rules::Rule;
 /// One attempt to reach a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// The name or address asked for; what was not a host is escaped and cut.
+    /// The requested name or address. Text that is not a host is escaped and truncated.
     pub host: String,
-    /// The port asked for; 0 if none could be read.
+    /// The requested port; 0 if it could not be read.
     pub port: u16,
-    /// The address that was connected to or refused, once it was known.
+    /// The address that was connected to or refused, if known.
     pub address: Option<SocketAddr>,
-    /// What became of it.
     pub verdict: Verdict,
 }
 
-/// What became of an attempt.
+/// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It went through.
     Allowed {
-        /// The rule that let it, or whose answer did.
+        /// The rule that allowed it, or who allowed it on request.
         rule: String,
     },
-    /// It did not.
     Denied {
-        /// Why.
         reason: Reason,
     },
 }
 
-/// Why an attempt did not go through.
+/// Why an attempt was denied or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The wall itself.
+    /// Denied by default.
     #[error("no rule allows `{target}`")]
     NoRule { target: Target },
-    /// A rule that says no.
+    /// Denied by a rule.
     #[error("rule `{rule}` denies `{target}`")]
     Denied { rule: Rule, target: Target },
-    /// It was to be asked about, and the answer was no, or there was none.
+    /// Approval was required, and it was refused or could not be obtained.
     #[error("`{target}` is not opened: {because}")]
     Refused { target: Target, because: String },
-    /// The name leads into a network that is not for sandboxes.
+    /// The name resolves to an address that sandboxes must not reach.
     #[error("`{name}` resolves to the {class} address {address}")]
     NotPublic {
         name: String,
@@ -60,52 +56,52 @@ pub enum Reason {
         address: IpAddr,
         port: u16,
     },
-    /// The name leads nowhere.
+    /// The name cannot be resolved.
     #[error("cannot resolve `{name}`: {error}")]
     Unresolved { name: String, error: String },
-    /// Nobody answered at the checked addresses.
+    /// None of the checked addresses accepted the connection.
     #[error("cannot connect to `{target}`: {error}")]
     Connect { target: Target, error: String },
-    /// The client or the whole sandbox went away before the target was reached.
-    #[error("the attempt to reach `{target}` was given up")]
+    /// The client disconnected or the sandbox ended before the target was reached.
+    #[error("the attempt to reach `{target}` was abandoned")]
     Abandoned { target: Target },
     /// The sandbox has too many connections open.
     #[error("cannot connect to `{target}`: too many connections are open")]
     TooMany { target: Target },
-    /// TLS for another host than the tunnel's.
+    /// TLS for a host other than the tunnel's target.
     #[error("TLS server name `{}` differs from the CONNECT target `{target}`", name.escape_debug())]
     ServerName { name: String, target: Target },
-    /// TLS that does not say for whom.
+    /// TLS without a server name.
     #[error("TLS without a server name, to the CONNECT target `{target}`")]
     NoServerName { target: Target },
-    /// A hello that two readers could understand differently.
+    /// A ClientHello that different parsers could read differently.
     #[error("malformed TLS hello, to the CONNECT target `{target}`")]
     BadHello { target: Target },
-    /// A request for another host than the one connected to.
+    /// A request for a host other than the one connected to.
     #[error("Host header `{}` differs from the target `{target}`", host.escape_debug())]
     HostHeader { host: String, target: Target },
-    /// Neither TLS nor HTTP, and no rule that is wide enough.
+    /// Neither TLS nor HTTP, and the rule has no port.
     #[error("neither TLS nor HTTP, to `{target}`, which is allowed without naming the port")]
     Protocol { target: Target },
-    /// HTTP/2 in the clear, in which requests for other hosts could hide.
+    /// HTTP/2 without TLS, which could contain requests for other hosts.
     #[error("HTTP/2 without TLS, to `{target}`")]
     Http2 { target: Target },
-    /// A request that does not say correctly whom it is for.
+    /// A request with an invalid target.
     #[error("bad target `{}`: {error}", text.escape_debug())]
     BadTarget { text: String, error: HostError },
-    /// An `https://` URL that is not asked for through a tunnel, and other schemes.
+    /// An `https://` URL without a tunnel, or another scheme.
     #[error("cannot fetch `{}` URLs: use CONNECT for anything but http", scheme.escape_debug())]
     Scheme { scheme: String },
-    /// A request as to a web server.
+    /// A request in the form for a web server.
     #[error("this is a proxy: send an absolute http:// URL or CONNECT")]
     NotForProxy,
-    /// A request that breaks the rules of HTTP.
+    /// A request that is invalid HTTP.
     #[error("bad request: {error}")]
     BadRequest { error: String },
 }
 
 impl Reason {
-    /// The answer to the client. 403 is the wall, and only the wall.
+    /// The status for the client. 403 is used only for denials.
     pub(crate) fn status(&self) -> StatusCode {
         match self {
             Reason::NoRule { .. }
@@ -129,7 +125,7 @@ impl Reason {
         }
     }
 
-    /// The `--allow-net` value that would let it through, where a person may well want that.
+    /// The `--allow-net` value that would allow it, if that is a plausible wish.
     pub fn hint(&self) -> Option<String> {
         match self {
             Reason::NoRule {
@@ -154,7 +150,7 @@ impl Reason {
     }
 }
 
-/// A text from inside the sandbox, made fit to be shown and kept.
+/// Escapes and truncates a text from inside the sandbox, so that it can be shown and logged.
 pub(crate) fn tame(text: &str) -> String {
     text.chars()
         .take(256)

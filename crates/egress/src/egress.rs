@@ -1,6 +1,7 @@
-//! What the proxy decides by, in its order: rule or answer, then address, then connection.
+//! Decides on a connection and opens it: first the rule or approval, then the address, then the
+//! connection.
 //!
-//! Entry type: [`Egress`]. Nothing here reads a byte of the traffic.
+//! Entry type: [`Egress`]. Never reads the traffic.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,15 +18,15 @@ use crate::gate::{Admission, Gate};
 use crate::host::Target;
 use crate::resolve::{Resolver, resolve};
 
-/// How long all the addresses of a target together may take to answer.
+/// Timeout for connecting to a target, for all its addresses together.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 
-/// So many connections may be open at once, unless told otherwise: the descriptors are the host's.
+/// Default limit of open connections, because each takes descriptors of the host.
 const MAX_CONNECTIONS: usize = 256;
 
 type Log = Box<dyn Fn(Connection) + Send + Sync>;
 
-/// Everything that [`crate::serve`] decides by. One for each sandbox, shared by its streams.
+/// The state that [`crate::serve`] needs. One per sandbox, shared by its streams.
 pub struct Egress {
     pub(crate) gate: Gate,
     resolver: Arc<dyn Resolver>,
@@ -34,8 +35,8 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// `log` hears of every attempt, allowed or not, once. It is called between reads of the
-    /// stream, so it should be quick.
+    /// `log` is called once for every attempt, allowed or not. It is called between reads of the
+    /// stream, so it should be fast.
     pub fn new(gate: impl Into<Gate>, log: impl Fn(Connection) + Send + Sync + 'static) -> Egress {
         let gate = gate.into();
         Egress {
@@ -46,7 +47,7 @@ impl Egress {
         }
     }
 
-    /// Resolves names by something else than the host's resolver.
+    /// Uses another resolver than the host's.
     #[must_use]
     pub fn with_resolver(self, resolver: impl Resolver + 'static) -> Egress {
         Egress {
@@ -55,7 +56,7 @@ impl Egress {
         }
     }
 
-    /// Allows so many open connections at once.
+    /// Sets the limit of open connections.
     #[must_use]
     pub fn with_max_connections(self, count: usize) -> Egress {
         Egress {
@@ -64,8 +65,8 @@ impl Egress {
         }
     }
 
-    /// Checks `target` and connects to it. A failure has been told of; a success is told of by
-    /// the attempt that comes with it.
+    /// Checks `target` and connects to it. A failure has been reported when this returns; a success is
+    /// reported by the returned attempt.
     pub(crate) async fn connect(self: &Arc<Self>, target: &Target) -> Result<Upstream, Reason> {
         let mut attempt = Attempt::new(self, target);
         match self.reach(target).await {
@@ -102,7 +103,7 @@ impl Egress {
                     target: target.clone(),
                     error,
                 })?;
-        // Small requests and answers must not wait for each other's acknowledgements.
+        // Without Nagle's algorithm, small messages do not wait for acknowledgements.
         let _ = stream.set_nodelay(true);
         Ok((stream, admission, address, permit))
     }
@@ -111,7 +112,7 @@ impl Egress {
         (self.log)(connection);
     }
 
-    /// Tells of an attempt of which not even the target could be read.
+    /// Reports an attempt whose target could not be read.
     pub(crate) fn unreadable(&self, host: &str, reason: Reason) {
         let verdict = Verdict::Denied { reason };
         self.tell(Connection {
@@ -131,7 +132,7 @@ impl fmt::Debug for Egress {
     }
 }
 
-/// An open connection to a checked address. The permit is held as long as it is open.
+/// An open connection to a checked address. Holds its permit while it is open.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) stream: TcpStream,
@@ -139,7 +140,7 @@ pub(crate) struct Upstream {
     pub(crate) permit: OwnedSemaphorePermit,
 }
 
-/// Tries one address after the other, giving each its share of the time that is left.
+/// Tries the addresses in order. Each gets an equal share of the remaining time.
 async fn connect_to_first(addresses: &[SocketAddr]) -> Result<(TcpStream, SocketAddr), String> {
     let deadline = Instant::now() + CONNECT_PATIENCE;
     let mut problem = "there is no address".to_owned();

@@ -1,6 +1,6 @@
-//! Passes single HTTP requests on to a server, and its responses back, both as they stream.
+//! Forwards single HTTP requests to a server and streams the responses back.
 //!
-//! Never decides whether a request may go: the caller has checked it. Entry: [`send`].
+//! Never decides whether a request is allowed: the caller has checked it. Entry: [`send`].
 
 use http_body_util::Either;
 use hyper::body::Incoming;
@@ -14,24 +14,25 @@ use tokio::net::TcpStream;
 use crate::answer::{self, Body};
 use crate::headers::{is_chunked, remove_hop_by_hop};
 
-/// The longest head of a request or response.
+/// Longest head of a request or response.
 pub(crate) const MAX_HEAD: usize = 64 << 10;
 
-/// Both ends of a connection that stops being HTTP.
+/// Both ends of a connection that is upgraded from HTTP.
 #[derive(Debug)]
 pub(crate) struct Bridge {
     pub(crate) client: OnUpgrade,
     pub(crate) server: OnUpgrade,
 }
 
-/// What became of a request.
+/// The response to a forwarded request.
 pub(crate) struct Sent {
     pub(crate) response: Response<Body>,
-    /// Set if both sides agreed on a WebSocket; it begins after the response.
+    /// Set if both sides agreed on a WebSocket, which starts after the response.
     pub(crate) bridge: Option<Bridge>,
 }
 
-/// Starts HTTP on a connection to a server. The second part has to be driven for the first to work.
+/// Starts HTTP on a connection to a server. The returned connection must be polled for the sender to
+/// work.
 pub(crate) async fn start(
     stream: TcpStream,
 ) -> hyper::Result<(
@@ -45,7 +46,7 @@ pub(crate) async fn start(
         .await
 }
 
-/// Sends a request that was checked and prepared; `websocket` if it asks for one.
+/// Sends a request that was checked and prepared. `websocket` says whether it asks for a WebSocket.
 pub(crate) async fn send(
     sender: &mut SendRequest<Incoming>,
     mut request: Request<Incoming>,
@@ -69,8 +70,8 @@ fn receive(mut response: Response<Incoming>, client: Option<OnUpgrade>) -> Sent 
             client,
             server: hyper::upgrade::on(&mut response),
         }),
-        // A server must not switch to what nobody asked for.
-        _ if switching => return unusable("it switched protocols unasked"),
+        // A server must not switch protocols without a request.
+        _ if switching => return unusable("it switched protocols without a request"),
         _ if is_chunked(response.headers()).is_err() => {
             return unusable("its transfer coding is not supported");
         }

@@ -1,9 +1,10 @@
-//! Decides on a target: by a rule, or by asking somebody about it.
+//! Decides on a target: by a rule, or by asking for approval.
 //!
-//! What is asked about is what is connected to: a name in its one spelling, plain ASCII, of bounded
-//! length, or a public address. A name is never resolved before the answer, because looking it up is
-//! already telling its servers something. Private, loopback and metadata addresses are refused
-//! without a question; an answer for a name opens no such address either. Entry type: [`Gate`].
+//! The question shows exactly what is connected to: a name in canonical spelling, plain ASCII and of
+//! bounded length, or a public address. A name is never resolved before the answer, because a DNS
+//! query already sends information to the servers of the name. Private, loopback and metadata
+//! addresses are refused without a question, and an approved name does not open such an address
+//! either. Entry type: [`Gate`].
 
 use std::fmt;
 use std::future::Future;
@@ -20,10 +21,10 @@ use crate::resolve::{Resolver, SystemResolver};
 use crate::rules::{Allow, Rule};
 use crate::waiting::Waiting;
 
-/// Longer names are not asked about: nobody would read them to their end.
+/// Longer names are refused without a question, because users would not read them completely.
 const LONGEST_NAME: usize = 128;
 
-/// The last parts of names that are not of the public internet.
+/// Suffixes of names that are not part of the public internet.
 const LOCAL: [&str; 9] = [
     "localhost",
     "local",
@@ -36,25 +37,25 @@ const LOCAL: [&str; 9] = [
     "private",
 ];
 
-/// Somebody who can be asked.
+/// Asks for approval of a host.
 pub trait Asker: Send + Sync {
-    /// Whether `target` may be reached. `rule` is the one that says to ask, if there is one. The
-    /// future is dropped when nobody waits for the answer any more.
+    /// Asks whether `target` may be reached. `rule` is the rule that says to ask, if there is one. The
+    /// future is dropped when no connection waits for the answer any more.
     fn ask(&self, target: &Target, rule: Option<&Rule>) -> Asked;
 }
 
-/// An answer, some time.
+/// The future answer.
 pub type Asked = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// What came of a question. `because` goes into the record and, for a denial, to the client.
+/// The answer to a question. `because` goes into the record and, for a denial, to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Allowed { because: String },
     Denied { because: String },
 }
 
-/// What a sandbox may reach: rules that can grow, and perhaps somebody who is asked about the
-/// rest. Clones share it.
+/// What a sandbox may reach: rules that can be extended, and optionally approval for other hosts.
+/// Clones share the state.
 #[derive(Clone)]
 pub struct Gate {
     hosts: Hosts,
@@ -68,7 +69,7 @@ pub struct Gate {
 pub(crate) struct Admission {
     pub(crate) rule: Rule,
     pub(crate) because: String,
-    /// What the addresses of its name are judged by.
+    /// The policy by which the resolved addresses are checked.
     pub(crate) policy: Arc<Policy>,
 }
 
@@ -90,7 +91,7 @@ impl From<Allow> for Gate {
 }
 
 impl Gate {
-    /// Asks about hosts that no rule allows or denies.
+    /// Asks for approval of hosts that no rule allows or denies.
     #[must_use]
     pub fn with_asker(self, asker: Arc<dyn Asker>) -> Gate {
         Gate {
@@ -99,7 +100,7 @@ impl Gate {
         }
     }
 
-    /// Resolves names by something else than the host's resolver.
+    /// Uses another resolver than the host's.
     #[must_use]
     pub fn with_resolver(self, resolver: Arc<dyn Resolver>) -> Gate {
         Gate { resolver, ..self }
@@ -110,7 +111,7 @@ impl Gate {
         &self.hosts
     }
 
-    /// Whether other hosts are asked about.
+    /// Whether approval can be requested for other hosts.
     pub fn asks(&self) -> bool {
         self.asker.is_some()
     }
@@ -119,7 +120,7 @@ impl Gate {
         Arc::clone(&self.resolver)
     }
 
-    /// Waits for an answer if one is needed.
+    /// Decides on a target. Waits for an answer if approval is needed.
     pub(crate) async fn admit(&self, target: &Target) -> Result<Admission, Reason> {
         loop {
             let policy = self.hosts.policy();
@@ -136,7 +137,7 @@ impl Gate {
                     return Ok(Admission {
                         rule: Rule::from(target),
                         because,
-                        // The answer may have changed it.
+                        // The answer may have changed the policy.
                         policy: self.hosts.policy(),
                     });
                 }
@@ -144,14 +145,14 @@ impl Gate {
                     let target = target.clone();
                     return Err(Reason::Refused { target, because });
                 }
-                // The rules have changed in the meantime.
+                // The rules have changed in the meantime: decide again.
                 None => {}
             }
         }
     }
 }
 
-/// What the rule that counts says, unless it says to ask.
+/// The decision of the matching rule, unless it says to ask.
 fn settle(
     policy: &Arc<Policy>,
     found: Option<(&Rule, Stance)>,
@@ -171,7 +172,7 @@ fn settle(
     }
 }
 
-/// For where there is nobody to ask.
+/// The denial if approval cannot be requested.
 fn unasked(target: &Target, rule: Option<&Rule>) -> Reason {
     let target = target.clone();
     match rule {
@@ -183,7 +184,7 @@ fn unasked(target: &Target, rule: Option<&Rule>) -> Reason {
     }
 }
 
-/// Refuses what is not to be asked about, without looking anything up.
+/// Refuses targets for which approval must not be requested. Resolves nothing.
 fn check_public(target: &Target) -> Result<(), Reason> {
     let name = match &target.host {
         Host::Address(address) => {

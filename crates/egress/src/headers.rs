@@ -1,7 +1,7 @@
-//! What happens to the head of a request or response on its way through. Pure.
+//! Checks and rewrites the head of a forwarded request or response. Pure.
 //!
-//! A message is never passed on as it was framed: hop-by-hop headers go, and hyper frames it anew,
-//! so that both sides agree on where it ends.
+//! The framing of a message is never passed on: hop-by-hop headers are removed and hyper frames it
+//! again, so that both sides agree on where it ends.
 
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, Entry, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER,
@@ -12,9 +12,9 @@ use hyper::{Request, Uri, Version};
 use crate::connection::Reason;
 use crate::host::Target;
 
-/// Checks that a request names the host that it goes to, and nothing else.
+/// Checks that a request names exactly the host that it goes to.
 ///
-/// `default_port` is what a name without a port stands for.
+/// `default_port` is the port of a name without a port.
 pub(crate) fn check_host<B>(
     request: &Request<B>,
     target: &Target,
@@ -54,8 +54,8 @@ fn bad(error: &str) -> Reason {
     }
 }
 
-/// Makes a request, already checked, fit for the server: origin-form, one Host, no hop-by-hop
-/// headers. Says whether it asks for a WebSocket, which is the only upgrade that is passed on.
+/// Rewrites a checked request for the server: origin-form, one Host header, no hop-by-hop headers.
+/// Returns whether it asks for a WebSocket, which is the only upgrade that is forwarded.
 pub(crate) fn prepare_request<B>(
     request: &mut Request<B>,
     target: &Target,
@@ -85,18 +85,18 @@ pub(crate) fn prepare_request<B>(
         .map_or("/", |path| path.as_str());
     *request.uri_mut() = path
         .parse::<Uri>()
-        .map_err(|_| bad("the path is not one"))?;
+        .map_err(|_| bad("the path is invalid"))?;
     *request.version_mut() = Version::HTTP_11;
     Ok(websocket)
 }
 
-/// Whether the body is chunked. Other codings cannot be passed on by a proxy that frames anew.
+/// Whether the body is chunked. Other codings are refused, because the proxy frames messages again.
 pub(crate) fn is_chunked(headers: &HeaderMap) -> Result<bool, Reason> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
         (None, _) => Ok(false),
         (Some(one), None) if one.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(true),
-        _ => Err(bad("no transfer coding but `chunked` is supported")),
+        _ => Err(bad("only the transfer coding `chunked` is supported")),
     }
 }
 
@@ -113,11 +113,11 @@ fn tokens<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item =
     values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
-/// Removes what is between two neighbours only, and all that `Connection` names.
+/// Removes hop-by-hop headers and those that the Connection header lists.
 pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = tokens(headers, &CONNECTION)
         .filter_map(|token| token.parse().ok())
-        // A client must not get rid of what was checked or frames the message.
+        // A client must not remove a header that was checked or that frames the message.
         .filter(|name| *name != HOST && *name != CONTENT_LENGTH)
         .collect();
     let fixed = [

@@ -1,8 +1,8 @@
-//! Who a request wants to reach: a [`Host`], and a [`Target`] with its port. Pure.
+//! Parses the target of a request: a [`Host`], and a [`Target`] with its port. Pure.
 //!
-//! There is one spelling for each host once it is parsed: names in lower case without the final
-//! dot, addresses as numbers. Whatever a C library would read as an IPv4 address is one here too,
-//! so that no spelling of an address passes as a name. Nothing is ever resolved here.
+//! A parsed host has one canonical form: names in lower case without the final dot, addresses as
+//! numbers. A text that a C library would read as an IPv4 address is parsed as one, so that no spelling
+//! of an address passes as a name. Never resolves a name.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,54 +14,49 @@ use thiserror::Error;
 pub enum Host {
     /// A DNS name in lower case.
     Name(String),
-    /// An address; never an IPv4 address in the form of an IPv6 one.
+    /// An address; never an IPv4-mapped IPv6 address.
     Address(IpAddr),
 }
 
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// The host.
     pub host: Host,
     /// The port, not 0.
     pub port: u16,
 }
 
-/// Why a text is not a host, or not one with a port.
+/// Why a text is not a valid host or target.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// Nothing there.
     #[error("the host is empty")]
     Empty,
-    /// Something that no host name has.
+    /// A character that host names cannot have.
     #[error("a host name cannot contain {0:?}")]
     Character(char),
-    /// Two dots in a row, a dot in front, or too much between two dots.
+    /// A label that is empty or too long.
     #[error("each part of a host name has 1 to 63 characters")]
     Label,
-    /// More than the DNS can hold.
+    /// Longer than DNS allows.
     #[error("a host name has at most 253 characters")]
     TooLong,
-    /// It ends in a number, so it could only be an IPv4 address.
+    /// It ends in a number, so some resolver could read it as an IPv4 address.
     #[error("a host name that ends in a number must be an IPv4 address")]
     NotIpv4,
-    /// What is in the brackets is no IPv6 address.
     #[error("there is no IPv6 address between the brackets")]
     NotIpv6,
-    /// An IPv6 address that cannot be told from its port.
+    /// An IPv6 address that cannot be separated from its port.
     #[error("an IPv6 address must be in brackets")]
     Brackets,
-    /// The port is not a number from 1 to 65535.
     #[error("the port is not a number from 1 to 65535")]
     Port,
-    /// A port is needed and there is none.
     #[error("the port is missing")]
     NoPort,
 }
 
 impl Host {
-    /// Reads a name or an address; IPv6 in brackets.
+    /// Parses a name or an address; IPv6 must be in brackets.
     pub fn parse(text: &str) -> Result<Host, HostError> {
         if let Some(rest) = text.strip_prefix('[') {
             let inner = rest.strip_suffix(']').ok_or(HostError::NotIpv6)?;
@@ -89,7 +84,7 @@ impl Host {
         if let Some(address) = ipv4_in_any_spelling(&name) {
             return Ok(Host::Address(address.into()));
         }
-        // Some resolver may still read a number in it. No real top-level domain is a number.
+        // Some resolvers may still read it as an address. No real top-level domain is a number.
         let last = name.rsplit('.').next().unwrap_or_default();
         if is_number_like(last) {
             return Err(HostError::NotIpv4);
@@ -109,8 +104,8 @@ fn is_number_like(label: &str) -> bool {
     }
 }
 
-/// Reads an address as `inet_aton` does: one to four numbers, each decimal, octal or hexadecimal,
-/// the last one filling all the bytes that are left.
+/// Parses an address as `inet_aton` does: one to four numbers, each decimal, octal or hexadecimal. The
+/// last one fills all remaining bytes.
 fn ipv4_in_any_spelling(text: &str) -> Option<Ipv4Addr> {
     let parts: Vec<u64> = text.split('.').map(number).collect::<Option<_>>()?;
     let (&last, first) = parts.split_last()?;
@@ -131,7 +126,7 @@ fn number(text: &str) -> Option<u64> {
         (None, Some(octal)) if !octal.is_empty() => (octal, 8),
         _ => (text, 10),
     };
-    // `from_str_radix` would take a sign too.
+    // `from_str_radix` would accept a sign too.
     if !digits.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;
     }
@@ -139,7 +134,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 impl Target {
-    /// Reads `host:port`, or `host` alone where there is a default.
+    /// Parses a host with a port, or a host alone if there is a default port.
     pub fn parse(text: &str, default_port: Option<u16>) -> Result<Target, HostError> {
         let (host, port) = split_port(text)?;
         let host = Host::parse(host)?;
@@ -148,7 +143,7 @@ impl Target {
     }
 }
 
-/// Splits the port off, if there is one.
+/// Splits off the port, if there is one.
 pub(crate) fn split_port(text: &str) -> Result<(&str, Option<u16>), HostError> {
     // The colons of an IPv6 address are all inside the brackets.
     let after_brackets = text.rfind(']').map_or(0, |at| at + 1);
@@ -202,7 +197,7 @@ mod tests {
             ("1password.com", "1password.com"),
             ("127.0.0.1.nip.io", "127.0.0.1.nip.io"),
             ("0xdead.beef", "0xdead.beef"),
-            // Every spelling of the metadata address.
+            // Spellings of the metadata address.
             ("169.254.169.254", "169.254.169.254"),
             ("169.254.169.254.", "169.254.169.254"),
             ("2852039166", "169.254.169.254"),

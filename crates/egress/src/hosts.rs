@@ -1,4 +1,4 @@
-//! A [`Policy`] that grows while sandboxes work under it. Entry type: [`Hosts`].
+//! A [`Policy`] that can be extended while sandboxes run. Entry type: [`Hosts`].
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::policy::{Policy, Stance};
 use crate::rules::Rule;
 
-/// What is open, closed and asked about, as it is now. Clones share it.
+/// The current rules. Clones share them.
 #[derive(Clone, Default)]
 pub struct Hosts {
     policy: Arc<RwLock<Arc<Policy>>>,
@@ -21,26 +21,26 @@ impl From<Policy> for Hosts {
 }
 
 impl Hosts {
-    /// All rules, as they are at this moment.
+    /// A snapshot of the rules.
     pub fn policy(&self) -> Arc<Policy> {
-        // The lock is held for single statements only, so a panic cannot leave it half-changed.
+        // The lock is held for single statements only, so a panic cannot leave a partial change.
         let policy = self.policy.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&policy)
     }
 
-    /// Adds standing rules, from the next connection on.
+    /// Adds standing rules, effective from the next connection.
     pub fn extend(&self, rules: &Policy) {
         let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
         Arc::make_mut(&mut policy).extend(rules);
     }
 
-    /// Adds somebody's answer, from the next connection on.
+    /// Adds an answer of a user, effective from the next connection.
     pub fn answer(&self, rule: Rule, stance: Stance) {
         let mut policy = self.policy.write().unwrap_or_else(PoisonError::into_inner);
         Arc::make_mut(&mut policy).answer(rule, stance);
     }
 
-    /// The hosts that can be reached without a question, as rules are written.
+    /// The hosts that can be reached without a question, in the syntax of rules.
     pub fn open(&self) -> Vec<String> {
         let allowed = self.policy().allowed();
         allowed.iter().map(ToString::to_string).collect()

@@ -1,16 +1,16 @@
-//! The only way out of a sandbox: an HTTP proxy that is handed byte streams and decides, for every
-//! connection, whether it may leave.
+//! The only way out of a sandbox: an HTTP proxy on byte streams that decides for every connection
+//! whether it is allowed.
 //!
-//! [`serve`] answers one stream; [`Egress`] holds what it decides by: a [`Gate`] with its rules, a
-//! [`Resolver`], and a callback that hears of every attempt, allowed or not, exactly once.
+//! [`serve`] serves one stream. [`Egress`] holds the basis of the decisions: a [`Gate`] with its rules,
+//! a [`Resolver`], and a callback that is called exactly once for every attempt, allowed or not.
 //!
-//! A name is resolved once, here, and the connection goes to an address that was checked, so a
-//! second answer from the DNS never matters. Inside a tunnel the first bytes are looked at: the
-//! server name of TLS and the `Host` of plain HTTP must be the host that was asked for.
+//! A name is resolved once, here, and the connection goes to an address that was checked, so later DNS
+//! answers have no effect. The first bytes inside a tunnel are inspected: the server name of TLS and
+//! the `Host` of plain HTTP must be the requested host.
 //!
-//! What the proxy never does: listen on a socket, open TLS, or follow what an allowed host does
-//! with its bytes. A host that is itself a relay (another proxy, a CDN that routes by an encrypted
-//! name) can pass them on, so a rule means trust in that host.
+//! The proxy never listens on a socket, never decrypts TLS, and does not control what an allowed host
+//! does with the traffic. A host that is itself a relay (another proxy, or a CDN that routes by an
+//! encrypted name) can pass it on, so a rule implies trust in that host.
 
 pub mod address;
 mod answer;

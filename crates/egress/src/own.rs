@@ -1,7 +1,7 @@
-//! Which addresses are the host's own. Entry: [`class_on_host`].
+//! Detects the host's own addresses. Entry: [`class_on_host`].
 //!
-//! A public address of the host leads to services that are meant for the host or its network, so
-//! those who must not reach these must not reach it either, by name or as a literal.
+//! Services on a public address of the host can be meant for the host or its network. So a sandbox
+//! must not reach that address, neither by name nor as a literal.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -10,8 +10,8 @@ use nix::ifaddrs::getifaddrs;
 
 use crate::address::{self, Class};
 
-/// Says what kind of address this is, as [`address::class`] does, and [`Class::Own`] for a public
-/// one that is the host's own.
+/// Classifies an address as [`address::class`] does, but returns [`Class::Own`] for a public address
+/// of the host itself.
 pub fn class_on_host(address: IpAddr) -> Class {
     match address::class(address) {
         Class::Public if is_own(address) => Class::Own,
@@ -22,12 +22,13 @@ pub fn class_on_host(address: IpAddr) -> Class {
 /// Whether a connection to this address would end on the host itself.
 pub(crate) fn is_own(address: IpAddr) -> bool {
     let address = address::translated(address);
-    // Without a route the connection itself will fail and say so.
+    // Without a route the connection itself fails with an error.
     source_towards(address).is_ok_and(|source| source == address) || is_of_interface(address)
 }
 
-/// Connecting a UDP socket sends nothing; it only chooses the address to send from. For a local
-/// route this is the destination itself, except for a second address of the same network.
+/// The source address for a destination. Connecting a UDP socket sends nothing and only selects the
+/// source address. For a local route that is the destination itself, except for a secondary address of
+/// the same network.
 fn source_towards(address: IpAddr) -> io::Result<IpAddr> {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

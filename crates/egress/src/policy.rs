@@ -1,9 +1,9 @@
-//! Which hosts are open, closed or asked about, when there are rules of all three kinds. Pure.
+//! Decides which hosts are allowed, denied or need approval, from rules of all three kinds. Pure.
 //!
-//! The rule that says the most about a target counts: one host before all below a name, a longer
-//! name before a shorter one, a named port before none. Among equals an answer counts before the
-//! rules that stood before it, a later answer before an earlier one; and of standing rules the
-//! strictest: deny, then ask, then allow. Entry type: [`Policy`].
+//! The most specific rule wins: an exact host before subdomains, a longer name before a shorter one, a
+//! rule with a port before one without. Among equally specific rules, a user's answer wins over
+//! standing rules and a later answer over an earlier one. Among standing rules the strictest wins:
+//! deny, then ask, then allow. Entry type: [`Policy`].
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +11,7 @@ use crate::address::{self, Class};
 use crate::host::{Host, Target};
 use crate::rules::{Allow, Rule};
 
-/// What a rule says of the hosts it names, from the mildest to the strictest.
+/// What a rule does with the hosts it matches, from the mildest to the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stance {
     Allow,
@@ -29,7 +29,7 @@ pub struct Policy {
 struct Entry {
     rule: Rule,
     stance: Stance,
-    /// The place among the answers, from 1 on; 0 for a rule that stood before them.
+    /// Position among the answers, from 1; 0 for a standing rule.
     answer: usize,
 }
 
@@ -53,17 +53,17 @@ impl Policy {
         });
     }
 
-    /// Adds all rules of another policy, as standing ones.
+    /// Adds all rules of another policy as standing rules.
     pub fn extend(&mut self, other: &Policy) {
         for entry in &other.entries {
             self.add(entry.rule.clone(), entry.stance);
         }
     }
 
-    /// Adds somebody's answer, which counts before what was said of the same hosts until now.
+    /// Adds an answer of a user, which wins over existing rules for the same hosts.
     pub fn answer(&mut self, rule: Rule, stance: Stance) {
         let latest = self.entries.iter().map(|entry| entry.answer).max();
-        // The old answer would never count again.
+        // An older answer for the same rule can never win again.
         self.entries
             .retain(|entry| entry.answer == 0 || entry.rule != rule);
         self.entries.push(Entry {
@@ -73,7 +73,7 @@ impl Policy {
         });
     }
 
-    /// The rule that counts for this target.
+    /// The winning rule for this target.
     pub fn find(&self, target: &Target) -> Option<(&Rule, Stance)> {
         let matching = || {
             self.entries
@@ -85,7 +85,7 @@ impl Policy {
         if counts.stance != Stance::Allow {
             return Some((&counts.rule, counts.stance));
         }
-        // Of what is allowed, a rule that names the port allows the most.
+        // Prefer an allowing rule with a port, since it allows any protocol.
         let named = matching()
             .filter(|entry| entry.stance == Stance::Allow)
             .find(|entry| entry.rule.names_port());
@@ -100,7 +100,7 @@ impl Policy {
         }
     }
 
-    /// The rules that allow something and that nothing takes back, in the order given.
+    /// The allowing rules that no equal rule overrides, in the order given.
     pub fn allowed(&self) -> Vec<Rule> {
         let mut allowed: Vec<Rule> = Vec::new();
         for entry in &self.entries {
@@ -117,12 +117,12 @@ impl Policy {
         allowed
     }
 
-    /// Whether a host that `rule` allows may be reached at this address: a public one, one that a
-    /// rule names itself, or the loopback for `localhost`; never one that a rule denies. Says of
-    /// which class it is either way.
+    /// Whether a host that `rule` allows may be reached at this address. Allowed are public addresses,
+    /// addresses that a rule allows itself, and the loopback for `localhost`; never an address that a
+    /// rule denies. Returns the class in either case.
     pub(crate) fn permit(&self, rule: &Rule, address: IpAddr, port: u16) -> Result<Class, Class> {
         let class = address::class(address);
-        // A translated address leads to the same host; what is denied is so in both forms.
+        // A translated address leads to the same host, so a denial applies to both forms.
         let translated = address::translated(address);
         if self.stance_on(translated, port) == Some(Stance::Deny) {
             return Err(Class::Denied);
@@ -145,7 +145,7 @@ impl Policy {
         Err(class)
     }
 
-    /// Whether a rule that allows is exactly this address.
+    /// Whether a rule allows exactly this address.
     pub(crate) fn names(&self, address: IpAddr, port: u16) -> bool {
         self.stance_on(address, port) == Some(Stance::Allow)
     }
@@ -270,7 +270,7 @@ mod tests {
             "a.com:443",
             Some(("a.com", Deny)),
         );
-        // But not before those that say more.
+        // More specific rules still win.
         check(
             &[("x.a.com", Deny)],
             &[("*.a.com", Yes)],
@@ -279,7 +279,7 @@ mod tests {
         );
     }
 
-    /// As it was before there was anything but allowing: a named port opens any protocol.
+    /// A rule with a port allows any protocol.
     #[test]
     fn of_what_is_allowed_the_rule_with_a_port_is_named() {
         check(

@@ -1,7 +1,7 @@
-//! The proxy as its clients see it: `CONNECT`, and plain HTTP with absolute URLs.
+//! The HTTP side of the proxy: `CONNECT`, and plain HTTP with absolute URLs.
 //!
-//! [`serve`] answers one stream until it ends. It never reads ahead of a decision: a request goes
-//! on only after its target was allowed, resolved, checked and connected to.
+//! [`serve`] serves one stream until it ends. A request is forwarded only after its target was allowed,
+//! resolved, checked and connected to.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,10 +26,10 @@ use crate::headers::{check_host, prepare_request};
 use crate::host::Target;
 use crate::tunnel;
 
-/// How long a client may take for the head of a request, from the end of the one before.
+/// Timeout for reading the head of a request, from the end of the previous request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Answers one client until its stream ends, and the tunnel it may turn into.
+/// Serves one client until its stream ends, including the tunnel that it may become.
 pub async fn serve<S>(stream: S, egress: Arc<Egress>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -65,7 +65,7 @@ where
     upstreams.shutdown().await;
 }
 
-/// The same limits for every place where the sandbox speaks HTTP.
+/// An HTTP server with the limits for all requests of a sandbox.
 pub(crate) fn http_server() -> Builder {
     let mut builder = Builder::new();
     builder
@@ -73,12 +73,12 @@ pub(crate) fn http_server() -> Builder {
         .header_read_timeout(HEAD_PATIENCE)
         .max_buf_size(MAX_HEAD)
         .preserve_header_case(true)
-        // A client may end its side after the request and still wait for the answer.
+        // A client may close its sending side after the request and wait for the response.
         .half_close(true);
     builder
 }
 
-/// What hyper could not read was an attempt too; it has already answered it with 400.
+/// Reports a request that hyper could not parse as an attempt. Hyper has already replied with 400.
 fn report(egress: &Egress, error: &hyper::Error) {
     if error.is_parse() {
         egress.unreadable(
@@ -92,17 +92,17 @@ fn report(egress: &Egress, error: &hyper::Error) {
     }
 }
 
-/// A lock that is held for single statements only, so a panic cannot leave it half-changed.
+/// Locks for single statements only, so a panic cannot leave a partial change.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One client.
+/// The state of one client.
 struct Session {
     egress: Arc<Egress>,
-    /// What the stream becomes after the answer that is being given.
+    /// What the stream becomes after the current response.
     next: Mutex<Option<Next>>,
-    /// Connections to servers whose answers are still on their way.
+    /// Connections to servers whose responses are in progress.
     upstreams: Mutex<JoinSet<()>>,
 }
 
@@ -189,7 +189,7 @@ impl Session {
             Err(reason) => return self.refuse(&target, reason),
         };
         if !websocket {
-            // The connection serves this request only: the next may be for another host.
+            // One request per connection: the next may be for another host.
             request
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));

@@ -1,5 +1,5 @@
-//! Where a host of the public internet is, for programs on the host itself that were told its name
-//! by somebody who is not trusted with the host's own network. Entry: [`public_addresses`].
+//! Resolves a host to its public addresses, for programs on the host that got the name from an
+//! untrusted user, who must not reach the host's own network. Entry: [`public_addresses`].
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::host::{Host, Target};
 use crate::own::class_on_host;
 use crate::resolve::Resolver;
 
-/// The longest that an answer may take.
+/// Timeout for resolving a name.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The public addresses of a target, at least one; those of the host itself are not public. To be
-/// connected to as they are: whoever resolves again may get another answer.
+/// The public addresses of a target, at least one. Addresses of the host itself do not count as public.
+/// The caller must connect to these addresses: resolving again may return others.
 pub async fn public_addresses(
     resolver: &dyn Resolver,
     target: &Target,

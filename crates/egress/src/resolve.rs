@@ -1,8 +1,8 @@
-//! Turns a target into addresses that may be connected to.
+//! Resolves a target to addresses that may be connected to.
 //!
-//! A name is resolved once, on the host, and only after a rule allowed it. Every answer that is not
-//! permitted is dropped, and what is returned is connected to as it is: nobody resolves again, so
-//! an answer that changes in between (DNS rebinding) has no effect.
+//! A name is resolved once, on the host, and only after a rule allowed it. Addresses that are not
+//! permitted are dropped. The proxy connects to the returned addresses without resolving again, so a
+//! later change of the DNS answer (DNS rebinding) has no effect.
 
 use std::future::Future;
 use std::io;
@@ -19,16 +19,16 @@ use crate::own::is_own;
 use crate::policy::Policy;
 use crate::rules::Rule;
 
-/// The addresses of a name, some time.
+/// The future addresses of a name.
 pub type Answers<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
 
-/// Finds the addresses of names.
+/// Resolves names to addresses.
 pub trait Resolver: Send + Sync {
     /// The addresses of `name`, best first.
     fn resolve<'a>(&'a self, name: &'a str) -> Answers<'a>;
 }
 
-/// Asks the host's own resolver.
+/// Uses the host's resolver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 
@@ -41,7 +41,7 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// The longest that an answer may take.
+/// Timeout for resolving a name.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The addresses at which `target`, which `rule` allows, may be reached; at least one.
@@ -52,7 +52,7 @@ pub(crate) async fn resolve(
     target: &Target,
 ) -> Result<Vec<SocketAddr>, Reason> {
     let name = match &target.host {
-        // The rule names the address itself, or the answer was about it.
+        // The rule or the approval is for this address.
         Host::Address(address) => return Ok(vec![SocketAddr::new(*address, target.port)]),
         Host::Name(name) => name,
     };
@@ -75,7 +75,7 @@ pub(crate) async fn resolve(
     })
 }
 
-/// Keeps the permitted answers; if there are none, says why not the first one.
+/// Filters the permitted addresses. If there are none, returns why the first was refused.
 fn choose(
     policy: &Policy,
     rule: &Rule,
@@ -87,7 +87,7 @@ fn choose(
     let mut refused = None;
     for &address in answers {
         let verdict = match policy.permit(rule, address, port) {
-            // A public address may still be the host's: what listens there is not the internet's.
+            // A public address may belong to the host, whose services are not part of the internet.
             Ok(Class::Public) if is_own(address) && !policy.names(address, port) => Err(Class::Own),
             verdict => verdict,
         };

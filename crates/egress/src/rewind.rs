@@ -1,4 +1,4 @@
-//! A stream with bytes put back in front of it, for readers that want to start at the beginning.
+//! A stream with already read bytes put back in front of it.
 
 use std::io;
 use std::pin::Pin;

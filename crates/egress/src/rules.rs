@@ -1,8 +1,7 @@
 //! The list of hosts that a sandbox may reach, as given by `--allow-net`. Pure.
 //!
-//! Nothing is allowed that no rule names. A rule never opens more than it says: a name is not its
-//! subdomains, `*.name` is not the name, and no name opens an address that is not public. Entry
-//! type: [`Allow`].
+//! Everything is denied that no rule allows. A name does not include its subdomains, `*.name` does not
+//! include the name itself, and no name allows an address that is not public. Entry type: [`Allow`].
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,7 +11,7 @@ use thiserror::Error;
 
 use crate::host::{Host, HostError, Target, split_port};
 
-/// The ports of a rule that names none.
+/// The ports of a rule without a port.
 const WEB_PORTS: [u16; 2] = [80, 443];
 
 /// One `--allow-net` value.
@@ -24,9 +23,9 @@ pub struct Rule {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pattern {
-    /// This host alone.
+    /// Only this host.
     Exactly(Host),
-    /// Every name below this one; it begins with a dot.
+    /// All subdomains of this name, which begins with a dot.
     Below(String),
 }
 
@@ -34,19 +33,19 @@ enum Pattern {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// The host is not one.
+    /// The host is invalid.
     #[error("cannot allow `{}`: {problem}", rule.escape_debug())]
     Host { rule: String, problem: HostError },
     /// A URL instead of a host.
     #[error("cannot allow `{}`: write a host such as `example.com`, without scheme or path", rule.escape_debug())]
     Url { rule: String },
-    /// A star somewhere else than as the first label.
+    /// A star that is not the first label.
     #[error("cannot allow `{}`: a `*` can only stand for subdomains, as in `*.example.com`", rule.escape_debug())]
     Star { rule: String },
     /// Subdomains of an address.
     #[error("cannot allow `{}`: an address has no subdomains", rule.escape_debug())]
     BelowAddress { rule: String },
-    /// An address in a spelling that hides which one it is.
+    /// An address in a misleading spelling.
     #[error("cannot allow `{}`: write the address as `{address}`", rule.escape_debug())]
     Spelling { rule: String, address: Host },
 }
@@ -102,13 +101,12 @@ impl fmt::Display for Rule {
 }
 
 impl Rule {
-    /// Whether the rule was written with a port. Only then may a protocol other than TLS and HTTP
-    /// be spoken on it.
+    /// Whether the rule has a port. Only then are protocols other than TLS and HTTP allowed.
     pub fn names_port(&self) -> bool {
         self.port.is_some()
     }
 
-    /// How much the rule says: one host before all below a name, the longer name, then the port.
+    /// Sort key: an exact host before subdomains, then the longer name, then the port.
     pub(crate) fn rank(&self) -> (bool, usize, bool) {
         let (is_exact, length) = match &self.pattern {
             Pattern::Exactly(_) => (true, 0),
@@ -136,7 +134,7 @@ impl Rule {
     }
 }
 
-/// The narrowest rule for a target: the host for the web, or else the host with its port.
+/// The narrowest rule for a target: only the host for a web port, otherwise the host with its port.
 impl From<&Target> for Rule {
     fn from(target: &Target) -> Rule {
         Rule {
@@ -153,12 +151,11 @@ pub struct Allow {
 }
 
 impl Allow {
-    /// Takes rules as they are.
     pub fn new(rules: Vec<Rule>) -> Allow {
         Allow { rules }
     }
 
-    /// Reads the values of `--allow-net`.
+    /// Parses the values of `--allow-net`.
     pub fn parse<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> Result<Allow, RuleError> {
         values
             .into_iter()

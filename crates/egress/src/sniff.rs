@@ -1,35 +1,35 @@
-//! Tells by its first bytes what a client speaks inside a tunnel. Pure; entry: [`sniff`].
+//! Detects the protocol inside a tunnel by the first bytes of the client. Pure; entry: [`sniff`].
 //!
-//! Only HTTP and TLS choose a host by a name in the stream, so whatever a server could read as one
-//! of them is reported as such, and then parsed and checked. The rule for HTTP: after blank lines
-//! and blanks, a word made of token characters (a method, of any length), then white space, then
-//! in the same line either `HTTP/` or a target that begins with `/`, `http:` or `https:` (HTTP/0.9
-//! has no version). A first line that has not ended after [`MAX_LINE`] bytes counts as HTTP too.
-//! Everything else is [`Sniff::Other`], which passes only where a rule names the port.
+//! Only HTTP and TLS select a host by a name in the stream. So bytes that a server could read as one
+//! of them are reported as such, and then parsed and checked. The rule for HTTP: after blank lines and
+//! blanks, a word of token characters (a method, of any length), then white space, then in the same
+//! line either `HTTP/` or a target that begins with `/`, `http:` or `https:` (HTTP/0.9 has no
+//! version). A first line that has not ended after [`MAX_LINE`] bytes counts as HTTP too. Everything
+//! else is [`Sniff::Other`], which is allowed only by a rule with a port.
 
 use crate::tls::{self, Hello};
 
-/// What the bytes so far are.
+/// The protocol of the bytes so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sniff {
-    /// Not enough bytes to tell.
+    /// More bytes are needed.
     NeedMore,
-    /// TLS, for this server name.
+    /// TLS with this server name, if any.
     Tls(Option<String>),
-    /// TLS with a hello that cannot be trusted.
+    /// TLS with a malformed hello.
     BadTls,
     /// HTTP/1.
     Http,
-    /// HTTP/2 without TLS, which this proxy does not read.
+    /// HTTP/2 without TLS, which this proxy does not parse.
     Http2,
     /// Something else.
     Other,
 }
 
-/// A first line that is longer is treated as HTTP, whose parser then refuses or checks it.
+/// A longer first line is treated as HTTP, whose parser then refuses or checks it.
 const MAX_LINE: usize = 16 << 10;
 
-/// Looks at the first bytes that a client sent; `ended` if no more will come.
+/// Inspects the first bytes of a client; `ended` if no more will come.
 pub(crate) fn sniff(bytes: &[u8], ended: bool) -> Sniff {
     match tls::read_hello(bytes) {
         Hello::NotTls => sniff_http(bytes, ended),
@@ -51,7 +51,7 @@ fn sniff_http(bytes: &[u8], ended: bool) -> Sniff {
 
     let method = line.iter().take_while(|&&byte| is_token(byte)).count();
     let Some(&after_method) = line.get(method) else {
-        // Nothing but blanks, or one word without an end.
+        // Only blanks, or one unfinished word.
         return match () {
             () if is_too_long => Sniff::Http,
             () if has_ended => Sniff::Other,
@@ -61,22 +61,22 @@ fn sniff_http(bytes: &[u8], ended: bool) -> Sniff {
     if method == 0 || !is_blank(after_method) {
         return Sniff::Other;
     }
-    // The version may still be cut (`PRI * HTTP/`), or yet to come: wait for the whole line.
+    // The version may be incomplete (`PRI * HTTP/`) or missing: wait for the whole line.
     match () {
         () if !has_ended && !is_too_long => Sniff::NeedMore,
         () if line.starts_with(b"PRI * HTTP/2") => Sniff::Http2,
         () if is_too_long || is_request_line(&line[method..]) => Sniff::Http,
-        // Other protocols have words and blanks too: `EHLO me`, `SSH-2.0-x y`.
+        // Other protocols also start with words and blanks: `EHLO me`, `SSH-2.0-x y`.
         () => Sniff::Other,
     }
 }
 
-/// Whether a server may take a line for a request; `rest` is what follows the method.
+/// Whether a server could read a line as a request. The argument is the part after the method.
 fn is_request_line(rest: &[u8]) -> bool {
     let has_version = rest
         .windows(5)
         .any(|part| part.eq_ignore_ascii_case(b"HTTP/"));
-    // Old servers answer a request without a version, and one with a version they do not know.
+    // Old servers accept a request without a version or with an unknown version.
     let blanks = rest.iter().take_while(|&&byte| is_blank(byte)).count();
     let target = rest[blanks..].to_ascii_lowercase();
     let has_web_target = [&b"/"[..], b"http:", b"https:"]
@@ -85,7 +85,7 @@ fn is_request_line(rest: &[u8]) -> bool {
     has_version || has_web_target
 }
 
-/// What RFC 9112 lets a server take for a space between the parts of a request line.
+/// The characters that RFC 9112 lets a server accept as a space in a request line.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c)
 }
@@ -130,11 +130,11 @@ mod tests {
             (b"*1\r\n$4\r\nPING\r\n", Sniff::Other, Sniff::Other),
             (b"\0\0\0\x08\x04\xd2\x16\x2f", Sniff::Other, Sniff::Other),
             (b" GET / HTTP/1.1\r\n", Sniff::Http, Sniff::Http),
-            // White space of other kinds, which some servers take for a space.
+            // Other white space that some servers accept as a space.
             (b"GET\x0b/\x0cHTTP/1.1\r\n", Sniff::Http, Sniff::Http),
             (b"\x0cGET / HTTP/1.1\r\n", Sniff::Http, Sniff::Http),
             (b"GET\r/\rHTTP/1.1\r\n", Sniff::Http, Sniff::Http),
-            // HTTP/0.9, and a version that an old server may take for 1.0.
+            // HTTP/0.9, and a version that an old server may read as 1.0.
             (b"GET /\r\n", Sniff::Http, Sniff::Http),
             (b"GET /", Sniff::NeedMore, Sniff::Http),
             (b"get HTTP://evil.com/\r\n", Sniff::Http, Sniff::Http),

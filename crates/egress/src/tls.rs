@@ -1,33 +1,33 @@
-//! Reads the server name out of the first bytes of a TLS connection. Pure; entry: [`read_hello`].
+//! Reads the server name from the first bytes of a TLS connection. Pure; entry: [`read_hello`].
 //!
-//! Never decrypts anything: the name stands in the clear in the ClientHello. A hello that two
-//! readers could understand differently (a name twice, lengths that do not add up) is malformed.
-//! What an encrypted hello hides inside is not seen.
+//! Never decrypts anything: the name is unencrypted in the ClientHello. A hello that different parsers
+//! could read differently (two names, inconsistent lengths) is malformed. The content of an encrypted
+//! hello is not visible here.
 
-/// What the bytes so far are. Once it is not [`Hello::NeedMore`], more bytes never change it.
+/// The result for the bytes so far. Further bytes change it only while it is [`Hello::NeedMore`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hello {
-    /// Not enough bytes to tell.
+    /// More bytes are needed.
     NeedMore,
     /// This is not TLS.
     NotTls,
-    /// A whole ClientHello, with or without a server name.
+    /// A complete ClientHello, with or without a server name.
     Sni(Option<String>),
-    /// It begins like TLS and is not a ClientHello that can be trusted.
+    /// It begins like TLS but is not a valid, unambiguous ClientHello.
     Malformed,
 }
 
-/// A hello that is not complete within this many bytes is malformed. Real ones have 200 to 2000.
+/// A hello that is not complete within this many bytes is malformed. Typical ones have 200 to 2000.
 pub const MAX_HELLO: usize = 64 << 10;
 
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
-/// The most that a record may hold.
+/// Largest payload of a record.
 const MAX_RECORD: usize = 1 << 14;
 
-/// Looks at the first bytes that a client sent.
+/// Parses the first bytes of a client.
 pub fn read_hello(bytes: &[u8]) -> Hello {
     match bytes {
         [] | [HANDSHAKE] => return Hello::NeedMore,
@@ -48,11 +48,11 @@ pub fn read_hello(bytes: &[u8]) -> Hello {
 
 struct Malformed;
 
-/// Joins the records to the body of the first handshake message; `None` if some of it is missing.
+/// Joins records to the body of the first handshake message; `None` if it is incomplete.
 fn handshake(mut bytes: &[u8]) -> Result<Option<Vec<u8>>, Malformed> {
     let mut message = Vec::new();
     loop {
-        // Judge each header as soon as it can be: the next byte may never come.
+        // Check each header byte as early as possible: the next byte may never come.
         match bytes {
             [kind, ..] if *kind != HANDSHAKE => return Err(Malformed),
             [_, major, ..] if *major != 3 => return Err(Malformed),
@@ -101,7 +101,7 @@ fn server_name(body: &[u8]) -> Option<Option<String>> {
         return None;
     }
     if hello.0.is_empty() {
-        return Some(None); // before TLS 1.3 the extensions may be left out
+        return Some(None); // before TLS 1.3 extensions are optional
     }
     let mut extensions = hello.list16()?;
     if !hello.0.is_empty() {
@@ -121,7 +121,7 @@ fn server_name(body: &[u8]) -> Option<Option<String>> {
     Some(found)
 }
 
-/// The extension holds a list, in which only one name makes sense.
+/// The extension contains a list, in which only one name is valid.
 fn one_name(mut extension: Reader<'_>) -> Option<String> {
     let mut list = extension.list16()?;
     let [kind] = *list.take(1)? else { return None };
@@ -133,7 +133,7 @@ fn one_name(mut extension: Reader<'_>) -> Option<String> {
     (!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic())).then(|| name.to_owned())
 }
 
-/// The rest of something that is being read.
+/// The unparsed bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -228,7 +228,7 @@ mod tests {
             Hello::Sni(None)
         );
         assert_eq!(read_hello(&records(&message(None), 100)), Hello::Sni(None));
-        // A post-quantum key share makes a hello larger than one record of some clients.
+        // With a post-quantum key share, the hello of some clients spans several records.
         let large = [extension(51, &[1; 40_000]), with_name("a.com")].concat();
         assert_eq!(read_hello(&hello(&large)), sni("a.com"));
     }
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_hello_has_an_end() {
-        // Each record brings one byte, so the message never gets whole within the bound.
+        // Each record has one byte, so the message does not complete within the limit.
         let endless = records(
             &[&[CLIENT_HELLO, 0, 0xff, 0xff][..], &[0; 0xffff]].concat(),
             1,

@@ -1,9 +1,9 @@
-//! What flows through a `CONNECT` tunnel.
+//! Relays the traffic of a `CONNECT` tunnel.
 //!
-//! The server's bytes flow at once, but nothing of the client's goes to the server before its first
-//! bytes were understood: TLS for the target's name, HTTP (then served request by request, see
-//! [`pinned`]), or anything else where a rule names the port. The attempt is told of when that is
-//! decided, so that it is told once. Entry: [`run`].
+//! The server's bytes are relayed at once. The client's bytes are held back until the protocol is
+//! known: TLS for the target's name, HTTP (then served request by request, see [`pinned`]), or another
+//! protocol if the rule has a port. The attempt is reported when this is decided, so that it is
+//! reported once. Entry: [`run`].
 
 mod pinned;
 mod relay;
@@ -26,7 +26,7 @@ pub(crate) use relay::bridge;
 
 type Client = TokioIo<Upgraded>;
 
-/// A fatal alert, `access_denied`, so that a TLS client reports a denial and not a lost connection.
+/// The fatal alert `access_denied`, so that a TLS client reports a denial and not a lost connection.
 const ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 
 /// What to do with a tunnel once its first bytes are known.
@@ -57,7 +57,7 @@ pub(crate) async fn run(mut client: Client, upstream: Upstream, policy: &Policy)
             tokio::select! {
                 plan = &mut inspecting => break plan,
                 moved = down.run(&mut server_read, &mut client_write), if open => match moved {
-                    // The server is done; the client may still have something to say.
+                    // The server has ended its side; the client may still send.
                     Ok(()) => open = false,
                     Err(error) => break Err(error),
                 },
@@ -86,7 +86,7 @@ pub(crate) async fn run(mut client: Client, upstream: Upstream, policy: &Policy)
             }
         }
         Ok(Plan::Refuse(reason)) => {
-            // Told first: the client may never take the alert.
+            // Report first: the client may never read the alert.
             attempt.denied(reason);
             let tls = first.first() == Some(&22);
             if tls && down.is_unused() && client_write.write_all(&ACCESS_DENIED).await.is_ok() {
@@ -97,7 +97,7 @@ pub(crate) async fn run(mut client: Client, upstream: Upstream, policy: &Policy)
     drop(permit);
 }
 
-/// Reads into `first` until it is clear what the client speaks.
+/// Reads and collects bytes until the protocol of the client is known.
 async fn inspect(
     client: &mut (impl AsyncReadExt + Unpin),
     first: &mut Vec<u8>,
@@ -108,14 +108,14 @@ async fn inspect(
     loop {
         match sniff(first, ended) {
             Sniff::NeedMore => ended = client.read_buf(first).await? == 0,
-            // A client that sends nothing says nothing wrong.
+            // A client that sends nothing is harmless.
             Sniff::Other if first.is_empty() => return Ok(Plan::Pass),
             sniffed => return Ok(plan(sniffed, &attempt.target, attempt.names_port(), policy)),
         }
     }
 }
 
-/// `names_port`: the rule that allows the target does.
+/// Decides on the tunnel. The third argument says whether the rule that allows the target has a port.
 fn plan(sniffed: Sniff, target: &Target, names_port: bool, policy: &Policy) -> Plan {
     let target = target.clone();
     match sniffed {
@@ -131,8 +131,8 @@ fn plan(sniffed: Sniff, target: &Target, names_port: bool, policy: &Policy) -> P
     }
 }
 
-/// The server name must be the target. For a target that is an address there need not be one, but
-/// if there is, it must be a host that the rules allow as well.
+/// The server name must be the target. If the target is an address, the name is optional, but must be
+/// a host that the rules allow as well.
 fn check_name(name: Option<String>, target: &Target, policy: &Policy) -> Result<(), Reason> {
     let Some(name) = name else {
         return match target.host {

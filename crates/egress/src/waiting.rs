@@ -1,7 +1,7 @@
-//! Connections that wait for an answer. Those to the same target share one question.
+//! Connections that wait for approval. Connections to the same target share one question.
 //!
-//! Bounded in number and in time: a sandbox can neither pile up questions nor hold the host's
-//! descriptors by asking. Entry type: [`Waiting`].
+//! Bounded in number and in time, so that a sandbox can neither accumulate questions nor hold
+//! descriptors of the host. Entry type: [`Waiting`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,10 +15,10 @@ use crate::gate::{Answer, Asker};
 use crate::host::Target;
 use crate::rules::Rule;
 
-/// How long an answer may take.
+/// Timeout for an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// So many connections may wait at once; more are refused.
+/// Most connections that wait for an answer; more are refused.
 const MOST: usize = 32;
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ struct Questions {
     open: HashMap<Target, (u64, Weak<Question>)>,
 }
 
-/// Kept by those who wait for it; when the last one leaves, nobody is asked any more.
+/// Held by the connections that wait for it. The last one to drop it cancels the question.
 #[derive(Debug)]
 struct Question {
     answer: watch::Receiver<Option<Answer>>,
@@ -56,7 +56,7 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// Asks, unless `is_settled` by the time at which the question would be put: then `None`.
+    /// Asks and waits for the answer. `None` if `is_settled` returns true right before asking.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         asker: &Arc<dyn Asker>,
@@ -77,7 +77,7 @@ impl Waiting {
         Some(answered.map_or_else(|_| lost(), |answer| answer.clone().unwrap_or_else(lost)))
     }
 
-    /// The question about this target, which is asked now if it is not already.
+    /// Joins the pending question about this target, or starts one.
     fn join(
         self: &Arc<Self>,
         asker: &Arc<dyn Asker>,
@@ -90,7 +90,7 @@ impl Waiting {
         if let Some(question) = open.and_then(|(_, question)| question.upgrade()) {
             return Some(question);
         }
-        // The last question about it may just have been closed, and its answer become a rule.
+        // A previous question may just have been answered, and the answer may have become a rule.
         if is_settled() {
             return None;
         }
@@ -105,7 +105,7 @@ impl Waiting {
                 let answer = answer.unwrap_or_else(|_| Answer::Denied {
                     because: "nobody answered in time".to_owned(),
                 });
-                // First, so that whoever comes after the answer asks anew.
+                // Before the answer is sent, so that later connections ask again.
                 waiting.close(&target, number);
                 let _ = teller.send(Some(answer));
             })
@@ -116,7 +116,7 @@ impl Waiting {
         });
         let entry = (number, Arc::downgrade(&question));
         questions.open.insert(target.clone(), entry);
-        // Those that nobody waits for any more.
+        // Remove questions without waiting connections.
         questions
             .open
             .retain(|_, (_, question)| question.strong_count() > 0);
@@ -134,7 +134,7 @@ impl Waiting {
         }
     }
 
-    /// A lock that is held for single statements only, so a panic cannot leave it half-changed.
+    /// Locked for short updates only, which cannot panic halfway.
     fn questions(&self) -> MutexGuard<'_, Questions> {
         self.questions
             .lock()

@@ -1,7 +1,7 @@
 //! Plain HTTP inside a tunnel, request by request.
 //!
-//! The tunnel is pinned to the host it was opened for: every request on it must name that host, not
-//! only the first one. A request that does not is refused, told of, and ends the tunnel.
+//! The tunnel is pinned to its target host: every request on it must name that host, not only the
+//! first. A request for another host is refused, reported, and ends the tunnel.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -25,14 +25,14 @@ use crate::proxy::http_server;
 use crate::rewind::Rewind;
 
 struct Pinned {
-    /// The first request decides what is told of the tunnel; later ones only if they are refused.
+    /// The first request decides the report of the tunnel. Later ones are reported only if refused.
     attempt: Attempt,
-    /// Taken out while a request is on its way: hyper hands over one at a time.
+    /// `None` while a request is in progress: hyper passes one at a time.
     sender: Mutex<Option<SendRequest<Incoming>>>,
     bridge: Mutex<Option<Bridge>>,
 }
 
-/// Serves the requests of a tunnel. `first` are the bytes that were already read from the client.
+/// Serves the requests of a tunnel. The second argument holds the bytes already read from the client.
 pub(super) async fn serve(client: Client, first: Vec<u8>, server: TcpStream, attempt: Attempt) {
     let (sender, connection) = match forward::start(server).await {
         Ok(started) => started,
@@ -49,7 +49,7 @@ pub(super) async fn serve(client: Client, first: Vec<u8>, server: TcpStream, att
     let service = service_fn(|request| async { Ok::<_, Infallible>(pinned.answer(request).await) });
     let io = TokioIo::new(Rewind::new(first, client));
 
-    // When the server is done, so is the tunnel, after the answer that is still on its way.
+    // When the server closes, the tunnel ends after the current response.
     let mut connection = pin!(connection.with_upgrades());
     let mut served = pin!(http_server().serve_connection(io, service).with_upgrades());
     let mut connected = true;
@@ -78,7 +78,7 @@ pub(super) async fn serve(client: Client, first: Vec<u8>, server: TcpStream, att
         .take();
     if let Some(next) = next {
         if connected {
-            // The server's end is handed over when its connection is done with HTTP.
+            // The upgraded server stream is available when its HTTP connection has ended.
             let _ = connection.await;
         }
         bridge(next).await;
@@ -89,7 +89,7 @@ impl Pinned {
     async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
         let target = &self.attempt.target;
         let checked = match check_host(&request, target, target.port) {
-            // To ask an allowed host to be a proxy itself is to ask for another host.
+            // Using an allowed host as a proxy would reach another host.
             Ok(()) if *request.method() == Method::CONNECT => Err(Reason::BadRequest {
                 error: "CONNECT inside a tunnel".into(),
             }),
@@ -112,7 +112,7 @@ impl Pinned {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let Some(mut sender) = taken else {
-            return answer::closing(answer::text(StatusCode::BAD_GATEWAY, "the server is gone"));
+            return answer::closing(answer::text(StatusCode::BAD_GATEWAY, "the server has closed the connection"));
         };
         let Sent { response, bridge } = forward::send(&mut sender, request, websocket).await;
         *self.bridge.lock().unwrap_or_else(PoisonError::into_inner) = bridge;

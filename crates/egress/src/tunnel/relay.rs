@@ -1,4 +1,4 @@
-//! Moves bytes from one side to the other, holding no more than one buffer of them.
+//! Relays bytes from one side to the other with one bounded buffer.
 
 use std::io;
 
@@ -7,11 +7,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::forward::Bridge;
 
-/// What a direction holds at most.
+/// Buffer of one direction in bytes.
 const BUFFER: usize = 32 << 10;
 
-/// One direction. Its state outlives the futures that move it on, so that these can be dropped and
-/// taken up again without losing a byte.
+/// One direction. Its state outlives the futures of [`Self::run`], so that these can be dropped and
+/// restarted without losing a byte.
 #[derive(Debug, Default)]
 pub(super) struct Pump {
     buffer: Vec<u8>,
@@ -23,7 +23,7 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    /// Moves bytes until the source ends, then ends the sink.
+    /// Moves bytes until the source ends, then shuts down the sink.
     pub(super) async fn run(
         &mut self,
         source: &mut (impl AsyncRead + Unpin),
@@ -47,7 +47,7 @@ impl Pump {
         }
     }
 
-    /// Writes what was read.
+    /// Writes the buffered bytes.
     pub(super) async fn flush(&mut self, sink: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         while self.start < self.end {
             match sink.write(&self.buffer[self.start..self.end]).await? {
@@ -58,13 +58,13 @@ impl Pump {
         sink.flush().await
     }
 
-    /// No byte was ever read.
+    /// Whether no byte was ever read.
     pub(super) fn is_unused(&self) -> bool {
         !self.moved
     }
 }
 
-/// Joins the two ends of a connection that stopped being HTTP, until both ended.
+/// Relays an upgraded connection until both sides have ended.
 pub(crate) async fn bridge(bridge: Bridge) {
     let (Ok(client), Ok(server)) = tokio::join!(bridge.client, bridge.server) else {
         return;

@@ -1,4 +1,4 @@
-//! Hosts that no rule names, when there is somebody to ask.
+//! Hosts that no rule allows or denies, when approval can be requested.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::world::{Client, World, recorder};
 
-/// Somebody who passes every question on to the test.
+/// Forwards every question to the test.
 struct Passing(mpsc::UnboundedSender<Question>);
 
 struct Question {
@@ -48,9 +48,9 @@ fn growing(rules: &[&str]) -> (World, Questions, Hosts) {
     (world, questions, hosts)
 }
 
-/// A world in which `a.test` is the server at `port`, about which somebody is asked.
+/// `a.test` is the server at `port` and needs approval.
 fn asking_for(port: u16) -> (World, Questions) {
-    // Without this rule the loopback would not be reached under any name.
+    // Without this rule no name could reach the loopback.
     let (world, questions) = asking(&[&format!("127.0.0.1:{port}")]);
     world.resolve("a.test", &[&["127.0.0.1"]]);
     (world, questions)
@@ -88,7 +88,7 @@ async fn an_answer_counts_for_those_who_wait_and_nobody_else() {
         let question = questions.recv().await.unwrap();
         assert_eq!(question.target, target);
         assert_eq!(question.rule, None);
-        // Looking the name up would already tell its servers something.
+        // The name must not be resolved before the answer.
         assert_eq!(world.asked().len(), round - 1);
         question.answer.send(yes()).unwrap();
         assert_eq!(client.response().await.status, 200);
@@ -121,7 +121,7 @@ async fn connections_to_one_target_share_a_question() {
     let question = questions.recv().await.unwrap();
     let mut second = connect(&world, &target).await;
     let other = connect(&world, "b.test:443").await;
-    // The second has joined by now: the question about the other came after it.
+    // The second has joined by now, because the question about the other target came after it.
     assert_eq!(questions.recv().await.unwrap().target, "b.test:443");
     question.answer.send(yes()).unwrap();
     assert_eq!(first.response().await.status, 200);
@@ -140,7 +140,7 @@ async fn of_a_hundred_connections_no_more_than_a_bounded_number_wait() {
         clients.push(connect(&world, "a.test:443").await);
     }
     let question = questions.recv().await.unwrap();
-    // Every place is taken once those that find none are turned away.
+    // All slots are taken once the surplus connections are refused.
     let mut turned_away = 0;
     for _ in 0..68 {
         let mut client = connect(&world, "a.test:443").await;
@@ -169,7 +169,7 @@ async fn of_a_hundred_connections_no_more_than_a_bounded_number_wait() {
     assert_eq!(world.told().len(), 100);
     assert!(world.asked().is_empty());
 
-    // The places are free again.
+    // The slots are free again.
     let mut client = connect(&world, "a.test:443").await;
     questions.recv().await.unwrap().answer.send(no()).unwrap();
     assert_eq!(client.response().await.status, 403);
@@ -185,7 +185,7 @@ async fn a_question_that_nobody_answers_is_a_no() {
     assert_eq!(response.status, 403);
     let reason = "`a.test:443` is not opened: nobody answered in time";
     assert_eq!(response.body, format!("hotcell: denied: {reason}\n"));
-    // An answer that comes after it counts for nothing.
+    // A later answer has no effect.
     assert!(question.answer.send(yes()).is_err());
     client.finish().await;
     assert_eq!(world.told(), [format!("a.test:443 denied: {reason}")]);
@@ -208,11 +208,11 @@ async fn when_all_who_wait_are_gone_nobody_is_asked_any_more() {
     assert!(!question.answer.is_closed(), "one still waits");
     second.abandon().await;
     question.answer.closed().await;
-    let given_up = "a.test:443 denied: the attempt to reach `a.test:443` was given up";
+    let given_up = "a.test:443 denied: the attempt to reach `a.test:443` was abandoned";
     let told = world.told();
     assert_eq!(told.iter().filter(|line| *line == given_up).count(), 2);
 
-    // Whoever comes then asks anew.
+    // Later connections ask again.
     let mut client = connect(&world, "a.test:443").await;
     questions.recv().await.unwrap().answer.send(no()).unwrap();
     assert_eq!(client.response().await.status, 403);
@@ -245,7 +245,7 @@ async fn what_is_not_public_is_refused_without_a_question() {
         assert_eq!(client.response().await.status, 403, "{target}");
         client.finish().await;
     }
-    // Nor is what can be read in two ways.
+    // Ambiguous spellings are refused too.
     for target in ["a.com\0.b.com:80", "exa\u{301}mple.com:443", "a com:80"] {
         let mut client = connect(&world, target).await;
         assert_eq!(client.response().await.status, 400, "{target}");
@@ -272,7 +272,7 @@ async fn what_is_asked_is_the_one_spelling_of_a_host() {
     }
 }
 
-/// A yes to a name is no yes to the networks that it may lead into.
+/// Approval of a name does not allow the private networks that it may resolve to.
 #[tokio::test]
 async fn an_answer_opens_no_private_address() {
     let (world, mut questions) = asking(&[]);

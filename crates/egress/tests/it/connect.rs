@@ -1,4 +1,4 @@
-//! CONNECT: what opens, what does not, and bytes that flow.
+//! CONNECT: allowed and refused targets, and the relay of bytes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ async fn bytes_sent_along_with_the_request_are_not_lost() {
 async fn a_host_that_no_rule_names_is_denied_and_not_even_resolved() {
     let world = World::new(["allowed.test", "*.sub.test"]);
     let mut client = world.client();
-    // The connection stays usable: a denial is an answer like any other.
+    // The connection stays usable after a denial.
     for (target, hint) in [
         ("evil.test:443", "evil.test"),
         ("allowed.test:22", "allowed.test:22"),
@@ -204,7 +204,7 @@ async fn the_host_header_of_a_connect_is_its_target() {
 
 #[tokio::test]
 async fn an_attempt_that_is_given_up_is_told_too() {
-    // In the middle of a lookup that never ends.
+    // During a lookup that never ends.
     let world = World::changed(["a.test"], |egress| egress.with_resolver(Never));
     let (mut client, other) = tokio::io::duplex(1 << 10);
     let mut served = Box::pin(egress::serve(other, Arc::clone(&world.egress)));
@@ -215,7 +215,7 @@ async fn an_attempt_that_is_given_up_is_told_too() {
     assert!(poll_once(&mut served).await.is_none());
     assert_eq!(world.told(), [""; 0]);
     drop(served);
-    let expect = "a.test:443 denied: the attempt to reach `a.test:443` was given up";
+    let expect = "a.test:443 denied: the attempt to reach `a.test:443` was abandoned";
     assert_eq!(world.told(), [expect]);
 
     // In an open tunnel, before its first byte.
@@ -254,7 +254,7 @@ async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 async fn a_name_is_resolved_once() {
     let port = echo().await;
     let world = World::for_server(port);
-    // The second answer would be refused, so a second question would show.
+    // The second answer would be refused, so a second lookup would fail the test.
     world.resolve("a.test", &[&["127.0.0.1"], &["169.254.169.254"]]);
     let mut client = world.client();
     client.tunnel(&format!("a.test:{port}")).await;
@@ -368,7 +368,7 @@ async fn the_number_of_open_connections_is_bounded() {
 #[tokio::test]
 async fn a_large_transfer_passes_without_being_kept() {
     const TOTAL: u64 = 64 << 20;
-    // What the kernel may hold for a loopback connection, and then some.
+    // More than the kernel buffers for a loopback connection.
     const AHEAD: u64 = 24 << 20;
     let sent = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&sent);
@@ -421,7 +421,7 @@ async fn a_large_upload_passes() {
     for _ in 0..BLOCKS {
         client.send(&block).await;
     }
-    // The client ends its side first, and still gets the answer.
+    // The client shuts down its side first, and still gets the answer.
     assert_eq!(
         client.finish().await,
         (BLOCKS * block.len()).to_string().as_bytes()
@@ -448,7 +448,7 @@ async fn a_server_may_speak_first_and_end_first() {
     let mut banner = Vec::new();
     client.stream.read_to_end(&mut banner).await.unwrap();
     assert_eq!(banner, b"SSH-2.0-server\r\n");
-    // The server said all it had to say; the client has not.
+    // The server has ended its side; the client has not.
     client.send("SSH-2.0-client here\r\nmore").await;
     client.finish().await;
     assert_eq!(hears.recv().await.unwrap(), b"SSH-2.0-client here\r\nmore");

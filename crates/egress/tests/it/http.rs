@@ -39,7 +39,7 @@ async fn each_request_is_checked_by_itself() {
     let mut client = world.client();
     let good = format!("GET http://a.test:{port}/ HTTP/1.1\r\nHost: a.test:{port}\r\n\r\n");
     let evil = "GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n";
-    // Pipelined: all of them in one go.
+    // Pipelined in one write.
     client.send(good.clone() + evil + &good).await;
     assert_eq!(client.response().await.body, "1");
     let denied = client.response().await;
@@ -215,7 +215,7 @@ async fn no_request_hides_in_another() {
             ))
             .await;
         client.finish().await;
-        // Either the hidden part never left, or it went as the body that it was announced as.
+        // The hidden part was either not sent, or sent as the body that it was declared as.
         let passed = text(&seen);
         if let Some((head, _)) = passed.split_once("GET http://evil") {
             assert!(
@@ -254,7 +254,7 @@ async fn bodies_stream_both_ways() {
                     .contains("transfer-encoding: chunked\r\n"),
                 "{head}"
             );
-            // The first half of the body comes before the second was sent.
+            // The first half of the body arrives before the second was sent.
             let mut part = [0; 9];
             stream.read_exact(&mut part).await.unwrap();
             assert_eq!(&part, b"4\r\nhalf\r\n");
@@ -358,7 +358,7 @@ async fn a_head_has_a_largest_size() {
         "GET http://a.test/ HTTP/1.1\r\nX: {}",
         "x".repeat(200 << 10)
     );
-    // The proxy may end the stream before it took all of it.
+    // The proxy may close the stream before it has read everything.
     let _ = client.stream.write_all(head.as_bytes()).await;
     let answer = String::from_utf8(client.rest().await).unwrap();
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");

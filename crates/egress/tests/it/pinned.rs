@@ -1,4 +1,4 @@
-//! Plain HTTP inside a tunnel, and what is neither HTTP nor TLS.
+//! Plain HTTP inside a tunnel, and protocols other than HTTP and TLS.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -83,7 +83,7 @@ async fn a_request_for_another_host_is_refused_even_as_the_second() {
             world.forget();
             let mut client = world.client();
             client.tunnel(&target).await;
-            // All in one go, with one more after it that must not be served.
+            // In one write, followed by a request that must not be served.
             client.send(good.repeat(goods) + &evil + good).await;
             for _ in 0..goods {
                 assert_eq!(client.response().await.status, 200);
@@ -157,7 +157,7 @@ async fn http_in_small_pieces_is_recognised() {
     assert_eq!(client.response().await.status, 403);
     let denied = format!("Host header `evil.test` differs from the target `{target}`");
     assert_eq!(world.told(), [format!("{target} denied: {denied}")]);
-    // A method that nobody knows is still one, for the right host.
+    // An unknown method is accepted for the right host.
     world.forget();
     let mut client = world.client();
     client.tunnel(&target).await;
@@ -172,8 +172,8 @@ async fn http_in_small_pieces_is_recognised() {
 async fn other_protocols_pass_where_a_rule_names_the_port() {
     let port = echo().await;
     let world = World::for_server(port);
-    // The last one is SOCKS5, asking for another host: bytes to an allowed host are that host's
-    // own affair, so a rule for a relay is a rule for all that it relays to.
+    // The last one is SOCKS5 with a request for another host. The proxy does not control what an
+    // allowed host does with the bytes, so a rule for a relay allows everything it relays to.
     for bytes in [
         &b"SSH-2.0-OpenSSH_9.2 Debian-2\r\n"[..],
         b"EHLO me\r\n",
@@ -256,7 +256,7 @@ async fn a_websocket_that_the_server_refuses_is_a_plain_answer() {
     client.tunnel(&format!("a.test:{port}")).await;
     let upgrade =
         "GET / HTTP/1.1\r\nHost: a.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
-    // After a 200 the connection is still HTTP, so the request behind it is still checked.
+    // After a 200 the connection is still HTTP, so the next request is still checked.
     client
         .send(format!(
             "{upgrade}GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"

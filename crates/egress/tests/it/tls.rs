@@ -105,7 +105,7 @@ async fn a_hello_for_another_host_never_reaches_the_server() {
         assert_eq!(world.told(), [expect]);
         assert_eq!(world.addresses(), [Some(format!("127.0.0.1:{port}"))]);
     }
-    // A client that ends in the middle of a hello does not get it through either.
+    // An incomplete hello is not forwarded when the client ends.
     world.forget();
     let mut client = world.client();
     client.tunnel(&target).await;

@@ -1,4 +1,4 @@
-//! A proxy to test: its rules, its resolver, its log, and servers to reach through it.
+//! Test fixture: a proxy with rules, resolver and log, and servers to reach through it.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -9,7 +9,7 @@ use egress::{Allow, Answers, Connection, Egress, Gate, Resolver, Verdict, serve}
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Answers from a table; each name has a list of answers, of which the last one stays.
+/// Resolves from a table. Each name has a list of answers; the last one is repeated.
 #[derive(Clone, Default)]
 pub(crate) struct Names {
     table: Arc<Mutex<HashMap<String, Vec<Vec<IpAddr>>>>>,
@@ -54,7 +54,7 @@ impl World {
         World { egress, names, log }
     }
 
-    /// A world whose gate is changed before it stands.
+    /// With a modified gate.
     pub(crate) fn gated<T: AsRef<str>>(
         rules: impl IntoIterator<Item = T>,
         change: impl FnOnce(Gate) -> Gate,
@@ -69,7 +69,7 @@ impl World {
         World { egress, names, log }
     }
 
-    /// A world in which `a.test` is the server at `port`.
+    /// With `a.test` as the server at `port`.
     pub(crate) fn for_server(port: u16) -> World {
         let world = World::new([format!("a.test:{port}"), format!("127.0.0.1:{port}")]);
         world.resolve("a.test", &[&["127.0.0.1"]]);
@@ -97,7 +97,7 @@ impl World {
         Client { stream, task }
     }
 
-    /// What was told, one line each: `host:port allowed by rule` or `host:port denied: reason`.
+    /// The log, one line per record: "host:port allowed by rule" or "host:port denied: reason".
     pub(crate) fn told(&self) -> Vec<String> {
         let line = |told: &Connection| {
             let Connection {
@@ -137,7 +137,7 @@ impl Client {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
     }
 
-    /// Opens a tunnel that is expected to open.
+    /// Opens a tunnel and asserts that it was allowed.
     pub(crate) async fn tunnel(&mut self, target: &str) {
         self.send(format!(
             "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n"
@@ -165,13 +165,13 @@ impl Client {
         self.response().await
     }
 
-    /// Lets go in the middle of whatever goes on, as when the whole sandbox ends.
+    /// Aborts the proxy task, as when the sandbox ends.
     pub(crate) async fn abandon(self) {
         self.task.abort();
         let _ = self.task.await;
     }
 
-    /// Ends the client's side, reads the rest, and waits until the proxy let go.
+    /// Shuts down the client's side, reads to the end, and waits for the proxy task.
     pub(crate) async fn finish(mut self) -> Vec<u8> {
         self.stream.shutdown().await.unwrap();
         let mut rest = Vec::new();
@@ -204,7 +204,7 @@ pub(crate) fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
         .next()
 }
 
-/// Reads up to and with the empty line.
+/// Reads up to and including the empty line.
 pub(crate) async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -233,7 +233,7 @@ where
     port
 }
 
-/// A server that sends back what it gets.
+/// An echo server.
 pub(crate) async fn echo() -> u16 {
     server(|mut stream| async move {
         let (mut read, mut write) = stream.split();
@@ -245,8 +245,8 @@ pub(crate) async fn echo() -> u16 {
 
 pub(crate) type Seen = Arc<Mutex<Vec<u8>>>;
 
-/// A web server that keeps all bytes that it gets and answers each head with the number of heads
-/// so far. It does not read bodies apart.
+/// A web server that records all received bytes and replies to each head with the number of heads so
+/// far. It does not parse bodies.
 pub(crate) async fn recorder() -> (u16, Seen) {
     let seen = Seen::default();
     let keep = Arc::clone(&seen);
