@@ -1,8 +1,8 @@
-//! The log's file and its chain: appends lines under the lock, puts a full file aside.
+//! The log file and its hash chain: appends lines under the lock and rotates a full file.
 //!
-//! Never reads the log whole, never rewrites a line, and never hides that lines are gone: when the
-//! file holds less than the head file (or this writer) remembers, the chain goes on from what is
-//! remembered, and the break stays for [`crate::verify()`] to find. Entry type: [`Chain`].
+//! Never reads the whole log, never rewrites a line, and never hides removed lines: if the file ends
+//! before the last line in the head file (or of this writer), the chain continues from that line, and
+//! [`crate::verify()`] finds the break. Entry type: [`Chain`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -19,13 +19,13 @@ use crate::record::Record;
 use crate::rotation::{self, Rotation};
 use crate::{head, lock, tail};
 
-/// In the place of a sandbox's name, for lines of the log's own.
+/// Used as the sandbox name in lines of the log itself.
 const LOG: &str = "log";
 
-/// How often a log that others put aside is looked for under its name.
+/// Most attempts to reopen a log that other writers have rotated.
 const MAX_REOPENS: usize = 16;
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) sandbox: String,
@@ -33,7 +33,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// About how many bytes its line has.
+    /// Approximate length of the line in bytes.
     pub(crate) fn size(&self) -> usize {
         let long = match &self.record {
             Record::Exec { argv, .. } => argv.iter().map(String::len).sum(),
@@ -44,7 +44,7 @@ impl Entry {
     }
 }
 
-/// The file that is written to. One writer has it; others have their own.
+/// The open log file of one writer. Other writers have their own.
 #[derive(Debug)]
 pub(crate) struct Chain {
     path: PathBuf,
@@ -54,22 +54,22 @@ pub(crate) struct Chain {
     written: Option<Written>,
 }
 
-/// Where this writer's last write ended.
+/// The end of this writer's last write.
 #[derive(Clone, Copy, Debug)]
 struct Written {
-    /// Of the file; `None` for a file that was put aside since.
+    /// Length of the file; `None` if the file has been rotated since.
     len: Option<u64>,
     link: Link,
 }
 
-/// Lines that follow each other, ready to be written.
+/// Consecutive encoded lines.
 struct Lines {
     bytes: Vec<u8>,
     last: Link,
 }
 
 impl Chain {
-    /// Opens the log, creating it (mode 0600) where it is missing.
+    /// Opens the log, or creates it with mode 0600.
     pub(crate) fn open(path: &Path, rotation: Rotation) -> Result<Chain, AuditError> {
         let file = open_for_append(OpenOptions::new().create(true).mode(0o600), path)?;
         let mut chain = Chain {
@@ -83,7 +83,7 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Appends lines as the next links of the chain: all of them, or none.
+    /// Appends lines to the chain: all of them, or none.
     pub(crate) fn append(&mut self, entries: &[Entry]) -> Result<(), AuditError> {
         self.locked(|chain| {
             chain.find_current_file()?;
@@ -105,7 +105,7 @@ impl Chain {
         })
     }
 
-    /// Waits until what was written would survive a loss of power.
+    /// Syncs written lines to disk, so that they survive a power failure.
     pub(crate) fn sync(&self) -> Result<(), AuditError> {
         self.file.sync_data().map_err(|error| self.appending(error))
     }
@@ -116,7 +116,7 @@ impl Chain {
     ) -> Result<T, AuditError> {
         lock::exclusive(&self.file, &self.path)?;
         let result = work(self);
-        // The work may have changed to another file, which it has locked, too.
+        // `work` may have switched to another file, which it has locked too.
         let unlocked = self.file.unlock().map_err(|source| AuditError::Lock {
             path: self.path.clone(),
             source: Arc::new(source),
@@ -125,7 +125,7 @@ impl Chain {
         unlocked.map(|()| value)
     }
 
-    /// A log has a head from the beginning, so that a missing one always means something.
+    /// Creates the head file of a new log, so that a missing head file is always suspicious.
     fn create_head(&mut self) -> Result<(), AuditError> {
         let found = head::read(&self.head).map_err(|error| self.reading(error))?;
         if self.len()? == 0 && found.is_none() {
@@ -134,8 +134,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Goes on with the new file where another writer has put the old one aside. A log that was
-    /// moved away in any other way must not go on unseen under another name.
+    /// Switches to the new file if another writer has rotated the log. Fails if the log was moved in any
+    /// other way, because lines would silently go to a file with another name.
     fn find_current_file(&mut self) -> Result<(), AuditError> {
         for _ in 0..MAX_REOPENS {
             if is_in_place(&self.file, &self.path).map_err(|error| self.reading(error))? {
@@ -157,7 +157,7 @@ impl Chain {
                 break;
             }
             lock::exclusive(&file, &self.path)?;
-            // Closing the old file gives its lock back.
+            // Closing the old file releases its lock.
             self.file = file;
             if let Some(written) = &mut self.written {
                 written.len = None;
@@ -168,7 +168,7 @@ impl Chain {
         })
     }
 
-    /// The line to follow, and whether a newline is missing first.
+    /// The last line, and whether its newline is missing.
     fn end(&self, len: u64) -> Result<(Link, bool), AuditError> {
         if let Some(written) = self.written
             && written.len == Some(len)
@@ -181,8 +181,8 @@ impl Chain {
         Ok(follow(head, mine, tail))
     }
 
-    /// Puts the file aside and begins a new one. Both are locked meanwhile. At every moment there
-    /// is a whole log under the name, so a crash in between loses nothing.
+    /// Rotates the file and starts a new one, with both locked. A complete log exists under the name at
+    /// any time, so a crash loses nothing.
     fn rotate(&mut self, before: Link, is_torn: bool) -> Result<Link, AuditError> {
         let rotating = |source| AuditError::Rotate {
             path: self.path.clone(),
@@ -213,14 +213,14 @@ impl Chain {
         let lines = encode(before, false, &[entry])?;
 
         let next = rotation::next_path(&self.path);
-        // One that is left over from a crash never had the log's name.
+        // A leftover of a crash never became the log.
         let _ = fs::remove_file(&next);
         let file = open_for_append(OpenOptions::new().create_new(true).mode(0o600), &next)?;
         lock::exclusive(&file, &next)?;
         (&file).write_all(&lines.bytes).map_err(rotating)?;
         self.sync()?;
-        // With a second name first, the log is never without a file; some file systems have no
-        // second names.
+        // A hard link first, so that the log's name always exists. Some file systems have no hard
+        // links.
         let linked = fs::hard_link(&self.path, &aside.path);
         if linked.is_err() && !is_in_place(&self.file, &aside.path).map_err(rotating)? {
             fs::rename(&self.path, &aside.path).map_err(rotating)?;
@@ -233,13 +233,13 @@ impl Chain {
             link: lines.last,
         });
         for one in gone {
-            // What stays is checked like the rest, and tried again next time.
+            // A file that cannot be removed is verified like the others, and retried next time.
             let _ = fs::remove_file(one.path);
         }
         Ok(lines.last)
     }
 
-    /// One write call, so that a reader or a crash sees lines whole or cut, never interleaved.
+    /// Writes in one call, so that lines can be torn by a crash, but never interleaved.
     fn write_once(&self, bytes: &[u8], len: u64) -> Result<(), AuditError> {
         let written = loop {
             match (&self.file).write(bytes) {
@@ -250,8 +250,8 @@ impl Chain {
         match written {
             Ok(count) if count == bytes.len() => Ok(()),
             Ok(_) => {
-                // The disk is full. Take the half line back; if that fails too, the next append
-                // finds a torn line and goes on over it.
+                // The disk is full. Remove the partial line. If that fails too, the next append
+                // continues after the torn line.
                 let _ = self.file.set_len(len);
                 Err(self.appending(io::ErrorKind::StorageFull.into()))
             }
@@ -301,7 +301,7 @@ fn encode(before: Link, is_torn: bool, entries: &[Entry]) -> Result<Lines, Audit
     Ok(Lines { bytes, last })
 }
 
-/// Whether `path` is this open file.
+/// Whether this open file is still the one at the path.
 pub(crate) fn is_in_place(file: &File, path: &Path) -> io::Result<bool> {
     let opened = file.metadata()?;
     match fs::symlink_metadata(path) {
@@ -315,12 +315,11 @@ fn open_for_append(options: &mut OpenOptions, path: &Path) -> Result<File, Audit
     open_file(options.append(true), path)
 }
 
-/// Opens for reading and whatever `options` add; never through a symlink, never anything but a
-/// regular file.
+/// Opens a regular file for reading, with further `options`. Refuses symlinks and other file types.
 pub(crate) fn open_file(options: &mut OpenOptions, path: &Path) -> Result<File, AuditError> {
     let file = options
         .read(true)
-        // Without O_NONBLOCK a FIFO in the place of the log would block for ever.
+        // Without O_NONBLOCK, opening a FIFO at this path would block forever.
         .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
         .open(path)
         .map_err(|source| AuditError::Open {
@@ -341,13 +340,14 @@ pub(crate) fn open_file(options: &mut OpenOptions, path: &Path) -> Result<File, 
 
 /// Decides which line the next one follows.
 ///
-/// `head` is what the head file says, `mine` what this writer wrote last, `tail` what the file
-/// ends in. Where they disagree about lines that were once written, memory wins over the file.
+/// `head` is the content of the head file, `mine` the last line of this writer, `tail` the end of the
+/// log file. If they disagree about lines that were written once, the head file and this writer take
+/// precedence over the log file.
 fn follow(head: Option<Link>, mine: Option<Link>, tail: Option<tail::Tail>) -> (Link, bool) {
     let torn = tail.as_ref().is_some_and(|tail| tail.torn);
     let record = tail.as_ref().and_then(|tail| tail.record);
     let Some(head) = head else {
-        // Without a head nobody knows whether the end is whole: start a new chain here, as a mark.
+        // Without a head file, removed lines cannot be detected: start a new chain here as a marker.
         let seq = [mine, record]
             .into_iter()
             .flatten()
@@ -366,7 +366,7 @@ fn follow(head: Option<Link>, mine: Option<Link>, tail: Option<tail::Tail>) -> (
     let Some(tail) = tail else {
         return (known, torn);
     };
-    // The last record is older than the known one, or is not what it was.
+    // The last record is older than the known one, or was changed.
     let lost = record.is_some_and(|record| {
         record.seq < known.seq || (record.seq == known.seq && record.hash != known.hash)
     });

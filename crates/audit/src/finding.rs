@@ -1,4 +1,4 @@
-//! What a check of the log can find, in words for a person. Never looks at a file.
+//! The findings of a verification, with texts for users. Never reads a file.
 //!
 //! Entry type: [`Report`].
 
@@ -6,25 +6,25 @@ use std::fmt;
 
 use crate::line::Hash;
 
-/// More findings than this are only counted: a file of rubbish must not fill the memory.
+/// Further findings are only counted, so that a corrupt file cannot fill the memory.
 const MAX_FINDINGS: usize = 1000;
 
-/// What [`crate::verify()`] found.
+/// The result of [`crate::verify()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// How many lines the log has, with the files that were put aside.
+    /// Number of lines in the log, including rotated files.
     pub lines: u64,
-    /// How many files were put aside and are still there.
+    /// Number of rotated files that still exist.
     pub files_aside: u64,
-    /// How many records were removed with their files because the log was too long.
+    /// Number of records that were removed by rotation.
     pub rotated_away: u64,
-    /// What is wrong with it, in the order of the lines; empty for a log that is whole.
+    /// Problems in the order of the lines; empty for an intact log.
     pub findings: Vec<Finding>,
-    /// How many more findings there are than the list holds.
+    /// Number of findings that are not in the list.
     pub unlisted: u64,
-    /// The hash of the last line. It stands for the whole log: kept somewhere else, it shows later
-    /// whether these lines are still the same.
+    /// The hash of the last line. It covers the whole log: stored elsewhere, it can show later whether
+    /// these lines are unchanged.
     pub last: String,
 }
 
@@ -41,7 +41,7 @@ impl Report {
         }
     }
 
-    /// Nothing was found.
+    /// Whether there are no findings.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }
@@ -60,55 +60,54 @@ impl Report {
     }
 }
 
-/// One thing that is wrong, and where.
+/// A problem and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The name of the file, if it is not the log itself but one that was put aside.
+    /// The name of the file, if it is a rotated file.
     pub file: Option<String>,
-    /// The line, counted from 1; one past the end for what is missing there.
+    /// The line, counted from 1; one past the end for lines that are missing there.
     pub line: u64,
-    /// What is wrong with it.
     pub problem: Problem,
 }
 
-/// What can be wrong with a line.
+/// A problem with a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The line is not a record, and the chain does not go on over it.
+    /// The line is not a record, and the next line does not follow it in the chain.
     NotARecord,
-    /// The line is not a record, but the next one was written after it: a write was cut off.
+    /// The line is not a record, but the next line follows it in the chain: a write was torn.
     CutOff,
     /// The last line has no newline.
     NoNewline,
-    /// The first line names a line before it.
+    /// The first line has a predecessor.
     NotTheFirst,
-    /// Files that were put aside and should still be there are not.
+    /// Rotated files that should exist are missing.
     FilesRemoved {
-        /// How many records were in them.
+        /// Number of records in them.
         records: u64,
     },
-    /// The line before is not the one that this line was written after.
+    /// The previous line is not the one that this line was written after.
     Broken,
     /// The line was written while the head file was missing.
     HeadWasMissing,
     /// The line's number is not the next one.
     Number {
-        /// The number that is next.
+        /// The next number.
         expected: u64,
-        /// The number it has.
+        /// The number of the line.
         found: u64,
     },
-    /// There is no head file, or it is unreadable.
+    /// The head file is missing or unreadable.
     NoHead,
-    /// The head file knows of records after the last line.
+    /// The head file contains a later record than the last line.
     EndRemoved {
         /// How many.
         records: u64,
     },
-    /// The last record is not the one that the head file remembers.
+    /// The last record differs from the one in the head file.
     EndChanged,
-    /// There are lines that the head file does not know of.
+    /// There are lines after the one in the head file.
     HeadBehind {
         /// How many.
         records: u64,
@@ -124,11 +123,11 @@ impl fmt::Display for Finding {
         write!(f, "line {line}: ")?;
         match &self.problem {
             Problem::NotARecord => {
-                f.write_str("is not a record: it was changed, cut off or put in")
+                f.write_str("is not a record: it was changed, cut off or inserted")
             }
             Problem::CutOff => f.write_str(
-                "is not a whole record, but the chain goes on over it: a write was cut off here, \
-                 as by a loss of power",
+                "is not a complete record, but the chain continues after it: a write was cut off \
+                 here, for example by a power failure",
             ),
             Problem::NoNewline => f.write_str(
                 "ends without a newline: the last write was cut off, or bytes were removed",
@@ -149,14 +148,15 @@ impl fmt::Display for Finding {
                 line - 1
             ),
             Problem::HeadWasMissing => f.write_str(
-                "the chain begins anew: the head file was missing when this line was written, so \
+                "the chain restarts: the head file was missing when this line was written, so \
                  lines before it may have been removed",
             ),
             Problem::Number { expected, found } => {
                 write!(f, "has the number {found} where {expected} is next")
             }
             Problem::NoHead => f.write_str(
-                "the head file is missing or unreadable: lines removed at the end cannot be seen",
+                "the head file is missing or unreadable: lines removed at the end cannot be \
+                 detected",
             ),
             Problem::EndRemoved { records: 1 } => f.write_str("1 record was removed at the end"),
             Problem::EndRemoved { records } => {
@@ -166,7 +166,7 @@ impl fmt::Display for Finding {
             Problem::HeadBehind { records } => {
                 write!(
                     f,
-                    "the last {records} records were put in, or the head file is an old one"
+                    "the last {records} records were inserted, or the head file is outdated"
                 )
             }
         }

@@ -1,37 +1,37 @@
-//! Folds repeats, so that nobody can fill a log by doing the same thing again and again, and bounds
-//! how many lines come of different things. Pure: the time is an argument. Entry type: [`Fold`].
+//! Folds repeated events into counts, so that repetition cannot fill a log, and bounds the number of
+//! lines for different events. Pure: the time is an argument. Entry type: [`Fold`].
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// How much is written.
+/// Limits of what is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoldLimits {
-    /// Repeats of a thing within this time are only counted.
+    /// Repeats of an event within this time are only counted.
     pub window: Duration,
-    /// Different things that are told apart within one window; more are only counted.
+    /// Most different events within one window; more are only counted.
     pub keys: usize,
-    /// Lines in all, after which things are only counted.
+    /// Most lines in total; further events are only counted.
     pub lines: u64,
 }
 
-/// A line that is to be written.
+/// A line to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folded<K> {
-    /// What happened; `None` for things that were only counted.
+    /// The event; `None` for events that were only counted.
     pub what: Option<K>,
-    /// How often, since the line before about the same.
+    /// Number of occurrences since the previous line about the same event.
     pub count: u64,
 }
 
-/// Remembers what was written lately, and how often it happened since.
+/// Tracks recently written events and their repeats.
 #[derive(Debug)]
 pub struct Fold<K> {
     limits: FoldLimits,
     seen: HashMap<K, Seen>,
     lines: u64,
-    /// Things that were only counted, and since when.
+    /// Number of events that were only counted, and since when.
     uncounted: Option<(u64, Instant)>,
 }
 
@@ -42,7 +42,6 @@ struct Seen {
 }
 
 impl<K: Hash + Eq + Clone> Fold<K> {
-    /// Nothing has happened yet.
     pub fn new(limits: FoldLimits) -> Fold<K> {
         Fold {
             limits,
@@ -52,7 +51,7 @@ impl<K: Hash + Eq + Clone> Fold<K> {
         }
     }
 
-    /// Something happened. Says which lines are to be written now.
+    /// Adds an event. Returns the lines to write now.
     pub fn add(&mut self, what: K, now: Instant) -> Vec<Folded<K>> {
         let mut due = self.expired(now);
         if let Some(seen) = self.seen.get_mut(&what) {
@@ -77,12 +76,12 @@ impl<K: Hash + Eq + Clone> Fold<K> {
         due
     }
 
-    /// Whether no more lines come but counts.
+    /// Whether the limit of lines is reached.
     pub fn is_capped(&self) -> bool {
         self.lines >= self.limits.lines
     }
 
-    /// Everything that was counted and not written, at the end.
+    /// Returns all counts that have not been written. For the end of the log.
     pub fn finish(&mut self) -> Vec<Folded<K>> {
         let seen = std::mem::take(&mut self.seen);
         let repeated = seen.into_iter().filter(|(_, seen)| seen.repeats > 0);
@@ -103,8 +102,8 @@ impl<K: Hash + Eq + Clone> Fold<K> {
         due
     }
 
-    /// Takes out what is older than a window. A count counts as a line, unless there are too many
-    /// lines already: then it goes into the sum of the rest.
+    /// Removes events older than a window. A count is written as a line, or added to the events that
+    /// are only counted if the limit of lines is reached.
     fn expired(&mut self, now: Instant) -> Vec<Folded<K>> {
         let window = self.limits.window;
         let is_old = |since: Instant| now.saturating_duration_since(since) >= window;
@@ -133,7 +132,7 @@ impl<K: Hash + Eq + Clone> Fold<K> {
         if surplus > 0 {
             self.uncounted.get_or_insert((0, now)).0 += surplus;
         }
-        // After the cap the sum is written once, at the end.
+        // Above the limit the sum is written once, at the end.
         if let Some((count, since)) = self.uncounted
             && is_old(since)
             && self.lines < self.limits.lines

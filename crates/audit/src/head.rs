@@ -1,5 +1,5 @@
-//! The head file beside the log, which remembers the last line, so that lines removed at the end
-//! are missed. It is always the same size and rewritten in place; it never holds anything else.
+//! The head file beside the log. It stores the number and hash of the last line, so that lines removed
+//! at the end are detected. It has a fixed size and is rewritten in place.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
@@ -10,7 +10,7 @@ use nix::fcntl::OFlag;
 
 use crate::line::{Hash, Link};
 
-/// Twenty digits hold any `u64`, then a space, 64 hex digits and a newline.
+/// Twenty digits (enough for any `u64`), a space, 64 hex digits and a newline.
 const SIZE: usize = 20 + 1 + 64 + 1;
 
 /// `<log>.head`.
@@ -20,7 +20,7 @@ pub(crate) fn path_of(log: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What the head file says; `None` if it is not there or does not read as one.
+/// Reads the head file; `None` if it is missing or invalid.
 pub(crate) fn read(path: &Path) -> io::Result<Option<Link>> {
     let file = OpenOptions::new()
         .read(true)
@@ -46,7 +46,7 @@ pub(crate) fn write(path: &Path, link: Link) -> io::Result<()> {
         .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
         .open(path)?;
     file.write_all(format!("{:020} {}\n", link.seq, link.hash).as_bytes())?;
-    // Only a file that was not ours is longer.
+    // A longer file was not written by this code.
     if file.metadata()?.len() != SIZE as u64 {
         file.set_len(SIZE as u64)?;
     }

@@ -1,13 +1,13 @@
-//! The audit log: what every sandbox was asked to do and what came of it, one JSON object a line.
+//! The audit log: the requests to every sandbox and their results, one JSON object per line.
 //!
-//! Each line carries the SHA-256 of the line before, so a change anywhere breaks the chain at that
-//! place, and a small head file beside the log remembers the last line, so lines cut off at the end
-//! are missed too. A log that has grown to its limit is put aside under `<log>.<last number>` and
-//! the chain goes on in a new file. [`AuditLog`] writes, [`verify()`] proves.
+//! Each line contains the SHA-256 of the previous line, so a change anywhere breaks the chain at that
+//! place. A small head file beside the log stores the last line, so removed lines at the end are
+//! detected too. A log that reaches its size limit is rotated to `<log>.<seq>`, and the chain
+//! continues in a new file. [`AuditLog`] writes, [`verify()`] checks.
 //!
-//! The log never holds the value of an environment variable, and nothing in it is secret from the
-//! person who owns the machine. It is evidence, not a vault: whoever can rewrite the log *and* its
-//! head file whole can forge both. Keep [`Report::last`] somewhere else to rule that out.
+//! The log never contains the value of an environment variable, and nothing in it is secret from the
+//! owner of the machine. It is tamper-evident, not tamper-proof: a process that can rewrite both the
+//! log and its head file completely can forge them. Storing [`Report::last`] elsewhere prevents that.
 
 mod chain;
 mod error;

@@ -1,4 +1,4 @@
-//! One line of the log: its text, its hash, and how it is read back. Never touches a file.
+//! Encodes, hashes and parses a line of the log. Never accesses a file.
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ use sha2::{Digest, Sha256};
 
 use crate::record::{Record, shorten, shorten_text};
 
-/// A longer line is not ours. Records are shortened to stay far below it.
+/// Longest valid line. Records are shortened to stay far below.
 pub(crate) const MAX_LINE: usize = 1 << 20;
 
-/// The SHA-256 of a line without its newline, as it stands in the next line's `prev`.
+/// The SHA-256 of a line without its newline, as in `prev` of the next line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hash([u8; 32]);
 
 impl Hash {
-    /// What the first line names as the line before it.
+    /// The previous hash in the first line.
     pub(crate) const START: Hash = Hash([0; 32]);
 
     pub(crate) fn of(bytes: &[u8]) -> Hash {
@@ -41,7 +41,7 @@ impl Hash {
     }
 }
 
-/// Lower case only: there is one way to write a hash, so that equal hashes are equal bytes.
+/// Lower case only, so that equal hashes have equal text.
 fn digit(byte: u8) -> Option<u8> {
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -56,7 +56,7 @@ impl fmt::Display for Hash {
     }
 }
 
-/// A place in the chain: a line's number among the records, and its hash.
+/// A position in the chain: the number of a record and the hash of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) seq: u64,
@@ -76,8 +76,8 @@ struct Written<'a, E> {
     seq: u64,
     time: String,
     prev: String,
-    /// How many lines were written together, in the first of them; a crash can leave the head file
-    /// that far behind.
+    /// Number of lines that were written together; only in the first of them. A crash can leave the
+    /// head file that many lines behind.
     #[serde(skip_serializing_if = "is_one")]
     group: u64,
     sandbox: &'a str,
@@ -86,14 +86,14 @@ struct Written<'a, E> {
 
 #[allow(
     clippy::trivially_copy_pass_by_ref,
-    reason = "serde asks for a reference"
+    reason = "serde requires a reference"
 )]
 fn is_one(count: &u64) -> bool {
     *count == 1
 }
 
-/// The text of the line that follows `before`, without a newline. `group`: this many lines are
-/// written together, of which it is the first; 1 for all others.
+/// The text of the next line after a link, without a newline. `group` is the number of lines that are
+/// written together if this is the first of them, else 1.
 pub(crate) fn write(
     before: Link,
     time: Timestamp,
@@ -131,8 +131,8 @@ pub(crate) fn write(
     Ok(escape(serde_json::to_string(&short)?))
 }
 
-/// Whether a character is not printed as itself: controls, those that nobody sees, and those that
-/// change how others around them are shown.
+/// Whether a character is not printed as itself: control characters, invisible characters, and those
+/// that change how surrounding text is shown.
 pub fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
@@ -140,8 +140,8 @@ pub fn is_unprintable(character: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// JSON leaves some of these characters as they are, and a log is looked at in terminals. They can
-/// only stand in strings, where they may be written as numbers.
+/// Escapes characters that are unsafe in a terminal and that JSON allows unescaped. They can occur only
+/// in strings, where `\u` escapes are valid.
 fn escape(json: String) -> Vec<u8> {
     if !json.contains(is_unprintable) {
         return json.into_bytes();
@@ -159,14 +159,14 @@ fn escape(json: String) -> Vec<u8> {
     escaped.into_bytes()
 }
 
-/// The parts of a line that the chain is made of.
+/// The fields of a line that form the chain.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Parsed {
     pub(crate) seq: u64,
     pub(crate) prev: Hash,
-    /// How many lines were written together with it, itself included.
+    /// Number of lines that were written together, including this one.
     pub(crate) group: u64,
-    /// For the line of a rotation: from which record on files were kept.
+    /// In the line of a rotation: the first record that was kept.
     pub(crate) first_kept: Option<u64>,
 }
 
@@ -176,7 +176,7 @@ fn first_kept(line: &[u8]) -> Option<u64> {
     struct Rotation {
         event: Record,
     }
-    // Most lines are others, and need not be read twice.
+    // Avoids parsing the event of most lines.
     line.windows(MARK.len()).find(|part| *part == MARK)?;
     match serde_json::from_slice(line).ok()? {
         Rotation {
@@ -186,11 +186,11 @@ fn first_kept(line: &[u8]) -> Option<u64> {
     }
 }
 
-/// Reads a line back; `None` if it is not a record. The event itself is not looked into, so that
-/// a log with kinds of a later version can still be verified.
+/// Parses a line; `None` if it is not a record. The event is not parsed, so that a log with event kinds
+/// of a later version can be verified.
 pub(crate) fn parse(line: &[u8]) -> Option<Parsed> {
     #[derive(Deserialize)]
-    #[allow(dead_code, reason = "these fields only have to be there")]
+    #[allow(dead_code, reason = "these fields only have to exist")]
     struct Read {
         seq: u64,
         time: IgnoredAny,

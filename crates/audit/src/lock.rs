@@ -1,4 +1,4 @@
-//! The lock on a log's file, which keeps writers of all processes apart. Never waits for ever.
+//! The lock on a log file, which serialises writers of all processes. Waiting has a timeout.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use crate::error::AuditError;
 
-/// Who holds the lock writes a few lines. A process that holds it for longer is stopped or stuck.
+/// Writing a few lines under the lock is fast. A process that holds it for longer is stopped or stuck.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Between two tries, from the first to the last.
+/// Delay between two attempts; it doubles from the first value to the second.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
@@ -23,7 +23,7 @@ pub(crate) fn shared(file: &File, path: &Path) -> Result<(), AuditError> {
     wait(path, DEADLINE, || file.try_lock_shared())
 }
 
-/// A blocking lock would have no deadline, so it is tried again and again.
+/// Polls, because a blocking lock has no timeout.
 fn wait(
     path: &Path,
     deadline: Duration,

@@ -1,7 +1,7 @@
-//! The handle for appending. Any number of handles, threads and processes may share one file.
+//! The handle for appending. Any number of handles, threads and processes can share one file.
 //!
-//! A line that was appended has been handed to the kernel: it outlives the process, and within a
-//! second or so of further lines also a loss of power. Entry type: [`AuditLog`].
+//! An appended line has been passed to the kernel and survives the end of the process. After about a
+//! second of further lines it also survives a power failure. Entry type: [`AuditLog`].
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -20,10 +20,10 @@ use crate::record::Record;
 use crate::rotation::Rotation;
 use crate::writer::{self, Waiting, Written};
 
-/// Between two looks whether everything is written.
+/// Interval for polling whether everything is written.
 const FLUSH_PAUSE: Duration = Duration::from_micros(200);
 
-/// A handle for appending. Clones share it, and its writer.
+/// A handle for appending. Clones share the writer.
 #[derive(Clone, Debug)]
 pub struct AuditLog {
     path: Arc<Path>,
@@ -31,13 +31,13 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Opens the log, creating it (mode 0600) and its folders (0700) where they are missing. May
-    /// wait for the lock.
+    /// Opens the log. Creates it (mode 0600) and its folders (0700) if they are missing. May wait for
+    /// the lock.
     pub fn open(path: impl Into<PathBuf>) -> Result<AuditLog, AuditError> {
         AuditLog::open_with(path, Rotation::default())
     }
 
-    /// Like [`Self::open`], with other limits than usual.
+    /// Like [`Self::open`], with other limits than the default.
     pub fn open_with(path: impl Into<PathBuf>, rotation: Rotation) -> Result<AuditLog, AuditError> {
         let path = path.into();
         if let Some(folder) = path
@@ -61,7 +61,7 @@ impl AuditLog {
         })
     }
 
-    /// Appends one line, as the next link of the chain, and waits until it is written.
+    /// Appends one line to the chain and waits until it is written.
     pub async fn append(&self, sandbox: &str, record: Record) -> Result<(), AuditError> {
         let (waiting, written) = waiting(Some((sandbox, record)));
         let sent = self.writer.send(waiting).await;
@@ -69,13 +69,13 @@ impl AuditLog {
         written.await.unwrap_or_else(|_| Err(self.no_writer()))
     }
 
-    /// Like [`Self::append`], for threads that run no tasks.
+    /// Like [`Self::append`], for threads outside of an async runtime.
     pub fn append_blocking(&self, sandbox: &str, record: Record) -> Result<(), AuditError> {
         self.wait_blocking(waiting(Some((sandbox, record))))
     }
 
-    /// Appends one line some time soon, after those that were sent before. A failure is only told
-    /// in the program's own log.
+    /// Queues one line without waiting until it is written. Keeps the order of lines. A failure to write
+    /// is only reported in the program's own log.
     pub fn append_later(&self, sandbox: &str, record: Record) -> Result<(), AuditError> {
         let waiting = Waiting {
             entry: Some(entry(sandbox, record)),
@@ -87,8 +87,8 @@ impl AuditLog {
         })
     }
 
-    /// Waits until everything that was sent so far is written, but not for ever. Blocks the thread,
-    /// whatever it runs: for the end of a program.
+    /// Waits until all queued lines are written, but no longer than `patience`. Blocks the thread even in
+    /// an async runtime: for the end of a program.
     pub fn flush(&self, patience: Duration) -> Result<(), AuditError> {
         let deadline = Instant::now() + patience;
         let (waiting, mut written) = waiting(None);
@@ -112,7 +112,7 @@ impl AuditLog {
         Err(self.queue_full())
     }
 
-    /// The file that is written to.
+    /// The path of the log.
     pub fn path(&self) -> &Path {
         &self.path
     }

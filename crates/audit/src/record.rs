@@ -1,41 +1,41 @@
-//! What the log can say: one [`Record`] for each kind of event.
+//! The events in the log: a [`Record`] for each kind of event.
 //!
-//! Records never hold the values of environment variables, only their names, and never what a
-//! command read or wrote, except the text that an agent typed into one of its own shell commands.
+//! Records never contain the values of environment variables, only their names. They never contain the
+//! input or output of a command, except the text that an agent typed into its own shell commands.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One event of a sandbox, or of the server that has them.
+/// An event of a sandbox, or of the server that runs sandboxes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Record {
-    /// A sandbox began.
+    /// A sandbox started.
     Start {
         /// The backend that runs it.
         backend: String,
-        /// What a way out has to break: `namespaces`, `kernel` or `vm`; `none` without walls.
+        /// What an escape has to break: `namespaces`, `kernel` or `vm`; `none` without isolation.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         strength: String,
-        /// Why this backend and no other.
+        /// Why this backend was chosen.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
-        /// The walls that stand, by name.
+        /// The names of the active walls.
         walls: Vec<String>,
         /// Each limit's name and what enforces it.
         limits: BTreeMap<String, String>,
-        /// The host folder it works in.
+        /// The workspace folder on the host.
         workspace: String,
     },
-    /// A command began.
+    /// A command started.
     Exec {
-        /// Which command of the sandbox it is, counted from 1; its end has the same number.
+        /// Number of the command in the sandbox, from 1. Its end has the same number.
         #[serde(default)]
         exec: u64,
-        /// The command and its arguments; bytes that are not UTF-8 are replaced.
+        /// The command and its arguments; invalid UTF-8 is replaced.
         argv: Vec<String>,
         /// The folder it runs in, as the sandbox sees it.
         cwd: String,
@@ -46,7 +46,7 @@ pub enum Record {
     },
     /// A command ended.
     ExecEnd {
-        /// Which one.
+        /// Number of the command.
         #[serde(default)]
         exec: u64,
         /// How it ended.
@@ -54,140 +54,138 @@ pub enum Record {
         /// How long it ran, in milliseconds.
         #[serde(default)]
         millis: u64,
-        /// Bytes that it printed, as far as they were asked for.
+        /// Bytes of output that were read.
         #[serde(default)]
         bytes: u64,
     },
-    /// An agent is about to write to the standard input of a command in the background.
+    /// An agent is about to write to the standard input of a background command.
     Input {
-        /// Which one, if it is known.
+        /// Number of the command, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exec: Option<u64>,
-        /// The number under which the agent knows it.
+        /// The agent's number of the background command.
         job: u32,
-        /// What is written; bytes that are not UTF-8 are replaced.
+        /// The input; invalid UTF-8 is replaced.
         text: String,
-        /// Whether the input ends with it.
+        /// Whether this is the end of the input.
         last: bool,
     },
-    /// An agent is about to send a signal to a command in the background.
+    /// An agent is about to send a signal to a background command.
     Signal {
-        /// Which one, if it is known.
+        /// Number of the command, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exec: Option<u64>,
-        /// The number under which the agent knows it.
+        /// The agent's number of the background command.
         job: u32,
         /// The signal's number.
         signal: i32,
     },
     /// The host changed a file for the sandbox.
     FileChange {
-        /// What was done, such as `write` or `remove`.
+        /// The operation, such as `write` or `remove`.
         operation: String,
         /// The file, as the sandbox sees it.
         path: String,
     },
     /// The sandbox tried to reach a host.
     Connection {
-        /// The name or address it asked for.
+        /// The requested name or address.
         host: String,
-        /// The port it asked for.
+        /// The requested port.
         port: u16,
-        /// Whether it got through.
         verdict: Verdict,
         /// The rule that allowed it, or the reason for the denial.
         because: String,
-        /// The address that was connected to or refused, once it was known.
+        /// The address that was connected to or refused, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         address: Option<String>,
-        /// How many attempts the line stands for: repeats are counted for a while.
+        /// Number of attempts: repeats within a time window are counted in one line.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     },
-    /// There was more than is recorded one by one.
+    /// There were too many events to record them individually.
     Capped {
-        /// What, such as `connections`.
+        /// The kind of events, such as `connections`.
         what: String,
-        /// How many were not recorded; 0 in the line that says that recording stops.
+        /// Number of events that were not recorded; 0 in the line that marks the end of recording.
         count: u64,
     },
-    /// A person or a rule decided on something that leaves the sandbox.
+    /// A user or a rule decided on an action outside of the sandbox.
     Approval {
-        /// What was asked for.
+        /// The requested action.
         what: String,
-        /// `allowed`, `denied` or, when nobody answered, `unanswered`.
+        /// `allowed`, `denied` or, without an answer, `unanswered`.
         decision: String,
-        /// For how long, if a person decided: `once`, `session` or `always`.
+        /// Validity of a user's decision: `once`, `session` or `always`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scope: Option<String>,
         /// `person`, or the rule.
         #[serde(default)]
         by: String,
     },
-    /// Somebody asks a server for a change, which begins after this line is written.
+    /// A server received a request for a change, which starts after this line is written.
     Request {
-        /// The same as in the answer's header, and in the record of the answer.
+        /// The same as in the response header and in the record of the answer.
         id: String,
-        /// The address that it came from.
+        /// The client address.
         remote: String,
-        /// Whose key it was; empty when nobody's.
+        /// The owner of the key; empty without a key.
         user: String,
-        /// Which key; absent for a login, and without keys.
+        /// The name of the key; absent for a login and without keys.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
-        /// Of HTTP.
+        /// The HTTP method.
         method: String,
-        /// Without what comes after the `?`.
+        /// The path without the query.
         path: String,
     },
-    /// A change that was asked for has been made or has failed; the answer follows this line.
+    /// A requested change was made or has failed. The response is sent after this line.
     Answer {
-        /// Of the request.
+        /// The id of the request.
         id: String,
-        /// Who turned out to have asked, if it was not known before, as at a login.
+        /// The user, if not known at the time of the request, as for a login.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         user: Option<String>,
-        /// What is answered.
+        /// The HTTP status.
         status: u16,
     },
-    /// A server turned requests away.
+    /// A server refused requests.
     Refusal {
-        /// The address that they came from.
+        /// The client address.
         remote: String,
-        /// Whose key it was; empty when nobody's.
+        /// The owner of the key; empty without a key.
         user: String,
-        /// Which key, if it is known.
+        /// The name of the key, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
-        /// Of HTTP.
+        /// The HTTP method.
         method: String,
-        /// Which kind of request.
+        /// The route of the request.
         route: String,
-        /// What was answered.
+        /// The HTTP status.
         status: u16,
-        /// How many: repeats are counted for a while.
+        /// Number of requests: repeats within a time window are counted in one line.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: u64,
     },
-    /// The log goes on in a new file, of which this is the first line.
+    /// The log continues in a new file. This is its first line.
     Rotated {
-        /// The file that the lines before are in now.
+        /// The file with the previous lines.
         previous: String,
-        /// The number of the first record for which there is still a file.
+        /// The number of the first record that still exists.
         first_kept: u64,
     },
     /// A sandbox ended.
     End {
-        /// Why.
+        /// Why it ended.
         cause: String,
     },
 }
 
-/// What became of a connection.
+/// The result of a connection attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It went through.
     Allowed,
     /// It was refused or failed.
     Denied,
@@ -199,21 +197,21 @@ fn one() -> u64 {
 
 #[allow(
     clippy::trivially_copy_pass_by_ref,
-    reason = "serde asks for a reference"
+    reason = "serde requires a reference"
 )]
 fn is_one(count: &u64) -> bool {
     *count == 1
 }
 
-/// Strings of a record that is too long keep this many bytes.
+/// Bytes that are kept of each string in a record that is too long.
 const KEPT_BYTES: usize = 1024;
-/// Lists and maps of a record that is too long keep this many items.
+/// Items that are kept of each list or map in a record that is too long.
 const KEPT_ITEMS: usize = 64;
 
-/// Cuts the long parts of an event, saying how much went.
+/// Truncates the long parts of an event and notes how much was removed.
 ///
-/// A command with megabytes of arguments must not be able to escape the log, so what does not fit
-/// a line is logged short rather than refused.
+/// A command with megabytes of arguments must not evade the log, so a record that does not fit into a
+/// line is truncated instead of refused.
 pub(crate) fn shorten(event: &mut Value) {
     match event {
         Value::String(text) => shorten_text(text),

@@ -1,8 +1,9 @@
-//! Files that a log was put aside into: when, under which names, and how many are kept.
+//! Rotated log files: their names, when a log is rotated, and how many files are kept.
 //!
-//! A full log becomes `<log>.<number of its last record>`. The new file begins with a
-//! [`Record::Rotated`](crate::Record::Rotated) line, which follows the last line of the old one in the chain and says from
-//! which record on there are still files. Never removes a file before a newer one says so.
+//! A full log becomes `<log>.<seq>`, with the number of its final record. The new file begins with a
+//! [`Record::Rotated`](crate::Record::Rotated) line, which follows the last line of the old file in the
+//! chain and contains the number of the first record that is kept. A file is removed only after a newer
+//! one has recorded that.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,17 +11,17 @@ use std::path::{Path, PathBuf};
 
 use crate::line::{self, MAX_LINE};
 
-/// When a log is put aside, and how many such files are kept.
+/// When a log is rotated, and how many rotated files are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// A log of this many bytes gets no more lines.
+    /// Size at which a log is rotated.
     pub bytes: u64,
-    /// Files that are kept beside the log; the oldest go first.
+    /// Number of rotated files to keep; the oldest are removed first.
     pub keep: usize,
 }
 
 impl Default for Rotation {
-    /// 64 MiB and 8 files: at most about 576 MiB for a log.
+    /// 64 MiB and 8 files: at most about 576 MiB in total.
     fn default() -> Rotation {
         Rotation {
             bytes: 64 << 20,
@@ -29,7 +30,7 @@ impl Default for Rotation {
     }
 }
 
-/// A file that was put aside.
+/// A rotated file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Aside {
     pub(crate) path: PathBuf,
@@ -37,7 +38,7 @@ pub(crate) struct Aside {
     pub(crate) last_seq: u64,
 }
 
-/// Twenty digits hold any `u64`, and sort as text.
+/// The name has twenty digits: enough for any `u64`, and sortable as text.
 pub(crate) fn aside(log: &Path, last_seq: u64) -> Aside {
     let mut name = log.as_os_str().to_owned();
     name.push(format!(".{last_seq:020}"));
@@ -47,14 +48,14 @@ pub(crate) fn aside(log: &Path, last_seq: u64) -> Aside {
     }
 }
 
-/// Where the next file is made before it takes the log's name.
+/// Temporary path of the next file, before it is renamed to the log.
 pub(crate) fn next_path(log: &Path) -> PathBuf {
     let mut name = log.as_os_str().to_owned();
     name.push(".next");
     PathBuf::from(name)
 }
 
-/// The files that were put aside, oldest first.
+/// The rotated files, oldest first.
 pub(crate) fn list(log: &Path) -> io::Result<Vec<Aside>> {
     let folder = match log.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -78,8 +79,8 @@ pub(crate) fn list(log: &Path) -> io::Result<Vec<Aside>> {
     Ok(found)
 }
 
-/// From which record on there are files, as the first line of the log says; `None` if that line is
-/// not one of a rotation.
+/// The first record that is kept, according to the first line of the log; `None` if that line is not
+/// from a rotation.
 pub(crate) fn first_kept(file: &File) -> io::Result<Option<u64>> {
     let mut first = Vec::new();
     let mut reader = BufReader::new(FromStart { file, at: 0 }).take(MAX_LINE as u64);
@@ -88,7 +89,7 @@ pub(crate) fn first_kept(file: &File) -> io::Result<Option<u64>> {
     Ok(line::parse(line).and_then(|parsed| parsed.first_kept))
 }
 
-/// Reads a file from its start without moving the place that others read from.
+/// Reads a file from its start without changing the shared file position.
 struct FromStart<'a> {
     file: &'a File,
     at: u64,

@@ -1,5 +1,5 @@
-//! Finds the end of a log without reading the whole of it. Never reads more than a few of the
-//! longest lines.
+//! Finds the last line of a log without reading the whole file. Reads at most about two lines of the
+//! maximum length.
 
 use std::fs::File;
 use std::io;
@@ -7,23 +7,23 @@ use std::os::unix::fs::FileExt;
 
 use crate::line::{self, Hash, Link, MAX_LINE};
 
-/// How far back the end is searched: room for the last record and for one torn line after it.
+/// Bytes that are searched from the end: enough for the last record and a torn line after it.
 const WINDOW: u64 = 2 * MAX_LINE as u64 + 4;
 
 /// The end of a log that is not empty.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
-    /// The last line that is a record; `None` if there is none within reach.
+    /// The last line that is a record; `None` if there is none in the searched part.
     pub(crate) record: Option<Link>,
-    /// The hash of the very last line, record or not; `None` if its start is out of reach.
+    /// The hash of the last line, record or not; `None` if it starts before the searched part.
     pub(crate) last: Option<Hash>,
-    /// The file does not end in a newline: the last write was cut off.
+    /// The file does not end with a newline: the last write was torn.
     pub(crate) torn: bool,
 }
 
 /// Reads the end of `file`, which is `len` bytes long; `None` if it is empty.
 pub(crate) fn read(file: &File, len: u64) -> io::Result<Option<Tail>> {
-    // Most lines are short: look a little back first, and all the way only if that was not enough.
+    // Most lines are short: read a small part first, and the whole window only if needed.
     for window in [8 << 10, WINDOW] {
         let window = window.min(len);
         let mut bytes = vec![0; window as usize];
@@ -39,7 +39,7 @@ pub(crate) fn read(file: &File, len: u64) -> io::Result<Option<Tail>> {
     Ok(None)
 }
 
-/// `whole`: the bytes begin where the file begins, so the first line in them is a whole one.
+/// `whole` means that the bytes start at the start of the file, so the first line is complete.
 fn parse(bytes: &[u8], whole: bool) -> Option<Tail> {
     let &end = bytes.last()?;
     let torn = end != b'\n';

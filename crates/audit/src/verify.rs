@@ -1,7 +1,7 @@
-//! Proves that a log is whole, or says where it is not.
+//! Verifies the integrity of a log and locates problems.
 //!
-//! Streams the file in constant memory, so that a log of any size can be checked, and never
-//! changes it. Entry: [`verify()`].
+//! Streams the files in constant memory, so that a log of any size can be checked. Never changes
+//! them. Entry: [`verify()`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
@@ -16,10 +16,10 @@ use crate::finding::{Problem, Report};
 use crate::line::{self, Hash, Link, MAX_LINE, Parsed};
 use crate::{head, lock, rotation};
 
-/// Checks every line of the log at `path` and of the files that it was put aside into, oldest
-/// first, and its end against the head file.
+/// Checks every line of the log at `path` and of its rotated files, oldest first, and the last line
+/// against the head file.
 ///
-/// Writers may go on meanwhile; what they add after the start is not looked at.
+/// Writers can continue meanwhile. Lines that they add after the start are not checked.
 pub fn verify(path: impl AsRef<Path>) -> Result<Report, AuditError> {
     let path = path.as_ref();
     let reading = |source| AuditError::Read {
@@ -40,14 +40,14 @@ pub fn verify(path: impl AsRef<Path>) -> Result<Report, AuditError> {
     Ok(check.end())
 }
 
-/// A log between two appends; what is in it never changes.
+/// The state of a log between two appends. Its content does not change.
 struct Snapshot {
-    /// Files that were put aside, with their names.
+    /// Rotated files with their names.
     aside: Vec<(String, File)>,
     file: File,
     len: u64,
     head: Option<Link>,
-    /// From which record on files were kept at the last rotation.
+    /// The first record that the last rotation kept.
     first_kept: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ impl Snapshot {
         loop {
             let file = open_file(&mut OpenOptions::new(), path)?;
             lock::shared(&file, path)?;
-            // The lock goes with the file, or at the end of this.
+            // The lock is released on success, or when the file is closed.
             let taken = Snapshot::of_locked(path, file).map_err(|source| AuditError::Read {
                 path: path.to_owned(),
                 source: Arc::new(source),
@@ -67,7 +67,7 @@ impl Snapshot {
         }
     }
 
-    /// `None` if the file was put aside while it was waited for.
+    /// `None` if the file was rotated while waiting for the lock.
     fn of_locked(path: &Path, file: File) -> io::Result<Option<Snapshot>> {
         if !is_in_place(&file, path)? {
             return Ok(None);
@@ -76,7 +76,7 @@ impl Snapshot {
         for one in rotation::list(path)? {
             let name = one.path.file_name().unwrap_or_default();
             let opened = File::open(&one.path)?;
-            // A crash can leave the log with a second name, before a new file got its first.
+            // A crash during rotation can leave a second name of the log itself.
             if !is_in_place(&opened, path)? {
                 aside.push((name.to_string_lossy().into_owned(), opened));
             }
@@ -93,7 +93,7 @@ impl Snapshot {
     }
 }
 
-/// A line as read: its hash, and its content if it is a record.
+/// A line: its hash, and its fields if it is a record.
 struct ReadLine {
     hash: Hash,
     parsed: Option<Parsed>,
@@ -119,7 +119,7 @@ impl<R: BufRead> Lines<R> {
             let part = &bytes[..end.unwrap_or(bytes.len())];
             hasher.update(part);
             length += part.len();
-            // A line that is too long is hashed to its end, but not kept.
+            // A line that is too long is hashed completely, but not stored.
             if length <= MAX_LINE {
                 text.extend_from_slice(part);
             }
@@ -143,23 +143,23 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// The chain as far as it was followed.
+/// The state of the check.
 struct Check {
     report: Report,
     head: Option<Link>,
     first_kept: Option<u64>,
-    /// The file that is being read, if it is not the log itself.
+    /// The current file, if it is a rotated one.
     file: Option<String>,
-    /// Lines of that file so far.
+    /// Number of the current line in that file.
     number: u64,
-    /// The hash of the line before.
+    /// The hash of the previous line.
     before: Hash,
     /// The last line that is a record.
     record: Link,
-    /// The line before is not a record; what that means depends on the line after it. It may be
-    /// the last of the file before.
+    /// Set if the previous line is not a record: the problem depends on the next line. It may be the
+    /// last line of the previous file.
     unread: Option<(Option<String>, u64)>,
-    /// How far a crash could have left the head file behind.
+    /// How many records the head file may be behind after a crash.
     tolerated: u64,
 }
 
@@ -221,7 +221,7 @@ impl Check {
             {
                 self.tolerated = parsed.group;
             }
-            // Whatever was wrong, go on from here: one change is found once.
+            // Continue from this line even after a problem, so that one change is reported once.
             self.record = Link {
                 seq: parsed.seq,
                 hash: read.hash,
@@ -245,7 +245,7 @@ impl Check {
         }
         if !joined && parsed.prev == Hash::START {
             return Some(match parsed.seq {
-                // The old first line, with something put in or moved before it.
+                // The original first line, with lines inserted or moved before it.
                 1 => Problem::Broken,
                 _ => Problem::HeadWasMissing,
             });
@@ -257,13 +257,13 @@ impl Check {
         (found != expected).then_some(Problem::Number { expected, found })
     }
 
-    /// The first line that there is: the first of all, or the first that rotation kept.
+    /// The first existing line: the very first, or the first one that rotation kept.
     fn judge_first(&mut self, parsed: &Parsed, joined: bool) -> Option<Problem> {
         match (joined, parsed.seq, self.first_kept) {
             (true, 1, _) => None,
             (true, _, _) => Some(Problem::HeadWasMissing),
             (false, 1, _) => Some(Problem::Broken),
-            // A file that could not be removed may have stayed.
+            // A file that rotation could not remove may still exist.
             (false, seq, Some(kept)) if kept > 1 && seq <= kept => {
                 self.report.rotated_away = seq - 1;
                 None
@@ -290,8 +290,8 @@ impl Check {
             Some(head) if head.seq == last.seq && head.hash != last.hash => {
                 self.add(lines, Problem::EndChanged);
             }
-            // What a crash between the two writes leaves behind: as many lines as were written
-            // together.
+            // A crash between the writes of log and head file leaves at most as many lines as were
+            // written together.
             Some(head) if last.seq - head.seq > self.tolerated => {
                 let records = last.seq - head.seq;
                 self.add(lines, Problem::HeadBehind { records });

@@ -1,8 +1,8 @@
-//! The thread that writes a log, so that nobody else waits for a lock or a disk.
+//! The thread that writes a log, so that other threads do not wait for a lock or a disk.
 //!
-//! Lines wait in a bounded queue. All that wait at one moment are written together, under one lock
-//! and in one call, and then everybody who waits for them is told. Ends when the last sender is
-//! gone and everything is written. Entry: [`start`].
+//! Lines wait in a bounded queue. All queued lines are written together, under one lock and in one
+//! call, and then the waiting callers are notified. Ends when the last sender is dropped and everything
+//! is written. Entry: [`start`].
 
 use std::path::PathBuf;
 use std::thread;
@@ -13,25 +13,26 @@ use tokio::sync::{mpsc, oneshot};
 use crate::chain::{Chain, Entry};
 use crate::error::AuditError;
 
-/// Lines that may wait.
+/// Most queued lines.
 const QUEUE: usize = 1024;
 
-/// Lines that are written together, and their bytes, before the line that goes beyond.
+/// Most lines that are written together, and their approximate bytes. The last line may exceed the
+/// latter.
 const MAX_GROUP: usize = 64;
 const MAX_GROUP_BYTES: usize = 256 << 10;
 
-/// How long lines may be lost to a loss of power; never to the end of the process.
+/// Interval of syncs to disk. A power failure can lose lines of this time, the end of the process none.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What came of a line.
+/// The result of writing a line.
 pub(crate) type Written = Result<(), AuditError>;
 
-/// A line on its way.
+/// A queued line.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// `None` only waits for all that was sent before.
+    /// `None` only waits for all previous lines.
     pub(crate) entry: Option<Entry>,
-    /// Who wants to know; nobody for what need not be waited for.
+    /// Notified after the write; `None` if the caller does not wait.
     pub(crate) done: Option<oneshot::Sender<Written>>,
 }
 
@@ -76,7 +77,7 @@ fn run(mut chain: Chain, mut receiver: mpsc::Receiver<Waiting>) {
             tracing::error!(%error, lines = entries.len(), "cannot write to an audit log");
         }
         for done in waiting {
-            // Whoever waited may have gone.
+            // The caller may have stopped waiting.
             let _ = done.send(written.clone());
         }
         is_synced &= entries.is_empty();

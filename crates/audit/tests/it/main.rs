@@ -1,4 +1,4 @@
-//! The audit log as its users see it: write, share, tamper, verify.
+//! Tests of the public interface: writing, sharing, tampering, verifying.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -43,7 +43,7 @@ impl Log {
         std::fs::read(&self.path).unwrap()
     }
 
-    /// Changes the file in place: a writer that has it open goes on with the same file.
+    /// Changes the file in place, so that a writer that has it open keeps the same file.
     pub(crate) fn edit(&self, change: impl FnOnce(Vec<u8>) -> Vec<u8>) {
         std::fs::write(&self.path, change(self.bytes())).unwrap();
     }

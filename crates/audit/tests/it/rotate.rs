@@ -1,4 +1,4 @@
-//! A log that grows goes on in another file, and the chain with it.
+//! A full log is rotated, and the chain continues in the new file.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ fn open(log: &Log) -> AuditLog {
     AuditLog::open_with(&log.path, SMALL).unwrap()
 }
 
-/// The files beside the log that hold lines, oldest first.
+/// The rotated files, oldest first.
 fn aside(log: &Log) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(log.path.parent().unwrap()).unwrap();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -35,7 +35,7 @@ fn a_full_log_goes_on_in_a_new_file() {
     }
     let report = log.report();
     assert!(report.is_clean(), "{:?}", texts(&report));
-    // One line more for each new file.
+    // Each new file has one additional line.
     assert_eq!(report.lines, written as u64 + 2);
     assert_eq!((report.files_aside, report.rotated_away), (2, 0));
     let first: serde_json::Value =
@@ -152,7 +152,7 @@ fn a_crash_during_rotation_loses_nothing() {
         handle.append_blocking("s1", end(number)).unwrap();
         number += 1;
     }
-    // The second name is there and the new file half written, but it has not got its name yet.
+    // The hard link exists and the new file is partly written, but not renamed yet.
     let mut second = log.path.clone().into_os_string();
     second.push(format!(".{number:020}"));
     std::fs::hard_link(&log.path, second).unwrap();

@@ -1,4 +1,4 @@
-//! Whatever is done to a log, `verify` says so, and where.
+//! `verify` detects and locates any tampering with a log.
 
 use audit::{AuditLog, Problem, Record};
 use proptest::prelude::*;
@@ -60,7 +60,7 @@ fn apply(tampering: &Tampering, bytes: &[u8]) -> Vec<u8> {
     lines.concat()
 }
 
-/// Only the last newline is gone: the next writer puts it back, and nothing is lost.
+/// Whether only the last newline is missing: the next writer restores it, and nothing is lost.
 fn is_healed(before: &[u8], after: &[u8]) -> bool {
     before.strip_suffix(b"\n") == Some(after)
 }
@@ -86,7 +86,7 @@ proptest! {
         log.edit(|_| after);
         prop_assert!(!log.report().is_clean());
 
-        // Going on must not cover it up, neither by the same handle nor by a new one.
+        // Further lines must not hide it, neither from the same handle nor from a new one.
         handle.append_blocking("s1", end(0)).unwrap();
         prop_assert!(!log.report().is_clean());
         AuditLog::open(&log.path).unwrap().append_blocking("s1", end(1)).unwrap();
@@ -156,7 +156,7 @@ fn a_finding_is_a_sentence() {
     check(
         |log| std::fs::remove_file(log.head()).unwrap(),
         &[
-            "line 10: the head file is missing or unreadable: lines removed at the end cannot be seen",
+            "line 10: the head file is missing or unreadable: lines removed at the end cannot be detected",
         ],
     );
     check(
@@ -165,7 +165,7 @@ fn a_finding_is_a_sentence() {
             log.open().append_blocking("s1", end(9)).unwrap();
         },
         &[
-            "line 10: the chain begins anew: the head file was missing when this line was written, \
+            "line 10: the chain restarts: the head file was missing when this line was written, \
            so lines before it may have been removed",
         ],
     );

@@ -1,4 +1,4 @@
-//! Opening, appending, sharing, and going on after a crash.
+//! Opening, appending, sharing, and continuing after a crash.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -185,7 +185,7 @@ fn many_writers_share_one_log() {
     let report = log.report();
     assert!(report.is_clean(), "{:?}", texts(&report));
     assert_eq!(report.lines, (WRITERS * LINES) as u64);
-    // Each writer's lines are all there, in its own order.
+    // All lines of each writer exist, in its order.
     let text = String::from_utf8(log.bytes()).unwrap();
     let mut next = [0; WRITERS];
     for line in text.lines() {
@@ -231,7 +231,7 @@ fn a_torn_line_is_kept_and_the_chain_goes_on_over_it() {
     for cut in [1, 5, 40] {
         let log = Log::with(3);
         let whole = log.bytes();
-        // The power went during the write of line 4: part of it is there, the head is still at 3.
+        // A power failure during the write of line 4: part of it was written, the head is still at 3.
         let torn = whole[..cut].to_vec();
         log.edit(|mut bytes| {
             bytes.extend(&torn);
@@ -305,7 +305,7 @@ fn a_crash_after_lines_that_were_written_together_is_healed() {
     let log = Log::with(3);
     let head = std::fs::read(log.head()).unwrap();
     let handle = log.open();
-    // Held up by the lock, so that they are written together.
+    // Delayed by the lock, so that they are written together.
     let lock = std::fs::File::open(&log.path).unwrap();
     lock.lock().unwrap();
     for number in 0..20 {
@@ -318,11 +318,11 @@ fn a_crash_after_lines_that_were_written_together_is_healed() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         line["group"].as_u64().unwrap_or(1) as usize
     };
-    // One may have gone ahead before the others came.
+    // One may have been written before the others arrived.
     let last = 3 + usize::from(group(text.lines().nth(3).unwrap()) == 1);
     let together = group(text.lines().nth(last).unwrap());
     assert!(together > 1, "{text}");
-    // The power went after the lines and before the head.
+    // A power failure after the lines and before the head was written.
     log.keep_lines(|line| line < last + together);
     let head = match last {
         3 => head,

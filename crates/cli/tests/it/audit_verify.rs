@@ -95,7 +95,7 @@ fn every_change_is_found() {
     // Cut off in the middle of a line, and altogether.
     assert_snapshot!(check(&|text| text[..text.len() - 20].to_owned()), @r"
         line 4: ends without a newline: the last write was cut off, or bytes were removed
-        line 4: is not a record: it was changed, cut off or put in
+        line 4: is not a record: it was changed, cut off or inserted
         line 5: 1 record was removed at the end
         4 lines, 3 findings
     ");
