@@ -110,7 +110,7 @@ pub enum Record {
         /// Number of events that were not recorded; 0 in the line that marks the end of recording.
         count: u64,
     },
-    /// A user or a rule decided on an action outside of the sandbox.
+    /// A user or a rule decided on an action that has effects outside of the sandbox.
     Approval {
         /// The requested action.
         what: String,

@@ -102,6 +102,6 @@ pub enum Violation {
     AfterEnd(u32),
     #[error("stream {0} sent a message that is too long")]
     Message(u32),
-    #[error("the peer has not read the end of {0} streams")]
+    #[error("the peer has not finished {0} streams that this end opened")]
     Unserved(usize),
 }

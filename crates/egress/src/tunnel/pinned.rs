@@ -112,7 +112,10 @@ impl Pinned {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let Some(mut sender) = taken else {
-            return answer::closing(answer::text(StatusCode::BAD_GATEWAY, "the server has closed the connection"));
+            return answer::closing(answer::text(
+                StatusCode::BAD_GATEWAY,
+                "the server has closed the connection",
+            ));
         };
         let Sent { response, bridge } = forward::send(&mut sender, request, websocket).await;
         *self.bridge.lock().unwrap_or_else(PoisonError::into_inner) = bridge;
