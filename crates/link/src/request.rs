@@ -17,7 +17,7 @@ pub struct Settings {
     pub workdir: Raw,
     /// The environment of every command; a request can add to it.
     pub env: Vec<(Raw, Raw)>,
-    /// Time after which the guest ends all commands and itself.
+    /// Time after which the guest kills all commands, including those started later.
     pub deadline: Option<Duration>,
     /// How much the workdir may grow.
     pub disk: Option<DiskLimit>,
@@ -59,7 +59,7 @@ pub enum Request {
     Control { exec: u32, control: Control },
     /// Runs a command in a shell session. Out: data and errors during the wait time, then
     /// `Answer<Progress>`. In: the end, once the host has read the answer. If the host drops the
-    /// stream before that, the command is killed.
+    /// stream before that, the command is interrupted.
     Shell(ShellCommand),
     /// Polls a background command. Out: data and errors since the last poll, then
     /// `Answer<Progress>`.
