@@ -1,8 +1,8 @@
-//! Archives that hold an image: what `docker save`, `podman save`, `skopeo` and others write.
+//! Image archives, as `docker save`, `podman save`, `skopeo` and others write them.
 //!
-//! Both forms are one tar with small JSON files and blobs in it, and both become the same
-//! [`crate::layers::Plan`]. Nothing of an archive is believed: whatever has a digest is held against
-//! it. Entry point: [`read`].
+//! Both forms are one tar with small JSON files and blobs in it, and both are read into the same
+//! [`crate::layers::Plan`]. An archive is untrusted: everything that has a digest is checked against it.
+//! Entry point: [`read`].
 
 mod docker;
 mod layout;
@@ -16,19 +16,19 @@ use crate::error::ImageError;
 use crate::layers::{self, Opened, Plan};
 use crate::unpack::budget::Limits;
 
-/// The longest file that is read into memory.
+/// The largest file that is read into memory.
 const MAX_DOCUMENT: u64 = 8 << 20;
 
-/// An archive that was looked through: the image in it, and where its layers are.
+/// An indexed archive: the selected image, and where its layers are.
 pub(crate) struct Archive {
     members: Members,
     pub(crate) plan: Plan,
-    /// As the archive calls it.
+    /// The image's name in the archive.
     pub(crate) reference: Option<String>,
 }
 
-/// Looks through an archive. Whole archives that are packed are unpacked into the `scratch` folder;
-/// `wanted` chooses among several images by the name that the archive has for each.
+/// Indexes an archive and selects an image. A compressed archive is decompressed into the `scratch` folder.
+/// `wanted` selects among several images by their name in the archive.
 pub(crate) fn read(
     path: &Path,
     scratch: &Path,
@@ -36,7 +36,7 @@ pub(crate) fn read(
     limits: Limits,
 ) -> Result<Archive, ImageError> {
     let members = Members::open(path, scratch, limits)?;
-    // A layout names blobs by digest, so it says more; newer archives are both at once.
+    // Newer archives have both forms. An OCI layout is preferred because it names blobs by digest.
     let found = match members.has("oci-layout") && members.has("index.json") {
         true => layout::find(&members, wanted)?,
         false if members.has("manifest.json") => docker::find(&members, wanted)?,
@@ -49,7 +49,7 @@ pub(crate) fn read(
     })
 }
 
-/// An image in an archive.
+/// The selected image of an archive.
 struct Found {
     plan: Plan,
     reference: Option<String>,
@@ -62,7 +62,7 @@ impl layers::Blobs for Archive {
     }
 }
 
-/// The one that is wanted, or the only one.
+/// Selects the `wanted` image, or the only one.
 fn choose<T>(
     all: Vec<(Vec<String>, T)>,
     wanted: Option<&str>,

@@ -1,8 +1,8 @@
-//! Builds images from recipes, with the programs that Debian builds its own systems with.
+//! Builds images from recipes, with `mmdebstrap` or `debootstrap`.
 //!
-//! A program makes a whole root in a folder of its own and gives it out as one tar; that tar is
-//! unpacked like any other, so that a built image has the same owners and the same lack of special
-//! rights as one from elsewhere. Then whatever of this machine got into it is removed.
+//! The builder program makes a root in its own folder and writes it to stdout as one tar. That tar is
+//! unpacked like any other, so that files of a built image also belong to the user and have no setuid or
+//! setgid bits. Then traces of the host are removed.
 //!
 //! Entry points: [`Store::build`], [`Sources`].
 
@@ -34,26 +34,26 @@ use crate::unpack::budget::{Budget, Limits, unpacked};
 use crate::unpack::tree::Tree;
 use crate::unpack::{self, Flaw, Meaning};
 
-/// Whether an image that the same recipe made earlier will do.
+/// Whether an image that was built earlier from the same recipe may be reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reuse {
     #[default]
     Allowed,
-    /// Build anew: packages may have been updated.
+    /// Build again: packages may have been updated.
     Never,
 }
 
-/// What a recipe made.
+/// Maps a recipe to the image that was built from it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Built {
     digest: Digest,
 }
 
-/// How many of the last lines of a program are looked at for a reason.
+/// How many of the last lines of a failed builder are searched for the reason.
 const TAIL: usize = 40;
 
 impl Store {
-    /// Builds an image, or finds the one that the same recipe made before.
+    /// Builds an image, or reuses one that was built from the same recipe before.
     pub fn build(
         &self,
         name: &str,
@@ -98,13 +98,14 @@ impl Store {
         let mut tree = Tree::open(&root).map_err(refused)?;
         clean::clean(&mut tree, recipe).map_err(refused)?;
         tree.sync().map_err(refused)?;
-        // Devices are in every root that is built here, and missed by nobody.
+        // The number of skipped devices is not recorded: every built root has the same ones, and no sandbox
+        // needs them.
         let image = self.publish(name, work, &digest, origin, 0, Vec::new())?;
         record::write(&file, &Built { digest }).map_err(self.unwritten())?;
         Ok(image)
     }
 
-    /// Holds the recipe as long as the file is open, so that nobody builds it at the same time.
+    /// Locks the recipe as long as the returned file is open, so that it is built only once at a time.
     fn wait_for_others(
         &self,
         key: &Digest,
@@ -120,7 +121,7 @@ impl Store {
     }
 }
 
-/// Runs the program that builds, and unpacks what it gives out.
+/// Runs the builder program and unpacks the tar that it writes to stdout.
 fn cook(
     program: &'static str,
     mut command: Command,
@@ -135,8 +136,8 @@ fn cook(
     let mut child = command
         .spawn()
         .map_err(|source| ImageError::Start { program, source })?;
-    let stdout = child.stdout.take().expect("it was asked for");
-    let stderr = child.stderr.take().expect("it was asked for");
+    let stdout = child.stdout.take().expect("stdout is piped");
+    let stderr = child.stderr.take().expect("stderr is piped");
     let (lines, heard) = mpsc::channel();
     let mut tail = VecDeque::new();
     let collected = thread::scope(|scope| {
@@ -145,7 +146,7 @@ fn cook(
                 let _ = lines.send(String::from_utf8_lossy(&line).trim_end().to_owned());
             }
         });
-        // If it fails, the program's output goes away and with it the program.
+        // If unpacking fails, the pipe is closed, which ends the program.
         let collector = scope.spawn(move || collect(stdout, root, limits));
         for line in heard {
             progress(Progress::Said(&line));
@@ -158,7 +159,7 @@ fn cook(
     });
     let status = child.wait();
     let collected = collected.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    // What it said of its failure is worth more than that its output was cut off.
+    // The program's own error message is preferred over the fact that its output was cut off.
     let status = status.map_err(|source| ImageError::Start { program, source })?;
     match collected {
         Err(source) if !is_cut_off(&source) => Err(ImageError::Refused {
@@ -196,8 +197,8 @@ fn is_cut_off(flaw: &Flaw) -> bool {
     matches!(flaw, Flaw::Malformed(_))
 }
 
-/// The line that says why: the first error of the package manager or of a command, or else the last
-/// line that says anything.
+/// The line that says why a build failed: the first error of the package manager or of a command, else the
+/// last line that is not empty.
 fn reason(tail: &VecDeque<String>) -> Option<String> {
     let is_error = |line: &&String| {
         line.starts_with("E: ") && !line.contains("failed: ") && !line.contains("exited with")

@@ -1,4 +1,4 @@
-//! Digests: what a thing is called by its content. Never says where the thing is.
+//! SHA-256 digests, by which content is named, and a stream adapter that computes them.
 //!
 //! Entry types: [`Digest`], [`Hashing`].
 
@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// A SHA-256, written `sha256:` and 64 hex digits.
+/// A SHA-256 digest, written as `sha256:` and 64 hex digits.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(String);
@@ -17,17 +17,17 @@ pub struct Digest(String);
 const PREFIX: &str = "sha256:";
 
 impl Digest {
-    /// The digest of these bytes.
+    /// The digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self::from_hash(Sha256::new_with_prefix(bytes))
     }
 
-    /// The 64 digits, for a name of a file.
+    /// The 64 hex digits, for file names.
     pub fn hex(&self) -> &str {
         &self.0[PREFIX.len()..]
     }
 
-    /// As people see it in a list.
+    /// The first 12 hex digits, for lists.
     pub fn short(&self) -> &str {
         &self.hex()[..12]
     }
@@ -40,13 +40,13 @@ impl Digest {
         Self(text)
     }
 
-    /// From the digits alone.
+    /// From hex digits without the prefix.
     pub(crate) fn from_hex(hex: &str) -> Option<Self> {
         format!("{PREFIX}{hex}").parse().ok()
     }
 }
 
-/// The text is not the name of a SHA-256.
+/// The text is not a SHA-256 digest.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("`{0}` is not a digest of the form `sha256:` and 64 hex digits")]
 pub struct NotADigest(String);
@@ -89,7 +89,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// A stream whose bytes are counted and hashed as they pass.
+/// Wraps a stream and counts and hashes the bytes that pass through it.
 pub(crate) struct Hashing<S> {
     inner: S,
     hash: Sha256,
@@ -105,7 +105,7 @@ impl<S> Hashing<S> {
         }
     }
 
-    /// The digest of all that has passed, and how much that was.
+    /// The digest and the number of all bytes so far.
     pub(crate) fn finish(self) -> (Digest, u64) {
         (Digest::from_hash(self.hash), self.bytes)
     }

@@ -1,10 +1,9 @@
-//! Disk images: a root folder as one read-only file system in a file, for walls that are virtual
-//! machines. Made once for each content and then only found; never changes the folder.
+//! Disk images: a root folder as a read-only file system in one file, for walls that are virtual machines.
+//! They are made once per content and then cached. The folder is never changed.
 //!
-//! The file system is erofs without compression where `mkfs.erofs` is installed. It is made in a
-//! third of the time that any of the others takes, and nothing has to be unpacked by the processor
-//! of a machine, which may be an emulated one. Otherwise squashfs, likewise without compression, or
-//! ext4; the end of the file's name says which.
+//! The file system is uncompressed erofs if `mkfs.erofs` is installed. It takes a third of the time of the
+//! others to make, and the machine's processor, which may be emulated, has nothing to decompress.
+//! Otherwise it is uncompressed squashfs, or ext4. The file's extension names the file system.
 //!
 //! Entry points: [`disk`], [`disk_with`].
 
@@ -19,13 +18,13 @@ use crate::error::ImageError;
 use crate::listing::{self, Listing};
 use crate::programs::Programs;
 
-/// Says how files are made; raise it when that changes, so that old ones are made anew.
+/// Part of the cache key. Increase it when disks are made differently, so that old ones are replaced.
 const VERSION: u32 = 1;
 
-/// What a file that is still being made ends with.
+/// The extension of a file that is still being written.
 const UNFINISHED: &str = "part";
 
-/// The file systems, the best first.
+/// The file systems, in order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Erofs,
@@ -53,19 +52,20 @@ impl Format {
     }
 }
 
-/// A read-only disk image of a root folder, in which everything belongs to root.
+/// Makes a read-only disk image of a root folder, in which everything belongs to root, or finds it in the
+/// cache.
 ///
-/// It is cached by the image's digest; for a plain folder, by a digest of its listing (names, modes,
-/// sizes and times of everything in it), so that a change makes a new one. The file's name ends
-/// with the name of its file system: `.erofs`, `.squashfs` or `.ext4`.
+/// The cache key is the image's digest. For a plain folder it is a digest of its listing (names, modes,
+/// sizes and times of everything in it), so that a change makes a new disk. The file's extension names
+/// the file system: `.erofs`, `.squashfs` or `.ext4`.
 ///
 /// # Errors
-/// When no program that makes one is installed, or when it fails.
+/// If no program that makes file systems is installed, or if it fails.
 pub fn disk(cache: &Path, root: &Path, digest: Option<&Digest>) -> Result<PathBuf, ImageError> {
     disk_with(&Programs::default(), cache, root, digest)
 }
 
-/// [`disk`], with programs from elsewhere.
+/// [`disk`], with programs from given folders.
 pub fn disk_with(
     programs: &Programs,
     cache: &Path,
@@ -101,13 +101,13 @@ pub fn disk_with(
         source,
     };
     fs::create_dir_all(cache).map_err(written)?;
-    // One at a time: a second one who wants the same only has to wait for it.
+    // One at a time: a second caller that wants the same disk waits and then finds it.
     let lock = File::create(cache.join("lock")).map_err(written)?;
     lock.lock().map_err(written)?;
     if let Some(path) = Format::ALL.map(finished).into_iter().find(is_there) {
         return Ok(path);
     }
-    // Nobody else holds the lock: whatever is unfinished, nobody will finish.
+    // The lock is held, so unfinished files were left by processes that died.
     sweep(cache).map_err(written)?;
     let (format, maker) = Format::ALL
         .into_iter()
@@ -140,8 +140,8 @@ fn command(
 ) -> Command {
     let mut command = Command::new(maker);
     match format {
-        // Attributes stay out: one of them gives rights, as a setuid bit does. Times stay as they
-        // are: compiled Python and build systems live by them.
+        // Extended attributes are left out: `security.capability` grants rights, as a setuid bit does.
+        // Times are kept: compiled Python and build systems depend on them.
         Format::Erofs => {
             command.args(["--quiet", "--all-root", "--preserve-mtime", "-x-1"]);
             command.args([draft, root]);
@@ -161,12 +161,12 @@ fn command(
             let (bytes, entries) =
                 listing.map_or((0, 0), |listing| (listing.bytes, listing.entries));
             let inodes = entries + 64;
-            // Inodes take 256 bytes each; folders a block; and some for the file system itself.
+            // 256 bytes for each inode, up to a block for each folder, and a margin for the file system itself.
             let kilobytes = (bytes + inodes * (256 + 4096)) / 1024 * 21 / 20 + 16 * 1024;
             if !nix::unistd::geteuid().is_root()
                 && let Some(unshare) = programs.find("unshare")
             {
-                // Whoever asks is root in there, and so are the files.
+                // In the user namespace the caller and their files belong to root.
                 command = Command::new(unshare);
                 command.args(["--user", "--map-root-user"]).arg(maker);
             }
@@ -208,7 +208,7 @@ pub(crate) fn last_line(text: &str) -> Option<&str> {
 
 fn publish(draft: &Path, target: &Path) -> io::Result<()> {
     let file = File::open(draft)?;
-    // Whoever runs the machine reads it, whatever this user's own files are like.
+    // The virtual machine may run as another user, so the file is readable whatever the umask is.
     file.set_permissions(fs::Permissions::from_mode(0o644))?;
     file.sync_all()?;
     fs::rename(draft, target)

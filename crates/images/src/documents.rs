@@ -1,5 +1,4 @@
-//! The JSON documents of the Open Container Initiative, as far as they are needed here, and what they
-//! must say to be usable. No I/O.
+//! The OCI JSON documents, as far as they are needed here, and checks whether an image is usable. No I/O.
 //!
 //! Entry types: [`Manifest`], [`Config`], [`Descriptor`].
 
@@ -20,7 +19,7 @@ pub(crate) const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manif
 pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
 
-/// Where a blob is: what it is called by and how long it is.
+/// Refers to a blob by digest and size.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Descriptor {
@@ -35,7 +34,7 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
-    /// Whether these are the promised bytes.
+    /// Checks size and digest of a blob.
     pub(crate) fn check(&self, bytes: &[u8]) -> Result<(), ImageError> {
         let refused = |source| ImageError::Refused {
             what: format!("the blob `{}`", self.digest),
@@ -65,14 +64,14 @@ pub(crate) fn check_digest(expected: &Digest, found: &Digest) -> Result<(), Flaw
     }
 }
 
-/// A kind of machine, in the words of Go.
+/// A platform, in Go's names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Platform {
     pub(crate) architecture: String,
     pub(crate) os: String,
 }
 
-/// Several images, mostly one for each kind of machine.
+/// Several images, usually one for each platform.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Index {
@@ -94,7 +93,7 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Whether it is the manifest of a root at all: registries hold much else.
+    /// Checks that it describes a root file system: registries also hold other artifacts.
     pub(crate) fn check(&self) -> Result<(), ImageError> {
         let config = self.config.media_type.as_str();
         if !matches!(config, CONFIG | DOCKER_CONFIG) {
@@ -121,7 +120,7 @@ impl Manifest {
     }
 }
 
-/// What an image says about itself.
+/// The configuration of an image.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Config {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,7 +132,7 @@ pub(crate) struct Config {
     pub(crate) rootfs: RootFs,
 }
 
-/// How a container of the image would be run.
+/// The defaults for containers of the image.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Run {
@@ -147,7 +146,7 @@ pub(crate) struct Run {
 pub(crate) struct RootFs {
     #[serde(rename = "type", default)]
     pub(crate) kind: String,
-    /// Of each layer, unpacked.
+    /// The digest of each layer, uncompressed.
     pub(crate) diff_ids: Vec<Digest>,
 }
 
@@ -158,7 +157,7 @@ pub(crate) fn parse<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, 
     })
 }
 
-/// Whether a document is an index; where its type does not say, by what is in it.
+/// Whether a document is an index, by its media type or, if that is missing, by its content.
 pub(crate) fn is_index(descriptor: &Descriptor, bytes: &[u8]) -> bool {
     match descriptor.media_type.as_str() {
         INDEX | DOCKER_INDEX => true,
@@ -167,7 +166,7 @@ pub(crate) fn is_index(descriptor: &Descriptor, bytes: &[u8]) -> bool {
     }
 }
 
-/// The one for machines like this.
+/// Selects the image for the host's platform.
 pub(crate) fn for_this_machine(all: Vec<Descriptor>) -> Result<Descriptor, ImageError> {
     let here = this_machine();
     let offered: Vec<String> = all
@@ -206,7 +205,7 @@ pub(crate) fn this_machine() -> Platform {
     }
 }
 
-/// Words from elsewhere, short enough for a message.
+/// Cuts off untrusted text for use in a message.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(200).collect()
 }

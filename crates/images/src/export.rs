@@ -1,6 +1,6 @@
-//! Writes an image as one tar that Podman and Docker load, old and new: an OCI layout with the
-//! `manifest.json` of `docker save` beside it. The same image always makes the same bytes: entries
-//! in the order of names, everything owned by root, no time but those of the files.
+//! Writes an image as one tar that old and new versions of Podman and Docker load: an OCI layout plus the
+//! `manifest.json` of `docker save`. The output is reproducible: entries are sorted by name, everything is
+//! owned by root, and the only times are those of the files.
 //!
 //! Entry point: [`export_oci`].
 
@@ -22,13 +22,13 @@ use crate::error::ImageError;
 use crate::listing::walk;
 use crate::store::Image;
 
-/// What every command finds, if the image itself says nothing about it.
+/// The `PATH` of an exported image that has none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Writes an image to a stream. It is called `localhost/hotcell/NAME:latest` in there.
+/// Writes an image to a stream. In the archive its name is `localhost/hotcell/NAME:latest`.
 pub fn export_oci(image: &Image, target: impl Write) -> Result<(), ImageError> {
-    // Twice through the tree instead of a copy of it on disk: a blob is called by its digest, so
-    // that has to be known first.
+    // The tree is read twice, which avoids a copy on disk: the layer's digest names its blob, so it must be
+    // known before the blob is written.
     let unread = |source| ImageError::ReadTree {
         path: image.root.clone(),
         source,
@@ -42,12 +42,12 @@ pub fn export_oci(image: &Image, target: impl Write) -> Result<(), ImageError> {
     writer.flush().map_err(unread)
 }
 
-/// Writes an image to a new file, whole or not at all.
+/// Writes an image to a file, atomically.
 pub fn export_oci_file(image: &Image, path: &Path) -> Result<(), ImageError> {
     write_whole(path, |file| export_oci(image, file))
 }
 
-/// Makes a file beside its place, and puts it there when it is whole.
+/// Fills a temporary file in the same folder and renames it to `path` when it is complete.
 pub(crate) fn write_whole(
     path: &Path,
     fill: impl FnOnce(&File) -> Result<(), ImageError>,
@@ -61,7 +61,7 @@ pub(crate) fn write_whole(
         _ => Path::new("."),
     };
     let mut builder = tempfile::Builder::new();
-    // As any other new file.
+    // The default mode of new files; the umask applies.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     let draft = builder.prefix(".hotcell-").permissions(mode);
     let draft = draft.tempfile_in(folder).map_err(unwritten)?;
@@ -73,10 +73,10 @@ pub(crate) fn write_whole(
     Ok(())
 }
 
-/// The small documents, ready.
+/// The JSON documents of an exported archive.
 struct Described {
     layer: Descriptor,
-    /// By what they are called.
+    /// By file name.
     files: BTreeMap<String, Vec<u8>>,
 }
 
@@ -174,10 +174,10 @@ impl Described {
     }
 }
 
-/// The whole tree as one layer.
+/// Writes the whole tree as one layer.
 fn write_layer(root: &Path, target: &mut impl Write) -> io::Result<()> {
     let mut tar = Builder::new(BufWriter::with_capacity(1 << 18, target));
-    // Files with several names: the first one has the content.
+    // Hard links: only the first name has the content.
     let mut seen: HashMap<(u64, u64), PathBuf> = HashMap::new();
     walk(root, &mut |path, about| {
         let name = path.strip_prefix(root).unwrap_or(path);
@@ -236,7 +236,7 @@ fn blob(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 
-/// A repository takes small letters only, and one tag.
+/// Converts an image's name to a reference: lower case, with exactly one tag.
 fn reference(name: &str) -> String {
     let name = name.to_ascii_lowercase();
     match name.split_once(':') {
@@ -246,5 +246,5 @@ fn reference(name: &str) -> String {
 }
 
 fn json_bytes(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("these documents are made of text and numbers")
+    serde_json::to_vec(value).expect("text and numbers can be serialised")
 }

@@ -1,6 +1,6 @@
-//! From the layers of an image to its root. The same for archives and registries: they only differ
-//! in where a blob comes from ([`Blobs`]). Every digest is checked while the bytes pass; whoever calls
-//! [`mod@unpack`] must throw the root away when it fails.
+//! Unpacks the layers of an image into its root. Archives and registries differ only in where a blob comes
+//! from ([`Blobs`]). Digests are checked while the bytes are unpacked, so the caller must discard the root if
+//! unpacking fails.
 //!
 //! Entry types: [`Plan`], [`Blobs`].
 
@@ -23,26 +23,26 @@ pub(crate) trait Blobs {
     fn open(&self, source: &str) -> Result<Opened<'_>, ImageError>;
 }
 
-/// One layer, as it is packed.
+/// A layer that is not unpacked yet.
 #[derive(Debug)]
 pub(crate) struct Layer {
-    /// What [`Blobs`] calls it.
+    /// Its name in [`Blobs`].
     pub(crate) source: String,
-    /// Digest and size of the packed bytes, where they are promised.
+    /// Digest and size of the compressed bytes, if the manifest has them.
     pub(crate) blob: Option<(Digest, u64)>,
 }
 
-/// An image that is about to be unpacked.
+/// An image that can be unpacked.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) config: Config,
-    /// Of the configuration. It pins down all layers, so it stands for the image.
+    /// Of the configuration. It identifies the image, because the configuration has the digests of all layers.
     pub(crate) digest: Digest,
     layers: Vec<Layer>,
 }
 
 impl Plan {
-    /// Refuses what cannot be the root of a sandbox on this machine.
+    /// Fails if the image cannot be the root of a sandbox on this host.
     pub(crate) fn new(
         config: Config,
         digest: Digest,
@@ -72,7 +72,7 @@ impl Plan {
         })
     }
 
-    /// What the image wants in the environment, without what makes no sense there.
+    /// The environment variables of the image, without invalid ones.
     pub(crate) fn env(&self) -> Vec<(String, String)> {
         let run = self.config.config.as_ref();
         let pairs = run.and_then(|run| run.env.as_deref()).unwrap_or_default();
@@ -87,7 +87,7 @@ impl Plan {
     }
 }
 
-/// Unpacks all layers in their order; says how many devices and FIFOs were left out.
+/// Unpacks all layers in order. Returns the number of skipped devices and FIFOs.
 pub(crate) fn unpack(
     plan: &Plan,
     blobs: &dyn Blobs,
@@ -127,7 +127,7 @@ fn unpack_layer(
     let mut content = Hashing::new(unpacked(&mut packed, budget)?);
     let outcome = unpack::apply(&mut content, Meaning::Layer, tree, budget);
     let (unpacked_digest, _) = content.finish();
-    // A wrong blob mostly shows as a broken one: then its digest says more than what broke.
+    // A wrong blob usually fails to unpack. Then a digest mismatch is the better error.
     if let (Some((expected, size)), true) = (&layer.blob, is_about_content(&outcome)) {
         io::copy(&mut packed, &mut io::sink())?;
         let (found, length) = packed.finish();
@@ -138,7 +138,8 @@ fn unpack_layer(
     check_digest(diff, &unpacked_digest)
 }
 
-/// A limit that was reached is the whole story: reading on would only take long.
+/// Whether the blob's digest is worth checking. Not after a limit was reached: reading the remaining bytes
+/// would take long and not change the error.
 fn is_about_content(outcome: &Result<(), Flaw>) -> bool {
     !matches!(
         outcome,

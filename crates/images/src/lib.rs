@@ -1,9 +1,9 @@
-//! Images: root file systems for sandboxes. They are built from a recipe, taken out of an archive or
-//! fetched from a registry, and every backend can use them: as a folder, as a disk, as an OCI archive.
+//! Images: root file systems for sandboxes. They are built from a recipe, imported from an archive or
+//! pulled from a registry. Every backend can use them: as a folder, as a disk or as an OCI archive.
 //!
-//! What comes from elsewhere is hostile: digests are checked before a name points at anything, names
-//! and links in archives lead nowhere but into the new root, and everything is bounded. An image
-//! appears whole or not at all. The crate prints nothing and reads no environment.
+//! Archives and registries are untrusted. Digests are checked before a name points at an image, names and
+//! links in archives resolve only inside the new root, and all sizes are limited. An image is published
+//! atomically. The crate prints nothing and reads no environment variables.
 //!
 //! Entry types: [`Store`], [`Recipe`], and [`disk()`] for any folder.
 

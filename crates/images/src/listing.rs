@@ -1,5 +1,5 @@
-//! A digest of what a folder looks like from outside: names, kinds, modes, sizes, times and the
-//! targets of links. Never opens a file, never follows a link.
+//! A digest of a folder's metadata: names, kinds, modes, sizes, times and the targets of links. Never opens
+//! a file, never follows a link.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -11,26 +11,26 @@ use sha2::{Digest as _, Sha256};
 
 use crate::digest::Digest;
 
-/// What a look at a whole tree found.
+/// Digest, size and number of entries of a tree.
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub(crate) digest: Digest,
-    /// Of regular files, each rounded up to whole blocks; a file with many names counts once a name.
+    /// Of regular files, each rounded up to whole blocks. A hard link counts again.
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
 }
 
-/// A block of the file systems that are made here.
+/// The block size of the file systems that are made here.
 const BLOCK: u64 = 4096;
 
-/// Looks at everything below a folder, in the order of names.
+/// Lists everything below a folder, sorted by name.
 pub(crate) fn list(root: &Path) -> io::Result<Listing> {
     let mut hash = Sha256::new();
     let (mut bytes, mut entries) = (0, 0);
     walk(root, &mut |path, about| {
         let name = path.strip_prefix(root).unwrap_or(path).as_os_str();
         let is_file = about.file_type().is_file();
-        // A folder's size says only what the file system thinks of it.
+        // A folder's size depends on the file system.
         let size = if is_file { about.len() } else { 0 };
         hash.update(name.as_bytes());
         hash.update([0]);
@@ -54,12 +54,12 @@ pub(crate) fn list(root: &Path) -> io::Result<Listing> {
     })
 }
 
-/// Calls back for a folder and for everything below it, parents first, in the order of names.
+/// Calls `visit` for a folder and everything below it, parents first, sorted by name.
 pub(crate) fn walk(
     root: &Path,
     visit: &mut dyn FnMut(&Path, &Metadata) -> io::Result<()>,
 ) -> io::Result<()> {
-    // What is to be visited next is at the end.
+    // A stack: the next path is at the end.
     let mut waiting = vec![root.to_owned()];
     while let Some(path) = waiting.pop() {
         let about = fs::symlink_metadata(&path)?;

@@ -1,11 +1,10 @@
-//! The programs of the host that make images: where each is. Never reads `PATH`: what a variable
-//! names could be anything.
+//! Finds the host programs that make images. Never reads `PATH`, because the environment is not trusted.
 //!
 //! Entry type: [`Programs`].
 
 use std::path::{Path, PathBuf};
 
-/// The folders in which programs are looked for, in this order.
+/// The folders in which programs are searched, in order.
 #[derive(Debug, Clone)]
 pub struct Programs {
     folders: Vec<PathBuf>,
@@ -26,20 +25,20 @@ impl Default for Programs {
 }
 
 impl Programs {
-    /// Only what is in these folders.
+    /// Searches only these folders.
     pub fn in_folders<P: Into<PathBuf>>(folders: impl IntoIterator<Item = P>) -> Self {
         Self {
             folders: folders.into_iter().map(Into::into).collect(),
         }
     }
 
-    /// The first file of this name that may be executed.
+    /// The first executable file of this name.
     pub fn find(&self, name: &str) -> Option<PathBuf> {
         let mut candidates = self.folders.iter().map(|folder| folder.join(name));
         candidates.find(|path| is_program(path))
     }
 
-    /// As a child's `PATH`.
+    /// The folders as the `PATH` of a child process.
     pub(crate) fn path_variable(&self) -> String {
         let folders: Vec<_> = self
             .folders

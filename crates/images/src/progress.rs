@@ -1,10 +1,10 @@
-//! What a maker of images tells while it works. Who listens decides what to show.
+//! Progress reports of builds, imports and pulls. The receiver decides what to show.
 //!
 //! Entry type: [`Progress`].
 
 use crate::digest::Digest;
 
-/// One step or one line.
+/// A step, or a line of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress<'a> {
@@ -12,16 +12,16 @@ pub enum Progress<'a> {
     Waiting,
     /// Packages are fetched and installed, and commands run.
     Building { program: &'a str },
-    /// A line of a program that takes part.
+    /// A line of output of the builder program.
     Said(&'a str),
     /// A layer is being unpacked.
     Unpacking { number: usize, total: usize },
-    /// A blob is being fetched: how much of it is there.
+    /// A blob is being fetched; `bytes` of it have arrived.
     Fetching {
         digest: &'a Digest,
         bytes: u64,
         size: u64,
     },
-    /// Nothing had to be done: the image was there.
+    /// The image was already in the store.
     Cached,
 }

@@ -1,5 +1,5 @@
-//! Recipes: what is in an image, in a few lines of TOML. Reading one touches the recipe and the files
-//! beside it and nothing else; [`crate::Store::build`] makes the image.
+//! Recipes: TOML files that describe the content of an image. Parsing one reads only the recipe and the
+//! files beside it. [`crate::Store::build`] makes the image.
 //!
 //! Entry type: [`Recipe`].
 
@@ -22,22 +22,22 @@ use crate::digest::Digest;
 use crate::documents::this_machine;
 use crate::error::ImageError;
 
-/// Says what building a recipe means; raise it when that changes, so that images are built anew.
+/// Part of the cache key. Increase it when builds work differently, so that images are built again.
 const VERSION: u32 = 1;
 
-/// The largest file that a recipe can bring along.
+/// The largest recipe, and the largest file that a recipe can include.
 const MAX_FILE: u64 = 64 << 20;
 
-/// A recipe with everything that it names: two of them that are equal make the same image.
+/// A recipe with the content of all its files. Equal recipes make the same image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Recipe {
-    /// The suite of Debian, such as `bookworm`.
+    /// The Debian suite, such as `bookworm`.
     pub(crate) suite: String,
-    /// Where packages come from, if not from where the host has its own.
+    /// The package archive, if it is not the host's.
     pub(crate) mirror: Option<String>,
-    /// Sorted, each once.
+    /// Sorted, without duplicates.
     pub(crate) packages: Vec<String>,
-    /// By the path inside.
+    /// By path in the image.
     pub(crate) files: BTreeMap<String, RecipeFile>,
     pub(crate) run: Vec<String>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct RecipeFile {
 }
 
 impl Recipe {
-    /// One of the recipes that come along, such as `base`.
+    /// A recipe that is part of the program, such as `base`.
     pub fn shipped(name: &str) -> Option<Result<Self, ImageError>> {
         let (_, text) = SHIPPED.iter().find(|(known, _)| *known == name)?;
         Some(Self::parse(name, text, None))
@@ -69,7 +69,7 @@ impl Recipe {
         Self::parse(&path.display().to_string(), &text, Some(folder))
     }
 
-    /// Parses a recipe; the files that it brings along are in `folder`.
+    /// Parses a recipe. Its `source` files are relative to `folder`.
     pub fn parse(name: &str, text: &str, folder: Option<&Path>) -> Result<Self, ImageError> {
         let wrong = |why: String| ImageError::Recipe {
             recipe: name.to_owned(),
@@ -91,7 +91,7 @@ impl Recipe {
         Ok(recipe)
     }
 
-    /// What a recipe adds to the one that it builds on.
+    /// Adds the parts of a recipe to the recipe that it builds on.
     fn add(&mut self, raw: Raw, folder: Option<&Path>) -> Result<(), String> {
         if let Some(mirror) = raw.mirror {
             self.mirror = Some(check::mirror(&mirror)?);
@@ -117,15 +117,15 @@ impl Recipe {
         Ok(())
     }
 
-    /// What it builds on, as recipes write it.
+    /// The `from` of the recipe that everything builds on, such as `debian:bookworm`.
     pub fn from(&self) -> String {
         format!("debian:{}", self.suite)
     }
 
-    /// What the image is cached by: everything that decides what is in it.
+    /// The cache key of the image: a digest of everything that determines its content.
     pub fn digest(&self) -> Digest {
         let all = (VERSION, this_machine().architecture, self);
-        let bytes = serde_json::to_vec(&all).expect("a recipe is made of text and numbers");
+        let bytes = serde_json::to_vec(&all).expect("text and numbers can be serialised");
         Digest::of(&bytes)
     }
 }
@@ -138,7 +138,7 @@ fn unknown_start(from: &str) -> String {
     )
 }
 
-/// A file that stands beside the recipe.
+/// Reads a file beside the recipe.
 fn beside(folder: Option<&Path>, source: &str) -> Result<Vec<u8>, String> {
     let cannot = |why: &dyn std::fmt::Display| format!("cannot read its file `{source}`: {why}");
     let folder = folder.ok_or_else(|| cannot(&"the recipe has no folder"))?;
@@ -146,8 +146,7 @@ fn beside(folder: Option<&Path>, source: &str) -> Result<Vec<u8>, String> {
     read_regular(&folder.join(source)).map_err(|error| cannot(&error))
 }
 
-/// The content of a regular file, without waiting for the other end of a FIFO and without reading a
-/// device or a growing file for ever.
+/// Reads a regular file. Does not block on a FIFO, and does not read a device or a growing file forever.
 fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     use std::io::Read;
     let file = fs::OpenOptions::new()
@@ -166,7 +165,7 @@ fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What is wrong and in which line.
+/// The parser's message, with the line number if known.
 fn place(error: &toml::de::Error, text: &str) -> String {
     let why = error.message().replace('\n', ", ");
     match error.span().and_then(|span| text.get(..span.start)) {

@@ -1,5 +1,5 @@
-//! Fetches images from registries. A registry is believed in nothing: every blob is held against the
-//! digest that named it, from the manifest down, while it is being written.
+//! Pulls images from registries. A registry is untrusted: every document and blob is checked against the
+//! digest that refers to it, from the manifest down, while it is written.
 //!
 //! Entry points: [`Store::pull`], [`Registry`].
 
@@ -26,11 +26,11 @@ use crate::progress::Progress;
 use crate::store::{Image, Origin, Store, check_name};
 use crate::unpack::Flaw;
 
-/// The longest manifest or configuration.
+/// The largest configuration.
 const MAX_DOCUMENT: u64 = 8 << 20;
-/// How long a registry may say nothing.
+/// The connect timeout, and how long a registry may send nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// An index in an index.
+/// How deep indexes may be nested.
 const MAX_NESTING: usize = 4;
 
 const ACCEPTED: &[&str] = &[
@@ -40,16 +40,16 @@ const ACCEPTED: &[&str] = &[
     documents::DOCKER_INDEX,
 ];
 
-/// How a registry is talked to.
+/// How to connect to a registry.
 #[derive(Debug, Default)]
 pub struct Registry {
     pub login: Login,
-    /// Without TLS, also if the registry is on another machine.
+    /// Connect without TLS, even if the registry is on another machine.
     pub is_insecure: bool,
 }
 
-/// What an image is called here if nobody says otherwise: the last part of its repository and its
-/// tag, such as `debian:bookworm`.
+/// The default name of a pulled image: the last part of its repository and its tag, such as
+/// `debian:bookworm`.
 pub fn usual_name(reference: &str) -> Result<String, ImageError> {
     let reference = parse(reference)?;
     let last = reference
@@ -65,13 +65,13 @@ pub fn usual_name(reference: &str) -> Result<String, ImageError> {
     Ok(name)
 }
 
-/// The registry that a reference names, as logins call it.
+/// The registry of a reference, as files of logins name it.
 pub fn registry_of(reference: &str) -> Result<String, ImageError> {
     Ok(parse(reference)?.registry().to_owned())
 }
 
 impl Store {
-    /// Fetches an image. The last part, unpacking, blocks the thread.
+    /// Pulls an image. Unpacking, at the end, blocks the thread.
     pub async fn pull(
         &self,
         name: &str,
@@ -117,7 +117,7 @@ impl Store {
     }
 }
 
-/// Blobs that were fetched, in a folder.
+/// A folder of fetched blobs.
 struct Fetched {
     folder: PathBuf,
 }
@@ -130,7 +130,7 @@ impl Blobs for Fetched {
     }
 }
 
-/// One image at one registry.
+/// A connection to a registry for one image.
 struct Session {
     client: Client,
     reference: Reference,
@@ -165,7 +165,7 @@ impl Session {
         complaint::explain(&self.reference, error)
     }
 
-    /// The manifest for machines like this, and its digest.
+    /// The manifest for the host's platform, and its digest.
     async fn manifest(&self) -> Result<(Manifest, Digest), ImageError> {
         let mut reference = self.reference.clone();
         let mut promised = reference.digest().map(parse_digest).transpose()?;
@@ -202,7 +202,7 @@ impl Session {
         ))
     }
 
-    /// A small blob, checked.
+    /// Fetches a small blob and checks its digest.
     async fn document(&self, descriptor: &Descriptor) -> Result<Vec<u8>, ImageError> {
         if descriptor.size > MAX_DOCUMENT {
             return Err(refused(descriptor)(Flaw::TooLarge(MAX_DOCUMENT)));
@@ -213,7 +213,7 @@ impl Session {
         Ok(bytes)
     }
 
-    /// A blob into a file that is called by its digest.
+    /// Fetches a blob into a file that is named by its digest.
     async fn fetch(
         &self,
         descriptor: &Descriptor,
@@ -222,7 +222,7 @@ impl Session {
     ) -> Result<(), ImageError> {
         let path = folder.join(descriptor.digest.hex());
         if path.exists() {
-            // The same layer twice.
+            // The image has the same layer twice.
             return Ok(());
         }
         let file = File::create(&path).map_err(|source| ImageError::Write { path, source })?;
@@ -233,7 +233,7 @@ impl Session {
         check_digest(&descriptor.digest, &found).map_err(refused(descriptor))
     }
 
-    /// A blob, as it comes, up to the size that was promised.
+    /// Streams a blob into `target`. Fails if it is larger than the descriptor says.
     async fn receive(
         &self,
         descriptor: &Descriptor,
@@ -294,7 +294,7 @@ fn parse_digest(text: &str) -> Result<Digest, ImageError> {
         })
 }
 
-/// What a document says it is.
+/// The media type that a document states.
 fn kind_of(bytes: &[u8]) -> String {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -304,7 +304,7 @@ fn kind_of(bytes: &[u8]) -> String {
     serde_json::from_slice::<Kind>(bytes).map_or_else(|_| String::new(), |kind| kind.media_type)
 }
 
-/// Whether a registry can only be on this machine.
+/// Whether a registry's address is a loopback address.
 fn is_loopback(server: &str) -> bool {
     let host = match server.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,

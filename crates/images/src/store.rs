@@ -1,16 +1,16 @@
 //! The images of one user, in one folder.
 //!
 //! ```text
-//! names/NAME.json       which image a name means, and where it came from
-//! roots/DIGITS/root/    the root file system of an image, by its digest
-//! roots/DIGITS/about.json
-//! builds/DIGITS.json    which image a recipe made, by the recipe's digest
-//! disks/                disks of images, made when they are first wanted
+//! names/NAME.json       the digest of the image with this name, and where it came from
+//! roots/HEX/root/       the root file system of an image, by its digest
+//! roots/HEX/about.json  size and environment of the image
+//! builds/HEX.json       the image that was built from a recipe, by the recipe's digest
+//! disks/                disks of images, made on first use
 //! work/…/               images that are being made
 //! ```
 //!
-//! An image is made in a folder of its own under `work` and renamed into `roots` when it is whole;
-//! then its name is written. Whoever dies in between leaves rubbish that the next one sweeps away.
+//! An image is made in its own folder under `work` and renamed into `roots` when it is complete. Then its
+//! name is written. If the process dies in between, the next one removes what it left.
 //!
 //! Entry type: [`Store`].
 
@@ -40,26 +40,25 @@ use crate::programs::Programs;
 use crate::progress::Progress;
 use crate::unpack::budget::Limits;
 
-/// A root file system and what is known of it.
+/// A root file system and its metadata.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Image {
     pub name: String,
-    /// For one from an archive or a registry, that of its configuration; for one that was built, that
-    /// of the tree as it was built.
+    /// Of the configuration if the image was imported or pulled; of the builder's tar if it was built.
     pub digest: Digest,
-    /// The folder with the root file system. Everything in it belongs to the user of the store.
+    /// The folder with the root file system. Everything in it belongs to the store's user.
     pub root: PathBuf,
     pub origin: Origin,
-    /// When the name was given.
+    /// When the name was assigned.
     pub named: Timestamp,
     /// Of all files.
     pub bytes: u64,
     /// Files, folders and links.
     pub entries: u64,
-    /// Devices and FIFOs that were left out.
+    /// Devices and FIFOs that were skipped.
     pub skipped: u64,
-    /// What its maker wants in the environment of commands.
+    /// The environment variables that the image's configuration sets for commands.
     pub env: Vec<(String, String)>,
 }
 
@@ -72,7 +71,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// The store in this folder. Nothing is made before there is something to keep.
+    /// The store in this folder, which is created on the first write.
     pub fn open(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
@@ -81,19 +80,19 @@ impl Store {
         }
     }
 
-    /// With other bounds on what comes from elsewhere.
+    /// With other limits for imported and pulled images.
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// With programs from elsewhere.
+    /// With host programs from given folders.
     pub fn with_programs(mut self, programs: Programs) -> Self {
         self.programs = programs;
         self
     }
 
-    /// The image that a name means.
+    /// The image with this name.
     pub fn find(&self, name: &str) -> Result<Option<Image>, ImageError> {
         check_name(name)?;
         let named: Option<Named> = record::read(&self.name_file(name))?;
@@ -103,13 +102,13 @@ impl Store {
         }
     }
 
-    /// [`Store::find`] for a name that must be there.
+    /// [`Store::find`] for a name that must exist.
     pub fn get(&self, name: &str) -> Result<Image, ImageError> {
         self.find(name)?
             .ok_or_else(|| ImageError::Unknown(name.to_owned()))
     }
 
-    /// All images, by name.
+    /// All images, sorted by name.
     pub fn list(&self) -> Result<Vec<Image>, ImageError> {
         let mut images = Vec::new();
         for (name, named) in self.all_names()? {
@@ -118,8 +117,8 @@ impl Store {
         Ok(images)
     }
 
-    /// Takes an image out of an archive: what `docker save` writes, or a tar of an OCI layout, either
-    /// of them packed or not. Where there are several in it, `reference` says which.
+    /// Imports an image from an archive: the output of `docker save`, or a tar of an OCI layout, compressed or
+    /// not. If the archive has several images, `reference` selects one.
     pub fn import(
         &self,
         name: &str,
@@ -155,20 +154,20 @@ impl Store {
         self.publish(name, work, &plan.digest, origin, skipped, env)
     }
 
-    /// A disk of an image, made when it is first wanted.
+    /// The disk of an image, made on first use.
     pub fn disk(&self, image: &Image) -> Result<PathBuf, ImageError> {
         let cache = self.folder.join("disks");
         disk_with(&self.programs, &cache, &image.root, Some(&image.digest))
     }
 
-    /// A folder for an image that is to be made, after the dead have been swept away.
+    /// Creates a folder for an image that is to be made. First removes what dead processes left.
     pub(crate) fn begin(&self) -> Result<Work, ImageError> {
         let _lock = self.lock()?;
         work::sweep(&self.folder, &self.programs).map_err(self.unwritten())?;
         Work::begin(&self.folder).map_err(self.unwritten())
     }
 
-    /// Puts a whole root into its place and gives it a name.
+    /// Moves a complete root into `roots` and assigns a name to it.
     pub(crate) fn publish(
         &self,
         name: &str,
@@ -194,7 +193,7 @@ impl Store {
         let lock = self.lock()?;
         if !self.has_root(digest) {
             let place = self.root_folder(digest);
-            // Without a record it is no image; whoever made it died in the middle.
+            // A root without a record is incomplete: it was left by a process that died.
             let _ = fs::remove_dir_all(&place);
             fs::create_dir_all(self.folder.join("roots")).map_err(&unwritten)?;
             fs::rename(work.image(), &place).map_err(&unwritten)?;
@@ -206,7 +205,7 @@ impl Store {
         self.name(name, digest, origin)
     }
 
-    /// Gives a name to an image that is there.
+    /// Assigns a name to an existing image.
     pub(crate) fn name(
         &self,
         name: &str,
@@ -274,7 +273,7 @@ impl Store {
         Ok(all)
     }
 
-    /// The names in a folder of the store; drafts, which begin with a dot, are none.
+    /// The names in a folder of the store, without temporary files, whose names begin with a dot.
     fn inside(&self, folder: &str) -> Result<Vec<String>, ImageError> {
         let path = self.folder.join(folder);
         let unread = |source| ImageError::ReadTree {
@@ -293,7 +292,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Keeps others from changing what stands where, as long as the file is open.
+    /// Locks the layout of the store against other processes, as long as the returned file is open.
     fn lock(&self) -> Result<File, ImageError> {
         let take = || {
             fs::create_dir_all(&self.folder)?;

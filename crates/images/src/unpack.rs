@@ -1,8 +1,8 @@
-//! Unpacks streams of tar into a new root. Whatever is in them is hostile: names lead nowhere but
-//! into the root, sizes and numbers are bounded, rights are taken away.
+//! Unpacks tar streams into a new root. The streams are untrusted: names resolve only inside the root, sizes
+//! and counts are limited, setuid and setgid bits are dropped.
 //!
-//! [`apply`] performs, [`tree::Tree`] is the only thing that touches files, [`entries::Entries`]
-//! reads headers, [`budget`] counts.
+//! [`apply`] is the entry point. Only [`tree::Tree`] touches files. [`entries::Entries`] reads headers, and
+//! [`budget`] enforces limits.
 
 pub(crate) mod budget;
 pub(crate) mod entries;
@@ -22,21 +22,21 @@ pub use self::flaw::Flaw;
 use self::target::Target;
 use self::tree::Tree;
 
-/// Before a name: what it hides in the layers below.
+/// The prefix of an entry that removes a name of the layers below.
 const WHITEOUT: &[u8] = b".wh.";
-/// In a folder: hides everything that the layers below have in it.
+/// An entry that removes everything in its folder that comes from the layers below.
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
-/// What a stream is.
+/// How a stream is to be unpacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// A layer over others, in which some names hide what is below.
+    /// A layer over others; whiteouts remove entries of the layers below.
     Layer,
-    /// A whole root.
+    /// A whole root, without whiteouts.
     Whole,
 }
 
-/// Unpacks a stream over what is in the tree already, to the stream's last byte.
+/// Unpacks a stream over the existing tree. Reads the stream to its end.
 pub(crate) fn apply(
     stream: impl Read,
     meaning: Meaning,
@@ -50,7 +50,7 @@ pub(crate) fn apply(
         let name = String::from_utf8_lossy(&entry.name).into_owned();
         place(&mut entries, entry, meaning, tree, budget).map_err(|flaw| flaw.of(&name))?;
     }
-    // The rest belongs to the digest.
+    // The digest covers the remaining bytes too.
     entries.drain()?;
     tree.end_layer();
     Ok(())
@@ -77,10 +77,10 @@ fn place<R: Read>(
         let hidden = OsStr::from_bytes(&last[WHITEOUT.len()..]);
         let is_name = !matches!(hidden.as_bytes(), b"" | b"." | b"..");
         return match is_name {
-            // Names for the use of the tool that made the layer.
+            // `.wh..wh.` names are private to the tool that made the layer.
             true if hidden.as_bytes().starts_with(WHITEOUT) => Ok(()),
             true => tree.hide(&target.parent, hidden),
-            false => Err(Flaw::Name("hides nothing that has a name")),
+            false => Err(Flaw::Name("is a whiteout without a name")),
         };
     }
     match entry.kind {
@@ -98,7 +98,7 @@ fn place<R: Read>(
         Kind::HardLink => {
             let source = Target::parse(&entry.link)
                 .map_err(|_| Flaw::Link("leads out of the root"))?
-                .ok_or(Flaw::Link("is to the root itself"))?;
+                .ok_or(Flaw::Link("points to the root itself"))?;
             tree.hard_link(&target, &source)
         }
         Kind::Special => {

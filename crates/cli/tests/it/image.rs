@@ -168,7 +168,7 @@ fn wrong_words() {
 
         $ image pull :1
         hotcell: cannot understand the reference `:1`: invalid reference format
-        hint: one is like `registry.example/team/image:tag`
+        hint: a reference has the form `registry.example/team/image:tag`
 
         $ image pull x --name -y
         hotcell: unexpected argument '-y' found

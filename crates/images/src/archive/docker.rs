@@ -1,5 +1,5 @@
-//! The older form of archives, which `docker save` wrote: `manifest.json` names a configuration and
-//! layers. Their digests stand in the configuration, and the configuration's own in its name.
+//! The older archive form, of `docker save`: `manifest.json` names a configuration and layers. The
+//! configuration lists the layers' digests, and its file name is its own digest.
 
 use serde::Deserialize;
 
@@ -29,7 +29,7 @@ pub(super) fn find(members: &Members, wanted: Option<&str>) -> Result<Found, Ima
     let (reference, item) = choose(all, wanted)?;
     let bytes = members.document(&item.config)?;
     let digest = Digest::of(&bytes);
-    // `<digits>.json`, or `blobs/sha256/<digits>`.
+    // `<hex>.json`, or `blobs/sha256/<hex>`.
     let file = item.config.rsplit('/').next().unwrap_or_default();
     let promised = Digest::from_hex(file.strip_suffix(".json").unwrap_or(file));
     if let Some(expected) = promised

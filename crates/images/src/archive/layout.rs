@@ -1,5 +1,4 @@
-//! The form of archives that the Open Container Initiative describes: `index.json` names manifests,
-//! and everything is a blob that is called by its digest.
+//! The OCI image layout: `index.json` names manifests, and everything else is a blob named by its digest.
 
 use super::members::Members;
 use super::{Found, choose};
@@ -7,12 +6,12 @@ use crate::documents::{self, Config, Descriptor, Index, Manifest};
 use crate::error::ImageError;
 use crate::layers::{Layer, Plan};
 
-/// What `skopeo` and others call an image in a layout.
+/// The annotation in which `skopeo` and others store an image's name.
 const NAME: &str = "org.opencontainers.image.ref.name";
-/// What `docker save` calls it, in full.
+/// The annotation in which `docker save` stores an image's full name.
 const FULL_NAME: &str = "io.containerd.image.name";
 
-/// An index in an index in an index.
+/// How deep indexes may be nested.
 const MAX_NESTING: usize = 4;
 
 pub(super) fn find(members: &Members, wanted: Option<&str>) -> Result<Found, ImageError> {
@@ -23,7 +22,7 @@ pub(super) fn find(members: &Members, wanted: Option<&str>) -> Result<Found, Ima
     };
     let all = index.manifests.into_iter().map(|one| (names(&one), one));
     let (reference, mut descriptor) = match all.collect::<Vec<_>>() {
-        // One image for several machines, or several names of one image.
+        // One image for several platforms, or several names of one image.
         all if wanted.is_none() && is_one_image(&all) => {
             let (mut names, platforms): (Vec<_>, Vec<_>) = all.into_iter().unzip();
             let name = names.swap_remove(0).into_iter().next();
@@ -67,7 +66,7 @@ fn plan(members: &Members, manifest: &Manifest) -> Result<Plan, ImageError> {
     Plan::new(config, manifest.config.digest.clone(), layers.collect())
 }
 
-/// A small blob, checked.
+/// Reads a small blob and checks its digest.
 fn blob(members: &Members, descriptor: &Descriptor) -> Result<Vec<u8>, ImageError> {
     let bytes = members.document(&place(descriptor))?;
     descriptor.check(&bytes)?;

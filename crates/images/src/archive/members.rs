@@ -1,5 +1,5 @@
-//! The files in an archive, by name: where each begins and how long it is. Links among them (older
-//! archives have layers that are links to others) are followed here, in a table, never on disk.
+//! An index of the files in an archive: offset and size by name. Links between them (in older archives some
+//! layers are links to others) are resolved in this index, never on disk.
 //!
 //! Entry type: [`Members`].
 
@@ -14,9 +14,9 @@ use crate::unpack::Flaw;
 use crate::unpack::budget::{Budget, Limits, Packing, packing, unpacked};
 use crate::unpack::entries::{Entries, Kind};
 
-/// More files than this are in no archive of an image.
+/// Real image archives have far fewer files.
 const MAX_MEMBERS: usize = 100_000;
-/// Links to links to links.
+/// How many links are followed for one name.
 const MAX_HOPS: usize = 8;
 
 pub(crate) struct Members {
@@ -67,7 +67,7 @@ impl Members {
         }
     }
 
-    /// A file of the archive, from its beginning.
+    /// Opens a file of the archive for reading from its start.
     pub(crate) fn read(&self, name: &str) -> Result<impl Read + use<'_>, ImageError> {
         let (offset, size) = self.find(name).ok_or_else(|| self.missing(name))?;
         let mut file = &self.file;
@@ -79,7 +79,7 @@ impl Members {
         Ok(BufReader::with_capacity(1 << 16, file.take(size)))
     }
 
-    /// A small file of the archive, whole.
+    /// Reads a small file of the archive into memory.
     pub(crate) fn document(&self, name: &str) -> Result<Vec<u8>, ImageError> {
         let (_, size) = self.find(name).ok_or_else(|| self.missing(name))?;
         let unreadable = |source| ImageError::ReadArchive {
@@ -97,8 +97,8 @@ impl Members {
     }
 }
 
-/// The archive as a file in which one can jump about: itself, or its content if it is packed or
-/// comes through a pipe.
+/// Opens the archive as a seekable, uncompressed file. If it is compressed or a pipe, its content is first
+/// copied into a temporary file.
 fn plain(path: &Path, scratch: &Path, limits: Limits) -> Result<File, Flaw> {
     let mut file = File::open(path)?;
     let is_file = file.metadata()?.is_file();
@@ -111,7 +111,7 @@ fn plain(path: &Path, scratch: &Path, limits: Limits) -> Result<File, Flaw> {
         }
     }
     let mut whole = tempfile::tempfile_in(scratch)?;
-    // With limits of its own: what is in it is charged when its layers are.
+    // A separate budget: the content is charged again when the layers are unpacked.
     io::copy(&mut unpacked(file, &Budget::new(limits))?, &mut whole)?;
     whole.seek(SeekFrom::Start(0))?;
     Ok(whole)
@@ -133,7 +133,7 @@ fn scan(mut file: &File) -> Result<HashMap<String, Member>, Flaw> {
             Kind::File {
                 pieces: Some(_), ..
             } => {
-                return Err(Flaw::Unsupported("has a sparse file where a blob is due"));
+                return Err(Flaw::Unsupported("has a sparse file in place of a blob"));
             }
             Kind::File { real_size, .. } => {
                 if offset.checked_add(real_size).is_none_or(|end| end > length) {
@@ -160,7 +160,7 @@ fn scan(mut file: &File) -> Result<HashMap<String, Member>, Flaw> {
     }
 }
 
-/// What a link in the archive is to, from the archive's top.
+/// The target of a link, relative to the top of the archive.
 fn linked(name: Option<&str>, link: &[u8], is_relative: bool) -> Option<Member> {
     let link = std::str::from_utf8(link).ok()?;
     let from = if is_relative {
@@ -171,7 +171,7 @@ fn linked(name: Option<&str>, link: &[u8], is_relative: bool) -> Option<Member> 
     normal(from.to_str()?).map(Member::Link)
 }
 
-/// A name without `.` and `..`; none for one that leads out of the archive.
+/// Resolves `.` and `..` in a name. `None` if the name leads out of the archive.
 fn normal(name: &str) -> Option<String> {
     let mut parts = Vec::new();
     for part in Path::new(name).components() {

@@ -1,12 +1,12 @@
-//! Takes out of a new root whatever of this machine and of its making got into it, so that an image
-//! says nothing about where it was built.
+//! Removes traces of the host and of the build from a new root, so that an image does not reveal where it
+//! was built.
 
 use super::kitchen::INSIDE;
 use crate::recipe::Recipe;
 use crate::unpack::Flaw;
 use crate::unpack::tree::Tree;
 
-/// Things that go.
+/// Files and folders that are removed.
 const REMOVED: &[&str] = &[
     INSIDE,
     "etc/resolv.conf",
@@ -26,7 +26,7 @@ const REMOVED: &[&str] = &[
     "root/.wget-hsts",
 ];
 
-/// Folders that stay, empty.
+/// Folders that are emptied but kept.
 const EMPTIED: &[&str] = &[
     "dev",
     "proc",
@@ -45,7 +45,7 @@ const EMPTIED: &[&str] = &[
 ];
 
 pub(super) fn clean(tree: &mut Tree, recipe: &Recipe) -> Result<(), Flaw> {
-    // What the recipe itself puts somewhere stays.
+    // Files of the recipe are kept.
     let is_asked_for = |path: &str| {
         let inside = |file: &String| {
             let file = file.trim_start_matches('/');
@@ -62,7 +62,7 @@ pub(super) fn clean(tree: &mut Tree, recipe: &Recipe) -> Result<(), Flaw> {
     for path in EMPTIED.iter().filter(|path| !is_asked_for(path)) {
         tree.empty(path)?;
     }
-    // An empty one says that the first boot may make it.
+    // An empty `machine-id` is filled in on first boot.
     for (path, content) in [
         ("etc/machine-id", String::new()),
         (
@@ -78,7 +78,7 @@ pub(super) fn clean(tree: &mut Tree, recipe: &Recipe) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Where anybody can get packages of this suite.
+/// A `sources.list` with Debian's public archives for the suite.
 fn public_archives(recipe: &Recipe) -> String {
     let suite = &recipe.suite;
     format!(

@@ -1,5 +1,5 @@
-//! Builds with `debootstrap`, where there is no `mmdebstrap`: the smallest system first, then the
-//! packages by its own package manager. Only for root.
+//! Builds with `debootstrap`, if `mmdebstrap` is not installed: first a minimal system, then the packages
+//! with that system's own package manager. Requires root.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use super::mmdebstrap::tethered;
 use crate::error::ImageError;
 use crate::programs::Programs;
 
-/// Runs in a mount namespace of its own. Its standard output is the tar; all else is talk.
+/// Runs in its own mount namespace. The tar goes to stdout, all messages go to stderr.
 const SCRIPT: &str = r#"set -eu
 exec 3>&1 1>&2
 root=$TMPDIR/root
@@ -73,7 +73,7 @@ pub(super) fn command(
         .env("TMPDIR", &kitchen.scratch)
         .env("SUITE", &kitchen.suite)
         .env("MIRROR", &kitchen.mirror)
-        // One word or none; the path is one of the host's own, of plain letters.
+        // Expanded unquoted, so that it is one word or none. The path is the host's and has no spaces.
         .env(
             "KEYRING",
             keyring

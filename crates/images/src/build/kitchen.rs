@@ -1,8 +1,8 @@
-//! Everything that a build needs, laid out in one folder: where packages come from, the recipe's
-//! files, its commands as scripts, and what the commands need to reach the network as the host does.
+//! The inputs of a build in one folder: package archives, the recipe's files, its commands as scripts, and
+//! the proxies and certificates with which the commands reach the network as the host does.
 //!
-//! Whatever of it goes into the new root and is no part of the image stands in [`INSIDE`], which is
-//! removed at the end. Entry type: [`Kitchen`].
+//! Files that are needed in the new root only during the build are in [`INSIDE`], which is removed at the
+//! end. Entry type: [`Kitchen`].
 
 use std::fs::{self, File};
 use std::io;
@@ -12,10 +12,10 @@ use super::sources::Sources;
 use crate::recipe::Recipe;
 use crate::store::Work;
 
-/// Where commands and certificates are, in the new root, while it is being built.
+/// The folder in the new root that holds commands and certificates during the build.
 pub(super) const INSIDE: &str = ".hotcell-build";
 
-/// The variables by which programs are told of certificates.
+/// Environment variables that name a file of trusted certificates.
 const CERTIFICATE_VARIABLES: [&str; 6] = [
     "CURL_CA_BUNDLE",
     "GIT_SSL_CAINFO",
@@ -25,27 +25,27 @@ const CERTIFICATE_VARIABLES: [&str; 6] = [
     "SSL_CERT_FILE",
 ];
 
-/// A folder with these files: `archives.sources`, `files.tar`.
+/// The inputs of a build. The folder contains `archives.sources` and `files.tar`.
 #[derive(Debug)]
 pub(super) struct Kitchen {
     pub(super) folder: PathBuf,
-    /// Where the program that builds may put what it likes.
+    /// The builder program's `TMPDIR`.
     pub(super) scratch: PathBuf,
     pub(super) suite: String,
     pub(super) packages: Vec<String>,
-    /// Options of apt.
+    /// Options for apt.
     pub(super) options: Vec<String>,
     /// Proxies, for apt and for commands.
     pub(super) env: Vec<(String, String)>,
     pub(super) has_commands: bool,
-    /// The first archive, for a program that takes only one.
+    /// The first archive, for `debootstrap`, which takes only one.
     pub(super) mirror: String,
     pub(super) keyring: Option<PathBuf>,
 }
 
 impl Kitchen {
     pub(super) fn new(recipe: &Recipe, sources: &Sources, work: &Work) -> io::Result<Self> {
-        let folder = work.folder().join("kitchen");
+        let folder = work.folder().join("inputs");
         fs::create_dir(&folder)?;
         let scratch = work.scratch(!nix::unistd::geteuid().is_root())?;
         let archives = sources.archives(&recipe.suite, recipe.mirror.as_deref());
@@ -67,7 +67,7 @@ impl Kitchen {
     }
 }
 
-/// The recipe's files and, apart from them, what commands need.
+/// Writes a tar with the recipe's files and, below [`INSIDE`], the commands and their certificates.
 fn write_files(recipe: &Recipe, sources: &Sources, path: &Path) -> io::Result<()> {
     let mut tar = tar::Builder::new(File::create(path)?);
     let mut add = |path: &str, mode, content: &[u8]| {
@@ -127,7 +127,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(is_letter)
 }
 
-/// A word for a shell, whatever is in it.
+/// Quotes any text as one word of a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

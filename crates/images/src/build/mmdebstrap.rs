@@ -1,4 +1,5 @@
-//! Builds with `mmdebstrap`: all packages at once, from several archives, as root or not.
+//! Builds with `mmdebstrap`: installs all packages in one step, from several archives, as root or as an
+//! ordinary user.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use super::kitchen::{INSIDE, Kitchen};
 use crate::error::ImageError;
 use crate::programs::Programs;
 
-/// The command that gives out a root as a tar; nothing if the program is not installed.
+/// The command that writes a root to stdout as a tar. `None` if the program is not installed.
 pub(super) fn command(
     programs: &Programs,
     kitchen: &Kitchen,
@@ -36,7 +37,7 @@ pub(super) fn command(
     }
     command.arg("--customize-hook=tar-in files.tar /");
     if kitchen.has_commands {
-        // Its output is a tar, so nothing else may go there.
+        // stdout is the tar, so commands must not write to it.
         command.arg(format!(
             "--customize-hook=chroot \"$1\" /bin/sh /{INSIDE}/run >&2"
         ));
@@ -51,13 +52,13 @@ pub(super) fn command(
     Ok(Some(command))
 }
 
-/// The beginning of a command that does not outlive this process: for root, with all that it
-/// started and mounted.
+/// The start of a command that is killed when this process dies. As root it runs in its own PID and mount
+/// namespace, so that its children and mounts go too.
 pub(super) fn tethered(programs: &Programs, is_root: bool) -> Command {
     let mut words: Vec<PathBuf> = Vec::new();
     let mut add = |all: &[&str]| words.extend(all.iter().map(PathBuf::from));
     if let Some(setpriv) = programs.find("setpriv").as_deref().and_then(Path::to_str) {
-        // It cleans up after itself where nobody else could.
+        // Without root, mmdebstrap must clean up itself: its files belong to subordinate ids.
         let signal = if is_root { "KILL" } else { "TERM" };
         add(&[setpriv, "--pdeathsig", signal]);
     }
@@ -72,12 +73,12 @@ pub(super) fn tethered(programs: &Programs, is_root: bool) -> Command {
             command.args(arguments);
             command
         }
-        // `env` only starts what follows.
+        // `env` just runs the command that follows.
         None => Command::new("/usr/bin/env"),
     }
 }
 
-/// An ordinary user builds with other identities of their own, which root must have given them.
+/// Checks that the user has subordinate user and group ids, which builds without root need.
 fn check_identities(programs: &Programs) -> Result<(), ImageError> {
     if programs.find("newuidmap").is_none() || programs.find("newgidmap").is_none() {
         return Err(ImageError::Unprivileged("newuidmap is not installed"));

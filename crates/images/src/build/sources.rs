@@ -1,5 +1,5 @@
-//! Where packages come from and how the network is reached. As a rule, as the host does it: its own
-//! archives with its own keys, its proxies, the certificates that it trusts.
+//! Where packages come from and how the network is reached. The defaults are the host's: its package
+//! archives and keys, its proxies, its trusted certificates.
 //!
 //! Entry type: [`Sources`].
 
@@ -10,29 +10,29 @@ use std::process::{Command, Stdio};
 
 use crate::programs::Programs;
 
-/// The keys of Debian itself, on a machine that has them.
+/// Debian's archive keys, if the host has them.
 const DEBIAN_KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Parts of the package manager's settings that say how the network is reached.
+/// Prefixes of the apt settings that configure network access.
 const OPTIONS: [&str; 3] = [
     "Acquire::http",
     "Acquire::https",
     "Acquire::Check-Valid-Until",
 ];
 
-/// What a build may use of the world around it. Nothing of it stays in the image.
+/// The host's network and package settings for a build. None of them stay in the image.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     archives: Vec<Archive>,
     pub(super) options: Vec<String>,
-    /// Variables that say where proxies are.
+    /// Proxy variables.
     pub env: Vec<(String, String)>,
-    /// Certificates, as PEM, that commands trust beside those of the image.
+    /// PEM certificates that commands trust in addition to the image's.
     pub certificates: Option<Vec<u8>>,
 }
 
 impl Sources {
-    /// As the host has them in its folder `/etc/apt`.
+    /// Reads the host's settings; `apt` is its `/etc/apt`.
     pub fn of_host(apt: &Path, programs: &Programs) -> Self {
         let mut files = vec![apt.join("sources.list")];
         let parts = fs::read_dir(apt.join("sources.list.d"));
@@ -60,7 +60,7 @@ impl Sources {
         }
     }
 
-    /// Those that have this suite, or Debian's own if the host has none.
+    /// The host's archives that have the suite, or Debian's public ones if the host has none.
     pub(super) fn archives(&self, suite: &str, mirror: Option<&str>) -> Vec<Archive> {
         let known = |path: &str| Path::new(path).exists().then(|| path.to_owned());
         let debian = |uri: &str, suites: &[String]| Archive {
@@ -101,13 +101,13 @@ impl Sources {
     }
 }
 
-/// One archive of packages.
+/// A package archive.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Archive {
     uris: Vec<String>,
     suites: Vec<String>,
     components: Vec<String>,
-    /// A file with keys, or the keys themselves.
+    /// The path of a keyring, or the keys themselves.
     signed_by: Option<String>,
 }
 
@@ -135,7 +135,8 @@ impl fmt::Display for Archive {
     }
 }
 
-/// The newer form: paragraphs of fields, of which a line that begins with a space goes on.
+/// Parses a `.sources` file (deb822): paragraphs of fields. A line that starts with a space continues the
+/// field above.
 fn stanzas(text: &str) -> Vec<Archive> {
     let mut archives = Vec::new();
     for paragraph in text.split("\n\n") {
@@ -168,7 +169,7 @@ fn stanzas(text: &str) -> Vec<Archive> {
     archives
 }
 
-/// The older form: `deb [signed-by=FILE] URI SUITE COMPONENT…`.
+/// Parses a line of a `.list` file: `deb [signed-by=FILE] URI SUITE COMPONENT…`.
 fn one_line(line: &str) -> Option<Archive> {
     let line = line.split('#').next()?.trim();
     let mut rest = line.strip_prefix("deb")?.trim_start();
@@ -193,7 +194,7 @@ fn one_line(line: &str) -> Option<Archive> {
     })
 }
 
-/// The host's proxies and the like.
+/// The host's apt settings for network access, such as proxies.
 fn options(programs: &Programs) -> Vec<String> {
     let Some(program) = programs.find("apt-config") else {
         return Vec::new();
@@ -239,7 +240,7 @@ mod tests {
         fs::write(apt.path().join("sources.list.d/a.save"), OLD).unwrap();
         let sources = Sources::of_host(apt.path(), &Programs::in_folders([apt.path()]));
         let archives = sources.archives(suite, mirror).into_iter().map(|one| {
-            // Whether this machine has Debian's keys is not the question.
+            // Ignored: the test must not depend on whether the host has Debian's keys.
             let keys = one.signed_by.clone().filter(|keys| keys != DEBIAN_KEYS);
             let keys = keys.unwrap_or_default().replace('\n', "|");
             format!(

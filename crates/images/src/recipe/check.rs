@@ -1,9 +1,9 @@
-//! What the words of a recipe may be. Each becomes an argument of a program or a path in the new
-//! root, so each is held to the letters that such a thing has.
+//! Validates the values of a recipe. Each becomes an argument of a program or a path in the new root, so
+//! each is limited to the characters that such a value has.
 
 use std::path::{Component, Path};
 
-/// The rights of a file for which the recipe says nothing.
+/// The mode of a file for which the recipe gives none.
 const USUAL: u32 = 0o644;
 
 pub(super) fn suite(suite: &str) -> Result<String, String> {
@@ -12,11 +12,11 @@ pub(super) fn suite(suite: &str) -> Result<String, String> {
     if is_suite {
         Ok(suite.to_owned())
     } else {
-        Err(format!("`{suite}` is no suite, such as `bookworm`"))
+        Err(format!("`{suite}` is not a suite such as `bookworm`"))
     }
 }
 
-/// A package, perhaps with a version: `nodejs`, `nodejs=18.19.0+dfsg-6`, `libc6:arm64`.
+/// A package, optionally with a version or an architecture: `nodejs`, `nodejs=18.19.0+dfsg-6`, `libc6:arm64`.
 pub(super) fn package(package: &str) -> Result<String, String> {
     let is_package = package.starts_with(|letter: char| letter.is_ascii_alphanumeric())
         && package
@@ -25,7 +25,7 @@ pub(super) fn package(package: &str) -> Result<String, String> {
     if is_package {
         Ok(package.to_owned())
     } else {
-        Err(format!("`{package}` is no name of a package"))
+        Err(format!("`{package}` is not a package name"))
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) fn mirror(mirror: &str) -> Result<String, String> {
     if is_address && is_clean {
         Ok(mirror.to_owned())
     } else {
-        Err(format!("the mirror `{mirror}` is no http or https address"))
+        Err(format!("the mirror `{mirror}` is not an http or https URL"))
     }
 }
 
@@ -55,9 +55,9 @@ pub(super) fn mode(mode: Option<&str>, path: &str) -> Result<u32, String> {
     }
 }
 
-/// A path in the new root; returned without what stands twice in it.
+/// An absolute path in the image; returned without repeated slashes and `.`.
 pub(super) fn inside(path: &str) -> Result<String, String> {
-    let wrong = || format!("`{path}` is no path in the image, such as `/etc/motd`");
+    let wrong = || format!("`{path}` is not an absolute file path such as `/etc/motd`");
     let mut clean = String::new();
     if path.ends_with('/') || path.contains('\0') {
         return Err(wrong());
@@ -85,7 +85,7 @@ pub(super) fn relative(source: &str) -> Result<(), String> {
     if !source.is_empty() && Path::new(source).components().all(is_normal) {
         Ok(())
     } else {
-        Err(format!("`{source}` does not stand beside the recipe"))
+        Err(format!("`{source}` is not beside the recipe"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A recipe as it is written. Nothing is checked here but names of keys and types.
+//! The TOML form of a recipe. Checks only keys and types.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Raw {
-    /// `debian:bookworm`, or the name of a recipe that comes along.
+    /// `debian:bookworm`, or the name of a recipe that is part of the program.
     pub(super) from: String,
     #[serde(default)]
     pub(super) mirror: Option<String>,
     #[serde(default)]
     pub(super) packages: Vec<String>,
-    /// Commands for a shell, each as root in the new root, in this order, after packages and files.
+    /// Shell commands that run as root in the new root, in order, after packages and files.
     #[serde(default)]
     pub(super) run: Vec<String>,
-    /// By the path inside.
+    /// By path in the image.
     #[serde(default)]
     pub(super) files: BTreeMap<String, RawFile>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Raw {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawFile {
     pub(super) content: Option<String>,
-    /// A file beside the recipe.
+    /// The path of a file beside the recipe.
     pub(super) source: Option<String>,
     /// Such as `"0755"`.
     pub(super) mode: Option<String>,

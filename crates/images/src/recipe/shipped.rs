@@ -1,4 +1,4 @@
-//! The recipes that come along with the program, from `recipes` in the repository.
+//! The recipes that are part of the program, from `recipes` in the repository.
 
 /// Names and texts.
 pub const SHIPPED: &[(&str, &str)] = &[
@@ -14,7 +14,7 @@ mod tests {
 
     use crate::recipe::Recipe;
 
-    /// What people build with Podman or Docker is what the recipe builds.
+    /// The `Containerfile`, for builds with Podman or Docker, makes the same image as the recipe.
     #[test]
     fn the_containerfile_makes_the_same_base() {
         let recipe = Recipe::shipped("base").unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! What a registry's failure means, in one line. Never shows a header or a token.
+//! Describes a registry's error in one line. Never shows a header or a token.
 
 use oci_client::Reference;
 use oci_client::errors::{OciDistributionError, OciErrorCode};
@@ -36,12 +36,12 @@ pub(super) fn explain(reference: &Reference, error: &OciDistributionError) -> Im
                     "the registry has lost a part of it".to_owned()
                 }
                 Some(error) => format!("the registry says `{}`", shown(&error.message)),
-                None => "the registry refuses, and does not say why".to_owned(),
+                None => "the registry refuses it without a reason".to_owned(),
             }
         }
         Error::ServerError { code: 404, .. } => "there is no such image".to_owned(),
         Error::ServerError { code, .. } => format!("the registry answers with status {code}"),
-        Error::DigestError(_) => "what came has another digest than was asked for".to_owned(),
+        Error::DigestError(_) => "the registry sent content with a wrong digest".to_owned(),
         other => innermost(other),
     };
     ImageError::Fetch {
@@ -50,7 +50,7 @@ pub(super) fn explain(reference: &Reference, error: &OciDistributionError) -> Im
     }
 }
 
-/// The cause of causes: the others only say that something failed.
+/// The message of the root cause. The errors above it only say that something failed.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
     chain.last().map(ToString::to_string).unwrap_or_default()

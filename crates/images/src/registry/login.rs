@@ -1,4 +1,4 @@
-//! Logins at registries, as Docker and Podman keep them. Reads no file: who calls has the text.
+//! Registry logins, in the file format of Docker and Podman. Reads no file: the caller passes the text.
 //!
 //! Entry type: [`Login`].
 
@@ -10,7 +10,7 @@ use oci_client::secrets::RegistryAuth;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-/// Who asks.
+/// Credentials for a registry.
 #[derive(Debug, Clone, Default)]
 pub enum Login {
     #[default]
@@ -44,8 +44,8 @@ struct Entry {
     auth: String,
 }
 
-/// The login for a registry in the text of a `config.json` or `auth.json`, if there is one. Logins
-/// that such a file only names (credential helpers) are not fetched.
+/// The login for a registry in the text of a `config.json` or `auth.json`. Credential helpers that such a
+/// file names are not called.
 pub fn logins(text: &str, registry: &str) -> Login {
     let Ok(logins) = serde_json::from_str::<Logins>(text) else {
         return Login::Nobody;

@@ -1,5 +1,5 @@
-//! Removes images and what belongs to nobody. Whatever goes is first renamed out of its place, so that
-//! nobody ever finds half of it.
+//! Removes images and garbage. An image is first renamed out of `roots`, so that a partly removed one is
+//! never found.
 
 use std::fs;
 
@@ -9,10 +9,10 @@ use super::work::{self, Work};
 use crate::digest::Digest;
 use crate::error::ImageError;
 
-/// What was cleared away.
+/// What was removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cleared {
-    /// Roots that no name meant any more.
+    /// Roots without a name.
     pub roots: u64,
     /// Disks without an image.
     pub disks: u64,
@@ -20,8 +20,7 @@ pub struct Cleared {
 }
 
 impl Store {
-    /// Takes a name away, and the image if that was its last one. A sandbox that has it as its root
-    /// at this moment loses it.
+    /// Removes a name, and the image if that was its last one. A running sandbox on this image loses its root.
     pub fn remove(&self, name: &str) -> Result<Cleared, ImageError> {
         let image = self.get(name)?;
         let _lock = self.lock()?;
@@ -34,8 +33,7 @@ impl Store {
         self.clear_root(&image.digest)
     }
 
-    /// Clears away what nobody can ask for: images without a name, disks without an image, and
-    /// whatever the dead have left.
+    /// Removes images without a name, their disks, and what dead processes left.
     pub fn collect_garbage(&self) -> Result<Cleared, ImageError> {
         if !self.folder.is_dir() {
             return Ok(Cleared::default());
@@ -57,7 +55,7 @@ impl Store {
         Ok(cleared)
     }
 
-    /// Removes an image: out of its place in one step, and then for good.
+    /// Removes an image and its disks. The root is renamed into `work` first.
     fn clear_root(&self, digest: &Digest) -> Result<Cleared, ImageError> {
         let unwritten = self.unwritten();
         let place = self.root_folder(digest);

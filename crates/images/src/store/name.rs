@@ -1,4 +1,4 @@
-//! What an image may be called: a name that is a file's name on any disk and a word in any shell.
+//! Validates image names: each must be a file name on any file system and a plain word in any shell.
 
 use crate::error::ImageError;
 

@@ -1,4 +1,4 @@
-//! The small JSON files of the store, written whole or not at all.
+//! The JSON files of the store, written atomically.
 
 use std::fs;
 use std::io::{self, Write};
@@ -23,16 +23,16 @@ pub enum Origin {
         /// Of the recipe and its files.
         recipe: Digest,
     },
-    /// Taken out of a file.
+    /// Imported from a file.
     Archive {
-        /// As the archive calls it.
+        /// The image's name in the archive.
         reference: Option<String>,
     },
-    /// Fetched.
+    /// Pulled.
     Registry { reference: String, manifest: Digest },
 }
 
-/// What a name means.
+/// The image that a name refers to.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Named {
     pub(super) digest: Digest,
@@ -40,7 +40,7 @@ pub(super) struct Named {
     pub(super) named: Timestamp,
 }
 
-/// What is known of a root.
+/// The metadata of a root.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct About {
     pub(super) bytes: u64,
@@ -49,7 +49,7 @@ pub(super) struct About {
     pub(super) env: Vec<(String, String)>,
 }
 
-/// Nothing if there is no such file.
+/// `None` if there is no such file.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ImageError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
@@ -70,7 +70,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ImageE
 
 pub(crate) fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    // A name that begins with a dot is no image's.
+    // Image names do not begin with a dot, so a temporary file is never taken for one.
     let mut draft = tempfile::Builder::new()
         .prefix(".draft-")
         .tempfile_in(folder)?;

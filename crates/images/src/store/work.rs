@@ -1,5 +1,5 @@
-//! Folders in which images are made. Each is locked by its maker for as long as that lives, so that
-//! what the dead have left can be told from what is under way.
+//! Folders in which images are made. A process locks its folder as long as it lives, so that folders of dead
+//! processes can be recognised and removed.
 //!
 //! Entry types: [`Work`], [`sweep`].
 
@@ -13,21 +13,21 @@ use std::process::{Command, Stdio};
 
 use crate::programs::Programs;
 
-/// A note of where the rest of a maker's files are.
+/// A file that holds the path of a scratch folder outside the store.
 const ELSEWHERE: &str = "elsewhere";
-/// How the names of such folders begin.
+/// The prefix of such folders' names.
 const ELSEWHERE_NAME: &str = "hotcell-image-";
 
-/// A folder for one image that is being made. When it is dropped, all that is left in it goes.
+/// A folder for one image that is being made. Removed on drop.
 #[derive(Debug)]
 pub(crate) struct Work {
     folder: PathBuf,
-    /// Its lock is let go only after the folder is gone.
+    /// Released only after the folder is removed.
     _lock: File,
 }
 
 impl Work {
-    /// Called under the lock of the store, as [`sweep`] is.
+    /// Must be called under the lock of the store, like [`sweep`].
     pub(super) fn begin(store: &Path) -> io::Result<Self> {
         let parent = store.join("work");
         fs::create_dir_all(&parent)?;
@@ -46,7 +46,7 @@ impl Work {
         &self.folder
     }
 
-    /// What will be renamed when it is whole.
+    /// The folder that is renamed into `roots` when the image is complete.
     pub(crate) fn image(&self) -> PathBuf {
         self.folder.join("image")
     }
@@ -58,8 +58,9 @@ impl Work {
         Ok(root)
     }
 
-    /// A folder for whatever the making needs. A user's other identities, with which an ordinary user
-    /// builds, may not get through to the store: then it stands elsewhere, and a note says where.
+    /// Creates a scratch folder for the builder program. Builds of an ordinary user run with subordinate ids,
+    /// which may have no access to the store. Then the folder is in `/tmp`, and a file in this folder has its
+    /// path.
     pub(crate) fn scratch(&self, is_for_others: bool) -> io::Result<PathBuf> {
         let is_open = |folder: &Path| {
             folder
@@ -85,7 +86,7 @@ impl Work {
         Ok(scratch)
     }
 
-    /// Ends it and says what could not be removed.
+    /// Removes the folder. Unlike dropping, reports errors.
     pub(super) fn end(self, programs: &Programs) -> io::Result<()> {
         clear(&self.folder, programs)
     }
@@ -93,12 +94,12 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // What cannot be removed now is swept later.
+        // On failure, a later `sweep` tries again.
         let _ = clear(&self.folder, &Programs::default());
     }
 }
 
-/// Removes what belongs to nobody who lives.
+/// Removes the folders of dead processes.
 pub(super) fn sweep(store: &Path, programs: &Programs) -> io::Result<()> {
     let entries = match fs::read_dir(store.join("work")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -117,7 +118,7 @@ pub(super) fn sweep(store: &Path, programs: &Programs) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a folder of a maker, and what it has elsewhere.
+/// Removes a work folder, and its scratch folder in `/tmp` if it has one.
 fn clear(folder: &Path, programs: &Programs) -> io::Result<()> {
     if let Ok(elsewhere) = fs::read(folder.join(ELSEWHERE)) {
         let elsewhere = Path::new(OsStr::from_bytes(&elsewhere)).to_owned();
@@ -132,8 +133,8 @@ fn clear(folder: &Path, programs: &Programs) -> io::Result<()> {
     remove(folder, programs)
 }
 
-/// Removes a folder, also if there are files of the user's other identities in it: those that a
-/// build in a user namespace leaves when it is killed.
+/// Removes a folder, even if some of its files belong to the user's subordinate ids. A build in a user
+/// namespace leaves such files when it is killed.
 fn remove(folder: &Path, programs: &Programs) -> io::Result<()> {
     let outcome = match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

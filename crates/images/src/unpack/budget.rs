@@ -1,6 +1,6 @@
-//! How much may be unpacked, and the readers that hold streams to it.
+//! Limits for unpacking, and the readers that enforce them on streams.
 //!
-//! Entry types: [`Limits`] for people, [`Budget`] and [`unpacked`] inside.
+//! Entry types: [`Limits`] for callers of the crate, [`Budget`] and [`unpacked`] inside it.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};
@@ -11,14 +11,14 @@ use ruzstd::decoding::StreamingDecoder;
 
 use super::flaw::Flaw;
 
-/// What is too much. All of it counts over a whole image.
+/// Limits for a whole image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes, unpacked.
+    /// Uncompressed bytes.
     pub bytes: u64,
     /// Files, folders and links.
     pub entries: u64,
-    /// How many times its packed size a layer may unpack to. Real ones stay below ten.
+    /// The highest compression ratio of a layer. Real layers stay below ten.
     pub ratio: u64,
     /// Layers of one image.
     pub layers: usize,
@@ -35,10 +35,10 @@ impl Default for Limits {
     }
 }
 
-/// Below this many unpacked bytes, nobody asks how tightly they were packed.
+/// The compression ratio is not checked for fewer uncompressed bytes.
 const HARMLESS: u64 = 16 << 20;
 
-/// What is left of the limits.
+/// What remains of the limits.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
     limits: Limits,
@@ -63,8 +63,7 @@ impl Budget {
         Ok(())
     }
 
-    /// For a file of this size, of which only the content is in the stream: bytes are charged as
-    /// they are read, holes here.
+    /// Charges the holes of a sparse file of this size. Its `content` bytes are charged when they are read.
     pub(crate) fn charge_size(&self, size: u64, content: u64) -> Result<(), Flaw> {
         let holes = size.saturating_sub(content);
         let left = self.bytes.get().checked_sub(holes);
@@ -76,7 +75,7 @@ impl Budget {
     }
 }
 
-/// What a packed stream holds, whether it is gzip, zstd or neither, charged as it is read.
+/// Decompresses a stream (gzip, zstd or plain). The output is charged to the budget as it is read.
 pub(crate) fn unpacked<'a, R: Read + 'a>(
     packed: R,
     budget: &Budget,
@@ -108,7 +107,7 @@ pub(crate) enum Packing {
     Zstd,
 }
 
-/// Told by the first bytes.
+/// Detected by magic bytes.
 pub(crate) fn packing(start: &[u8]) -> Packing {
     match start {
         [0x1f, 0x8b, ..] => Packing::Gzip,
@@ -117,7 +116,7 @@ pub(crate) fn packing(start: &[u8]) -> Packing {
     }
 }
 
-/// Counts what is taken out of a stream.
+/// Counts the bytes that are read from a stream.
 struct Counted<R> {
     inner: R,
     taken: Rc<Cell<u64>>,
@@ -131,7 +130,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// zstd, one frame after the other to the end of the stream.
+/// Decodes all zstd frames up to the end of the stream.
 struct Frames<R: Read> {
     state: State<R>,
 }
@@ -178,7 +177,7 @@ impl<R: BufRead> Read for Frames<R> {
     }
 }
 
-/// Holds an unpacked stream to the limits.
+/// Enforces the limits on an uncompressed stream.
 struct Metered<R> {
     inner: R,
     taken: Rc<Cell<u64>>,

@@ -1,5 +1,5 @@
-//! Reads a tar, header by header. Never trusts a length before it is held against a bound, and
-//! touches no file: names and links are passed on as they are.
+//! Reads a tar, header by header. Never trusts a length before it is checked against a limit. Touches no
+//! files: names and links are passed on unchecked.
 //!
 //! Entry type: [`Entries`].
 
@@ -12,17 +12,17 @@ use super::pax::{self, Pax};
 
 const BLOCK: usize = 512;
 
-/// The longest name or extended header that is read.
+/// The largest long name or extended header that is read.
 const MAX_EXTENSION: u64 = 1 << 20;
 
-/// The most pieces of one sparse file.
+/// The maximum number of pieces of a sparse file.
 const MAX_PIECES: usize = 1 << 16;
 
-/// One thing in an archive.
+/// An entry of a tar.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: Vec<u8>,
-    /// What a link is to.
+    /// The target, if it is a link.
     pub(crate) link: Vec<u8>,
     pub(crate) mode: u32,
     pub(crate) mtime: i64,
@@ -32,9 +32,9 @@ pub(crate) struct Entry {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     File {
-        /// With its holes.
+        /// Including holes.
         real_size: u64,
-        /// Where the bytes of a sparse file belong: offset and length.
+        /// Offset and length of the data of a sparse file.
         pieces: Option<Vec<(u64, u64)>>,
     },
     Folder,
@@ -44,14 +44,14 @@ pub(crate) enum Kind {
     Special,
 }
 
-/// The entries of a stream, one after the other.
+/// Reads the entries of a stream in order.
 pub(crate) struct Entries<R> {
     stream: R,
-    /// Bytes of the current entry that nobody has read.
+    /// Unread bytes of the current entry.
     content: u64,
-    /// Zeros after it.
+    /// Zero bytes after the content.
     padding: u64,
-    /// Where in the stream the next byte is.
+    /// The position of the next byte in the stream.
     offset: u64,
     is_over: bool,
 }
@@ -67,17 +67,17 @@ impl<R: Read> Entries<R> {
         }
     }
 
-    /// Where the content of the current entry begins, as long as nobody has read of it.
+    /// Where the content of the current entry begins, if none of it has been read.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// How much of the current entry nobody has read.
+    /// The unread bytes of the current entry.
     pub(crate) fn unread(&self) -> u64 {
         self.content
     }
 
-    /// The bytes of the current entry.
+    /// A reader of the current entry's content.
     pub(crate) fn content(&mut self) -> Content<'_, R> {
         Content(self)
     }
@@ -121,7 +121,7 @@ impl<R: Read> Entries<R> {
             .or_else(|| header.link_name_bytes().map(|link| link.into_owned()))
             .unwrap_or_default();
         let kind = self.kind(header, &name)?;
-        let number = |_| Flaw::Malformed("a header has a number that is none");
+        let number = |_| Flaw::Malformed("a header has an invalid number");
         Ok(Entry {
             mode: header.mode().map_err(number)?,
             mtime: match pax.mtime {
@@ -140,7 +140,7 @@ impl<R: Read> Entries<R> {
             pieces: None,
         };
         Ok(match header.entry_type() {
-            // Old archives write a folder as a file whose name ends so.
+            // Old archives store a folder as a file whose name ends with a slash.
             EntryType::Regular if name.ends_with(b"/") => Kind::Folder,
             EntryType::Regular | EntryType::Continuous => file(self.content),
             EntryType::GNUSparse => self.sparse(header)?,
@@ -152,7 +152,7 @@ impl<R: Read> Entries<R> {
         })
     }
 
-    /// The map of a sparse file stands in its header and in blocks after it.
+    /// Reads the map of a sparse file, which is in its header and the blocks after it.
     fn sparse(&mut self, header: &Header) -> Result<Kind, Flaw> {
         const BROKEN: Flaw = Flaw::Malformed("the map of a sparse file is broken");
         let gnu = header.as_gnu().ok_or(BROKEN)?;
@@ -164,7 +164,7 @@ impl<R: Read> Entries<R> {
                 pieces.push((offset, piece.length().map_err(|_| BROKEN)?));
             }
             if pieces.len() > MAX_PIECES {
-                Err(Flaw::Unsupported("has a sparse file of very many pieces"))
+                Err(Flaw::Unsupported("has a sparse file with too many pieces"))
             } else {
                 Ok(())
             }
@@ -196,7 +196,7 @@ impl<R: Read> Entries<R> {
         })
     }
 
-    /// The next header of any kind; nothing at the end of the archive.
+    /// The next header of any kind. `None` at the end of the archive.
     fn next_header(&mut self) -> Result<Option<Header>, Flaw> {
         if self.is_over {
             return Ok(None);
@@ -226,9 +226,9 @@ impl<R: Read> Entries<R> {
         }
         let size = header
             .entry_size()
-            .map_err(|_| Flaw::Malformed("a header has a size that is none"))?;
+            .map_err(|_| Flaw::Malformed("a header has an invalid size"))?;
         self.expect_content(match header.entry_type() {
-            // Some write a size for these, but no content.
+            // Some programs write a size for these, but no content.
             EntryType::Symlink
             | EntryType::Link
             | EntryType::Directory
@@ -245,10 +245,10 @@ impl<R: Read> Entries<R> {
         self.padding = size.wrapping_neg() % BLOCK as u64;
     }
 
-    /// The content of a header that only says more about the next.
+    /// Reads the content of an extension header, which describes the entry after it.
     fn extension(&mut self) -> Result<Vec<u8>, Flaw> {
         if self.content > MAX_EXTENSION {
-            return Err(Flaw::Malformed("a name or an extended header is huge"));
+            return Err(Flaw::Malformed("a name or an extended header is too long"));
         }
         let mut bytes = Vec::new();
         self.content().read_to_end(&mut bytes)?;
@@ -266,7 +266,7 @@ impl<R: Read> Entries<R> {
         }
     }
 
-    /// Reads what is left of the stream.
+    /// Reads the stream to its end.
     pub(crate) fn drain(&mut self) -> Result<(), Flaw> {
         io::copy(&mut self.stream, &mut io::sink())?;
         Ok(())
@@ -274,10 +274,10 @@ impl<R: Read> Entries<R> {
 }
 
 impl<R: Read + io::Seek> Entries<R> {
-    /// Goes past the content of the current entry without reading it.
+    /// Seeks past the content of the current entry.
     pub(crate) fn jump(&mut self) -> Result<(), Flaw> {
         let jumped = i64::try_from(self.content + self.padding)
-            .map_err(|_| Flaw::Malformed("a header has a size that is none"))?;
+            .map_err(|_| Flaw::Malformed("a header has an invalid size"))?;
         self.stream.seek_relative(jumped)?;
         self.offset += self.content + self.padding;
         (self.content, self.padding) = (0, 0);
@@ -285,7 +285,7 @@ impl<R: Read + io::Seek> Entries<R> {
     }
 }
 
-/// The bytes of one entry; cut off ones are an error.
+/// Reads the content of one entry. Fails if the stream ends early.
 pub(crate) struct Content<'a, R>(&'a mut Entries<R>);
 
 impl<R: Read> Read for Content<'_, R> {
@@ -307,7 +307,7 @@ impl<R: Read> Read for Content<'_, R> {
     }
 }
 
-/// The sum of all bytes, with those of the sum itself taken for spaces.
+/// The sum of all bytes, with the checksum field counted as spaces.
 fn checksum(block: &[u8; BLOCK]) -> u32 {
     let sum = |bytes: &[u8]| bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>();
     sum(&block[..148]) + 8 * u32::from(b' ') + sum(&block[156..])

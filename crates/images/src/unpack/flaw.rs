@@ -1,4 +1,4 @@
-//! What is wrong with a stream from elsewhere.
+//! Why an untrusted stream is refused.
 //!
 //! Entry type: [`Flaw`].
 
@@ -8,47 +8,47 @@ use thiserror::Error;
 
 use crate::digest::Digest;
 
-/// Why something from elsewhere was refused.
+/// Why an untrusted stream or document was refused.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Flaw {
-    /// The name of an entry.
+    /// An entry has an invalid name.
     #[error("its name {0}")]
     Name(&'static str),
-    /// What a link points at.
+    /// A link has an invalid target.
     #[error("the link {0}")]
     Link(&'static str),
-    /// An entry, by its name.
+    /// Adds the name of the entry.
     #[error("the entry `{name}` is refused")]
     Entry { name: String, source: Box<Flaw> },
     /// Not a tar, or a broken one.
     #[error("it is not a whole tar: {0}")]
     Malformed(&'static str),
-    /// A form of tar that is not understood.
+    /// A tar feature that is not supported.
     #[error("it {0}, which is not supported")]
     Unsupported(&'static str),
-    /// More bytes than allowed, unpacked.
+    /// More uncompressed bytes than allowed.
     #[error("it unpacks to more than {0} bytes")]
     TooLarge(u64),
     /// More entries than allowed.
     #[error("it has more than {0} entries")]
     TooMany(u64),
-    /// Packed far more tightly than any real content.
+    /// The compression ratio is far higher than that of real content.
     #[error("it unpacks to more than {0} times its size")]
     Bomb(u64),
-    /// The content is another one than was promised.
+    /// The content does not match its digest.
     #[error("its digest is {found} where {expected} is promised")]
     Digest { expected: Digest, found: Digest },
-    /// The size is another one than was promised.
+    /// The content does not have the stated size.
     #[error("it has {found} bytes where {expected} are promised")]
     Size { expected: u64, found: u64 },
-    /// The host could not read or write.
+    /// A read or a write on the host failed.
     #[error("reading or writing failed")]
     Io(#[source] io::Error),
 }
 
 impl Flaw {
-    /// With the entry that it is about, unless it is about the whole.
+    /// Adds the entry's name, unless the flaw concerns the whole stream.
     pub(crate) fn of(self, name: &str) -> Self {
         match self {
             Self::Name(_) | Self::Link(_) | Self::Io(_) => Self::Entry {
@@ -59,14 +59,14 @@ impl Flaw {
         }
     }
 
-    /// For passing through a reader.
+    /// Wraps it as an I/O error, so that a reader can return it.
     pub(crate) fn into_io(self) -> io::Error {
         io::Error::other(self)
     }
 }
 
 impl From<io::Error> for Flaw {
-    /// A flaw that a reader below has found comes out as itself.
+    /// Unwraps a flaw that a reader returned as an I/O error.
     fn from(error: io::Error) -> Self {
         match error.downcast::<Self>() {
             Ok(flaw) => flaw,

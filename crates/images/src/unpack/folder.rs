@@ -1,5 +1,4 @@
-//! Open folders of a tree, and what can be done by name in one of them. The last part of a name is
-//! never followed; nothing here knows a path.
+//! Open folders of a tree, and operations on names in them. Never follows a link, never takes a path.
 //!
 //! Entry type: [`Folder`].
 
@@ -17,7 +16,7 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::flaw::Flaw;
 
-/// A folder of the tree, open.
+/// An open folder of the tree.
 #[derive(Debug)]
 pub(super) struct Folder {
     pub(super) descriptor: OwnedFd,
@@ -31,8 +30,8 @@ impl Folder {
     }
 }
 
-/// Removes a name and all below it, but what is to be kept; says whether anything was kept.
-/// Never follows a link, never goes deeper than [`super::target::MAX_DEPTH`] lets trees be.
+/// Removes a name and everything below it, except for `keep`. Returns whether anything was kept.
+/// Never follows a link. The recursion is limited by [`super::target::MAX_DEPTH`], which limits all trees.
 pub(super) fn remove(
     parent: &Folder,
     name: &OsStr,
@@ -60,7 +59,7 @@ pub(super) fn remove(
 }
 
 pub(super) fn names(folder: &Folder) -> Result<Vec<OsString>, Flaw> {
-    // Opened anew: a copy of the descriptor would go on where the last reader stopped.
+    // Opened again: a duplicated descriptor would share the read position.
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let mut dir = Dir::openat(&folder.descriptor, ".", flags, Mode::empty())?;
     let mut names = Vec::new();

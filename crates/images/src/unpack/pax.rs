@@ -1,9 +1,9 @@
-//! Extended headers of tar: what they say in the place of a header. Never larger than a header of a
-//! reader of entries lets them be.
+//! Extended headers of tar (pax), which override fields of the header that follows. The reader of entries
+//! limits their size.
 
 use super::flaw::Flaw;
 
-/// What an extended header changes of the entry that follows.
+/// The fields that an extended header overrides.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Pax {
     pub(super) path: Option<Vec<u8>>,
@@ -29,7 +29,7 @@ pub(super) fn parse(mut bytes: &[u8]) -> Result<Pax, Flaw> {
             b"size" => pax.size = Some(number(value).ok_or(BROKEN)?),
             b"mtime" => pax.mtime = Some(seconds(value).ok_or(BROKEN)?),
             _ if key.starts_with(b"GNU.sparse.") => {
-                return Err(Flaw::Unsupported("has a sparse file in the form of pax"));
+                return Err(Flaw::Unsupported("has a sparse file in pax format"));
             }
             _ => {}
         }
@@ -42,7 +42,7 @@ fn number<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Whole seconds; the part after the point is cut off.
+/// Whole seconds; the fraction is cut off.
 fn seconds(text: &[u8]) -> Option<i64> {
     number(text.split(|byte| *byte == b'.').next()?)
 }
@@ -72,7 +72,7 @@ mod tests {
         };
         check(b"10 size=9\n15 mtime=12.5\n", None);
         check(b"10 size=9\n14 mtime=12.5\n", Some(both));
-        // A value of an attribute may hold anything.
+        // The value of an extended attribute may hold any bytes.
         check(b"16 SCHILY.x=\n\0\xff\n", Some(Pax::default()));
         for broken in [
             &b"1 "[..],

@@ -1,5 +1,4 @@
-//! Names in archives, taken apart. A name that could lead out of the root does not get further than
-//! this.
+//! Parses and checks names in archives. Refuses names that could lead out of the root.
 //!
 //! Entry type: [`Target`].
 
@@ -9,13 +8,13 @@ use std::path::{Component, Path, PathBuf};
 
 use super::flaw::Flaw;
 
-/// The longest name that Linux takes for one part.
+/// Linux's limit for one component of a path.
 const MAX_PART: usize = 255;
-/// The longest path, with room for the folder that the root stands in.
+/// Linux's limit for paths, less some room for the path of the root itself.
 const MAX_PATH: usize = 3000;
-/// How deep folders may be in one another.
+/// How deep folders may be nested.
 pub(super) const MAX_DEPTH: usize = 200;
-/// A name in an archive, taken apart: relative to the root, without `.` and `..`.
+/// A parsed name, relative to the root, without `.` and `..`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) parent: PathBuf,
@@ -23,10 +22,10 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Nothing for the root itself. A name that begins with `/` is meant from the root.
+    /// `None` for the root itself. A leading `/` means the root of the image.
     pub(crate) fn parse(name: &[u8]) -> Result<Option<Self>, Flaw> {
         if name.contains(&0) {
-            return Err(Flaw::Name("has a NUL in it"));
+            return Err(Flaw::Name("contains a NUL byte"));
         }
         if name.len() > MAX_PATH {
             return Err(Flaw::Name("is too long"));

@@ -1,9 +1,9 @@
-//! A root that is being filled: the only place that makes files of what an archive says.
+//! A root that is being filled. Only this module creates files from the content of an archive.
 //!
-//! Everything happens relative to the root's own descriptor. The folder of an entry is resolved by
-//! the kernel as if the root were the machine's (`RESOLVE_IN_ROOT`), so that links of the archive
-//! lead only inside; the last part of a name is never followed at all. What is made belongs to the
-//! caller, who can always read, write and remove it; nothing is setuid or setgid.
+//! All operations are relative to the root's descriptor. The kernel resolves the folder of an entry with
+//! `RESOLVE_IN_ROOT`, so that links of the archive resolve only inside the root. The last component of a
+//! name is never followed. New files belong to the caller, who can always read, write and remove them; none
+//! is setuid or setgid.
 //!
 //! Entry type: [`Tree`].
 
@@ -26,27 +26,27 @@ use super::flaw::Flaw;
 use super::folder::{Folder, is_folder, look, names, open_folder, real_path, remove};
 use super::target::{MAX_DEPTH, Target};
 
-/// The longest target of a link.
+/// Linux's limit for the target of a link.
 const MAX_LINK: usize = 4095;
 
 /// See the top of the file.
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: OwnedFd,
-    /// The parts of the path at which the root stands.
+    /// The number of components of the root's own path.
     root_depth: usize,
-    /// The folder that was used last: entries mostly come folder by folder.
+    /// The folder that was used last. A cache: entries are mostly grouped by folder.
     recent: Option<(PathBuf, Rc<Folder>)>,
-    /// What the current layer has made, by inode of the folder and name. Whiteouts hide only what
-    /// is below the layer.
+    /// What the current layer has created, by inode of the folder and name. Whiteouts do not remove it: they
+    /// apply only to the layers below.
     made: HashSet<(u64, OsString)>,
-    /// Times of folders, set when nothing changes them any more.
+    /// Modification times of folders, set at the end of the layer because creating entries changes them.
     times: Vec<(PathBuf, i64)>,
     skipped: u64,
 }
 
 impl Tree {
-    /// A tree in a folder that is there and belongs to the caller.
+    /// Opens an existing folder that belongs to the caller.
     pub(crate) fn open(root: &Path) -> Result<Self, Flaw> {
         let descriptor: OwnedFd = File::open(root)?.into();
         let root_depth = real_path(&descriptor)?.components().count();
@@ -60,7 +60,7 @@ impl Tree {
         })
     }
 
-    /// Devices and FIFOs that were left out.
+    /// The number of skipped devices and FIFOs.
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped
     }
@@ -77,14 +77,14 @@ impl Tree {
     pub(crate) fn end_layer(&mut self) {
         self.recent = None;
         for (path, mtime) in std::mem::take(&mut self.times).into_iter().rev() {
-            // What is a folder no longer needs no time.
+            // A folder that was replaced or removed meanwhile is ignored.
             if let Ok(folder) = self.resolve(&path) {
                 let _ = futimens(&folder, &time(mtime), &time(mtime));
             }
         }
     }
 
-    /// All of it on disk.
+    /// Flushes the whole file system to disk.
     pub(crate) fn sync(&self) -> Result<(), Flaw> {
         Ok(nix::unistd::syncfs(&self.root)?)
     }
@@ -107,7 +107,7 @@ impl Tree {
         Ok(())
     }
 
-    /// A new file, in the place of whatever was there.
+    /// Creates a file. Replaces whatever has its name.
     pub(crate) fn file(&mut self, target: &Target) -> Result<NewFile, Flaw> {
         let parent = self.parent(&target.parent)?;
         self.make_room(&parent, &target.last)?;
@@ -124,8 +124,8 @@ impl Tree {
 
     pub(crate) fn symlink(&mut self, target: &Target, to: &[u8], mtime: i64) -> Result<(), Flaw> {
         match to {
-            [] => return Err(Flaw::Link("leads nowhere")),
-            _ if to.contains(&0) => return Err(Flaw::Link("has a NUL in it")),
+            [] => return Err(Flaw::Link("has no target")),
+            _ if to.contains(&0) => return Err(Flaw::Link("contains a NUL byte")),
             _ if to.len() > MAX_LINK => return Err(Flaw::Link("is too long")),
             _ => {}
         }
@@ -139,9 +139,9 @@ impl Tree {
         Ok(())
     }
 
-    /// One more name for a file or a link that is in the tree already.
+    /// Adds a name for an existing file or link of the tree.
     pub(crate) fn hard_link(&mut self, target: &Target, source: &Target) -> Result<(), Flaw> {
-        const MISSING: Flaw = Flaw::Link("is to something that is not there");
+        const MISSING: Flaw = Flaw::Link("points to a missing file");
         let from = match self.resolve(&source.parent) {
             Ok(descriptor) => Folder::new(descriptor)?,
             Err(_) => return Err(MISSING),
@@ -149,7 +149,7 @@ impl Tree {
         let about = look(&from, &source.last)?.ok_or(MISSING)?;
         let kind = SFlag::from_bits_truncate(about.st_mode) & SFlag::S_IFMT;
         if kind != SFlag::S_IFREG && kind != SFlag::S_IFLNK {
-            return Err(Flaw::Link("is to something that is no file"));
+            return Err(Flaw::Link("does not point to a file"));
         }
         let parent = self.parent(&target.parent)?;
         if parent.inode == from.inode && target.last == source.last {
@@ -167,7 +167,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes what the layers below have under this name.
+    /// Applies a whiteout: removes what the layers below have under this name.
     pub(crate) fn hide(&mut self, parent: &Path, name: &OsStr) -> Result<(), Flaw> {
         self.recent = None;
         match self.resolve(parent) {
@@ -175,12 +175,12 @@ impl Tree {
                 remove(&Folder::new(descriptor)?, name, &self.made)?;
                 Ok(())
             }
-            // Nothing there, nothing to hide.
+            // There is no such folder, so there is nothing to remove.
             Err(_) => Ok(()),
         }
     }
 
-    /// Removes everything that the layers below have in this folder.
+    /// Applies an opaque whiteout: removes everything that the layers below have in this folder.
     pub(crate) fn hide_all(&mut self, folder: &Path) -> Result<(), Flaw> {
         self.recent = None;
         let Ok(descriptor) = self.resolve(folder) else {
@@ -220,20 +220,20 @@ impl Tree {
         self.made.insert((parent.inode, name.to_owned()));
     }
 
-    /// Removes what stands where something new is to be.
+    /// Removes an existing entry that is about to be replaced.
     fn make_room(&mut self, parent: &Folder, name: &OsStr) -> Result<(), Flaw> {
         let Some(about) = look(parent, name)? else {
             return Ok(());
         };
         if is_folder(&about) {
-            // It may have been the one that was used last.
+            // It may be the cached folder.
             self.recent = None;
         }
         remove(parent, name, &HashSet::new())?;
         Ok(())
     }
 
-    /// A folder of an entry, made if it is missing.
+    /// Opens the parent folder of an entry. Creates it if it is missing.
     fn parent(&mut self, path: &Path) -> Result<Rc<Folder>, Flaw> {
         if let Some((recent, folder)) = &self.recent
             && recent == path
@@ -244,7 +244,7 @@ impl Tree {
             Err(Errno::ENOENT) => self.make_parents(path)?,
             outcome => outcome.map_err(no_folder)?,
         };
-        // Links can put folders deeper into one another than any name says.
+        // Through links, folders can be nested deeper than any name shows.
         let real = real_path(&descriptor)?;
         if real.components().count() > self.root_depth + MAX_DEPTH {
             return Err(Flaw::Name("is too deep"));
@@ -262,7 +262,7 @@ impl Tree {
             above = match self.resolve(&so_far) {
                 Err(Errno::ENOENT) => {
                     match mkdirat(&above, part, Mode::from_bits_truncate(0o755)) {
-                        // There is a link of that name, to nothing.
+                        // The name is a dangling link.
                         Err(Errno::EEXIST) => return Err(no_folder(Errno::EEXIST)),
                         outcome => outcome?,
                     }
@@ -294,7 +294,7 @@ impl Tree {
             );
         loop {
             match openat2(&self.root, path, how) {
-                // Something on the machine was renamed meanwhile: the kernel is not sure.
+                // The kernel gives up with EAGAIN if something was renamed during the lookup.
                 Err(Errno::EAGAIN | Errno::EINTR) => {}
                 outcome => return outcome,
             }
@@ -302,7 +302,7 @@ impl Tree {
     }
 }
 
-/// A file that nobody but this can have opened.
+/// A newly created file (`O_EXCL`), which has no other name yet.
 #[derive(Debug)]
 pub(crate) struct NewFile(File);
 
@@ -343,9 +343,9 @@ impl NewFile {
 
 fn no_folder(error: Errno) -> Flaw {
     match error {
-        Errno::EEXIST => Flaw::Name("goes through a link that leads nowhere"),
-        Errno::ENOTDIR => Flaw::Name("goes through something that is no folder"),
-        Errno::ELOOP => Flaw::Name("goes round in links"),
+        Errno::EEXIST => Flaw::Name("goes through a dangling link"),
+        Errno::ENOTDIR => Flaw::Name("goes through something that is not a folder"),
+        Errno::ELOOP => Flaw::Name("goes through a loop of links"),
         Errno::EXDEV => Flaw::Name("leads out of the root"),
         error => error.into(),
     }
@@ -355,7 +355,7 @@ fn folder_mode(mode: u32) -> Mode {
     Mode::from_bits_truncate(mode & 0o1777 | 0o700)
 }
 
-/// A time that every file system can keep.
+/// Clamps a time to the range that every file system can store.
 fn time(seconds: i64) -> TimeSpec {
     TimeSpec::new(seconds.clamp(0, i64::from(u32::MAX)), 0)
 }

@@ -1,5 +1,5 @@
-//! Archives as tools write them: both forms, packed and not, layers over layers, and what is refused
-//! because it is not what it says.
+//! Archives as tools write them: both forms, compressed and not, with several layers. Inconsistent archives
+//! are refused.
 
 use std::fs;
 use std::path::Path;
@@ -115,7 +115,7 @@ fn what_a_layer_hides() {
         .folder("d/e")
         .file("d/e/f", "2")
         .file("g", "3");
-    // A file, a whole folder, nothing at all.
+    // Whiteouts of a file, of a folder, and of a name that does not exist.
     check(
         &[below.clone(), layer().file("d/.wh.a", "")],
         "d/ 755\nd/e/ 755\nd/e/f 644 2\ng 644 3",
@@ -129,7 +129,7 @@ fn what_a_layer_hides() {
         ],
         "g 644 3",
     );
-    // Hidden and made anew in one layer, in either order.
+    // Removed and created again in one layer, in either order.
     let expected = "d/ 755\nd/new 644 n\ng 644 3";
     check(
         &[
@@ -145,7 +145,7 @@ fn what_a_layer_hides() {
         ],
         expected,
     );
-    // Opaque: what is below goes, what the layer has stays, in either order.
+    // An opaque whiteout removes the lower layers' entries and keeps this layer's, in either order.
     let opaque = "d/.wh..wh..opq";
     check(
         &[below.clone(), layer().file(opaque, "").file("d/new", "n")],
@@ -163,19 +163,19 @@ fn what_a_layer_hides() {
         &[below.clone(), layer().file("d/e/new", "n").file(opaque, "")],
         deep,
     );
-    // A link is hidden, not what it leads to.
+    // A whiteout of a link does not remove its target.
     let linked = layer().folder("d").file("d/a", "1").symlink("l", "d");
     check(
         &[linked.clone(), layer().file(".wh.l", "")],
         "d/ 755\nd/a 644 1",
     );
-    // One of two names of a file.
+    // A whiteout of one of two hard links.
     let twice = layer().file("a", "1");
     check(
         &[twice, layer().hard_link("b", "a").file(".wh.a", "")],
         "b 644 1",
     );
-    // Names that tools keep for themselves.
+    // Names that are private to tools.
     check(
         &[below, layer().file(".wh..wh.plnk", "").file(".wh.d", "")],
         "g 644 3",
@@ -189,7 +189,7 @@ fn a_whiteout_without_a_name_is_refused() {
         let layer = Layer::default().file(name, "").end();
         let error = scene.import(&tar_of(&docker_files(&[layer]))).unwrap_err();
         assert!(
-            told(&error).ends_with("its name hides nothing that has a name"),
+            told(&error).ends_with("its name is a whiteout without a name"),
             "{error}"
         );
         scene.assert_nothing_left();
@@ -218,10 +218,10 @@ fn older_archives_have_layers_that_are_links_to_others() {
     );
 }
 
-/// Makes something else of an archive than it says.
+/// Corrupts an archive.
 type Spoil = fn(&mut Files);
 
-/// Changes a JSON file of an archive, and leaves digests as they were.
+/// Changes a JSON file of an archive without updating digests.
 fn change(files: &mut Files, name: &str, change: impl Fn(&mut Value)) {
     let mut value: Value = serde_json::from_slice(&files[name]).unwrap();
     change(&mut value);
@@ -284,7 +284,7 @@ fn docker_archives_that_are_not_what_they_say() {
     }
 }
 
-/// Changes the manifest of a layout, with new digests all the way up.
+/// Changes the manifest of a layout and updates the digests that refer to it.
 fn remake(files: &mut Files, change_manifest: impl Fn(&mut Value)) {
     change(files, "index.json", |_| {});
     let index: Value = serde_json::from_slice(&files["index.json"]).unwrap();
@@ -354,7 +354,7 @@ fn layouts_that_are_not_what_they_say() {
             });
         }),
         ("its index is nested too deep", |files| {
-            // An index that names an index that names an index …
+            // An index that refers to an index that refers to an index …
             for _ in 0..6 {
                 let bytes = files["index.json"].clone();
                 let digest = Digest::of(&bytes);

@@ -1,5 +1,5 @@
-//! Builds: one for real, with packages from the archive; the rest with a program that stands in for
-//! the one that builds, and fails, lies or says what it was asked.
+//! Builds: real ones, with packages from the archive; the others with a fake `mmdebstrap` that fails, writes
+//! bad output or records its calls.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -34,7 +34,7 @@ fn recipe(text: &str) -> (TempDir, Recipe) {
     (folder, recipe)
 }
 
-/// Everything of the host, but for the proxy, which there may or may not be.
+/// The host's settings, without its proxy, and with a fake certificate.
 fn sources() -> Sources {
     let mut sources = Sources::of_host(Path::new("/etc/apt"), &Programs::default());
     sources.certificates = Some(b"fake".to_vec());
@@ -47,7 +47,7 @@ fn a_real_build() {
     builds(folder.path(), &Store::open(folder.path()));
 }
 
-/// With the other builder, which is taken where the first is missing and is for root alone.
+/// With `debootstrap`, the fallback, which requires root.
 #[test]
 fn a_real_build_without_mmdebstrap() {
     let programs = tempfile::tempdir().unwrap();
@@ -100,7 +100,7 @@ fn builds(folder: &Path, store: &Store) {
     assert!(image.root.join("usr/bin/tree").is_file());
     assert_nothing_of_the_host(&image);
 
-    // Again: found, not made; and by another name.
+    // A second build, with another name, reuses the image.
     let mut steps = Vec::new();
     let again = store
         .build("other", &recipe, &sources(), Reuse::Allowed, &mut |step| {
@@ -163,13 +163,13 @@ fn assert_nothing_of_the_host(image: &Image) {
     );
 }
 
-/// A folder of programs, in which `mmdebstrap` is this script.
+/// A folder of programs in which `mmdebstrap` is the given script.
 fn stand_in(script: &str) -> (TempDir, Programs) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("mmdebstrap");
     fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    // For an ordinary user to get as far as the script.
+    // `newuidmap` must be found, or the build fails early for an ordinary user.
     let path = [folder.path().to_str().unwrap(), "/usr/bin", "/bin"];
     let programs = Programs::in_folders(path);
     (folder, programs)
@@ -227,7 +227,7 @@ fn builds_that_fail_leave_nothing_and_say_why() {
 fn a_recipe_is_built_once_unless_it_is_to_be_fresh() {
     let folder = tempfile::tempdir().unwrap();
     let (tar, log) = (folder.path().join("root.tar"), folder.path().join("log"));
-    // A whole root has no layers below: such names are names.
+    // In a whole root, which has no layers below, `.wh.` names are ordinary names.
     fs::write(
         &tar,
         Layer::default().file("x", "1").file(".wh.x", "2").end(),
@@ -251,7 +251,7 @@ fn a_recipe_is_built_once_unless_it_is_to_be_fresh() {
     assert_ne!(fresh.digest, first.digest);
     assert_eq!(build(Reuse::Allowed).digest, fresh.digest);
     assert_eq!(runs(), 2);
-    // Removed, it is built again.
+    // A removed image is built again.
     Store::open(&store).remove("mine").unwrap();
     build(Reuse::Allowed);
     assert_eq!(runs(), 3);
@@ -267,7 +267,7 @@ fn two_at_once_build_once() {
     for pipe in [&started, &go] {
         nix::unistd::mkfifo(pipe, mode).unwrap();
     }
-    // Says that it has begun, and goes on when it is told to.
+    // Signals that it has started, and waits for a line before it goes on.
     let script = format!(
         "echo run >> {}; echo >> {}; read -r word < {}; cat {}",
         log.display(),

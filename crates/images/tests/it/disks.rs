@@ -1,4 +1,4 @@
-//! Disks of folders: what is in them, and when they are made anew.
+//! Disks of folders: their content, and when they are made again.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -19,7 +19,7 @@ fn tree() -> TempDir {
     root
 }
 
-/// A folder of programs in which there is only this one, and what it needs.
+/// A folder that has only this program, and `unshare`, which it needs.
 fn only(program: &str) -> (TempDir, Programs) {
     let folder = tempfile::tempdir().unwrap();
     for name in [program, "unshare"] {

@@ -1,5 +1,5 @@
-//! Archives that want out, or want to break something: each is refused, or does what it says inside
-//! the root and nowhere else.
+//! Archives that try to write outside the root or to exhaust resources. Each is refused, or affects only the
+//! inside of the root.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use tar::EntryType;
 
 use crate::packing::{Layer, Scene, docker_files, gzip, listing, oci_files, tar_of, told, zstd};
 
-/// Imports layers; what comes of it, in words. `OUT` in names is a real folder outside.
+/// Imports layers. Returns the listing of the root, or the error.
 fn outcome(layers: Vec<Layer>) -> String {
     let scene = Scene::new();
     let layers: Vec<Vec<u8>> = layers.into_iter().map(Layer::end).collect();
@@ -54,7 +54,7 @@ fn names_that_lead_out() {
         check([layer().folder(name)], &refused(name));
         check([layer().symlink(name, "x")], &refused(name));
     }
-    // From the root of the image, not of the machine.
+    // An absolute name is relative to the root of the image, not of the host.
     check(
         [layer().file("/tmp-hotcell/x", "in")],
         "tmp-hotcell/ 755\ntmp-hotcell/x 644 in",
@@ -73,12 +73,12 @@ fn links_that_lead_out() {
     let scene = Scene::new();
     let out = scene.outside();
     let out = out.to_str().unwrap();
-    // A link may say what it likes. Through it, one stays inside.
+    // A link may have any target, but names that go through it stay inside the root.
     check(
         [layer()
             .symlink("a", "../../../../etc")
             .file("a/passwd", "mine")],
-        "refused: cannot accept layer 1 of 1: the entry `a/passwd` is refused: its name goes through a link that leads nowhere",
+        "refused: cannot accept layer 1 of 1: the entry `a/passwd` is refused: its name goes through a dangling link",
     );
     check(
         [layer()
@@ -89,9 +89,9 @@ fn links_that_lead_out() {
     );
     check(
         [layer().symlink("a", out).file("a/secret", "overwritten")],
-        "refused: cannot accept layer 1 of 1: the entry `a/secret` is refused: its name goes through a link that leads nowhere",
+        "refused: cannot accept layer 1 of 1: the entry `a/secret` is refused: its name goes through a dangling link",
     );
-    // The last part is never followed: the link itself is replaced.
+    // The last component is never followed: the link itself is replaced.
     check(
         [layer().symlink("a", "/etc/passwd").file("a", "mine")],
         "a 644 mine",
@@ -111,19 +111,19 @@ fn links_that_lead_out() {
     );
     check(
         [layer().symlink("a", "b").symlink("b", "a").file("a/x", "")],
-        "refused: cannot accept layer 1 of 1: the entry `a/x` is refused: its name goes round in links",
+        "refused: cannot accept layer 1 of 1: the entry `a/x` is refused: its name goes through a loop of links",
     );
     check(
         [layer().symlink("p", "/proc/self/root").file("p/tmp/x", "")],
-        "refused: cannot accept layer 1 of 1: the entry `p/tmp/x` is refused: its name goes through a link that leads nowhere",
+        "refused: cannot accept layer 1 of 1: the entry `p/tmp/x` is refused: its name goes through a dangling link",
     );
     check(
         [layer().file("a", "").file("a/b", "")],
-        "refused: cannot accept layer 1 of 1: the entry `a/b` is refused: its name goes through something that is no folder",
+        "refused: cannot accept layer 1 of 1: the entry `a/b` is refused: its name goes through something that is not a folder",
     );
     check(
         [layer().symlink("a", "")],
-        "refused: cannot accept layer 1 of 1: the entry `a` is refused: the link leads nowhere",
+        "refused: cannot accept layer 1 of 1: the entry `a` is refused: the link has no target",
     );
 }
 
@@ -134,7 +134,7 @@ fn hard_links_that_lead_out() {
     };
     check(
         [layer().hard_link("a", "/etc/passwd")],
-        &refused("is to something that is not there"),
+        &refused("points to a missing file"),
     );
     check(
         [layer().hard_link("a", "../../secret")],
@@ -142,13 +142,13 @@ fn hard_links_that_lead_out() {
     );
     check(
         [layer().hard_link("a", "")],
-        &refused("is to the root itself"),
+        &refused("points to the root itself"),
     );
     check(
         [layer().folder("d").hard_link("a", "d")],
-        &refused("is to something that is no file"),
+        &refused("does not point to a file"),
     );
-    // To a link that leads out, it is one more such link; nobody follows it.
+    // A hard link to a symbolic link that leads out is another such link. It is not followed.
     check(
         [layer()
             .symlink("l", "/etc/passwd")
@@ -156,10 +156,10 @@ fn hard_links_that_lead_out() {
             .file("a", "mine")],
         "a 644 mine\nl -> /etc/passwd",
     );
-    // Through one, it finds nothing.
+    // A hard link through a symbolic link that leads out finds no target.
     check(
         [layer().symlink("l", "/etc").hard_link("a", "l/passwd")],
-        &refused("is to something that is not there"),
+        &refused("points to a missing file"),
     );
     check(
         [layer()
@@ -222,7 +222,7 @@ fn absurd_names() {
         let said = outcome(vec![layer().file(name, "")]);
         assert!(said.ends_with(&format!("its name is too {why}")), "{said}");
     }
-    // Each name is short, but each begins where the last one ended.
+    // Each name is short, but starts with a link to the folder of the one before.
     let path = vec!["d"; 150].join("/");
     let nested = layer()
         .folder(&path)
@@ -235,7 +235,7 @@ fn absurd_names() {
             .extension(EntryType::XHeader, b"12 path=a\0b\n")
             .file("x", ""),
     ]);
-    assert!(said.ends_with("its name has a NUL in it"), "{said}");
+    assert!(said.ends_with("its name contains a NUL byte"), "{said}");
     check(
         [layer().file("a\nb\u{1b}[31m", "odd")],
         "a\nb\u{1b}[31m 644 odd",
@@ -258,7 +258,7 @@ fn what_is_not_a_tar() {
         (wrong, "not a whole tar: the checksum of a header is wrong"),
         (
             huge,
-            "not a whole tar: a name or an extended header is huge",
+            "not a whole tar: a name or an extended header is too long",
         ),
         (lonely, "not a whole tar: it ends after an extended header"),
         (
@@ -271,7 +271,7 @@ fn what_is_not_a_tar() {
         ),
         (
             sparse.file("x", ""),
-            "it has a sparse file in the form of pax, which is not supported",
+            "it has a sparse file in pax format, which is not supported",
         ),
         (
             layer().raw("x", EntryType::new(b'M'), "", 0, b""),
@@ -316,7 +316,7 @@ fn sparse_files() {
     check([sparse(8, &[(6, 3)], b"abc")], broken);
     check([sparse(8, &[(1, 2)], b"abc")], broken);
     check([sparse(8, &[(0o777_7777_7777, 3)], b"abc")], broken);
-    // Holes count: a disk or an archive that is made of the image has them filled.
+    // Holes count, because a disk or an archive of the image may have them filled.
     let said = outcome(vec![sparse((8 << 30) - 1, &[], b""); 5]);
     assert!(
         said.ends_with("it unpacks to more than 34359738368 bytes"),
@@ -335,7 +335,7 @@ fn bombs() {
     let zeros = layer().file("z", &"\0".repeat(32 << 20)).end();
     let many = (0..101).fold(layer(), |layer, number| layer.folder(&format!("d{number}")));
     let trailing = {
-        // After the end of the archive there may be anything, and it is read for its digest.
+        // Any data may follow the end of the archive. It is read for the digest.
         let mut bytes = layer().file("x", "").end();
         bytes.resize(70 << 20, 0);
         bytes
@@ -380,7 +380,7 @@ fn bombs() {
         assert!(told(&error).ends_with(why), "{}", told(&error));
         scene.assert_nothing_left();
     }
-    // A whole archive that is packed is no way round.
+    // The limits also apply if the whole archive is compressed.
     let scene = Scene::new().with_limits(small);
     let archive = gzip(&tar_of(&docker_files(&[zeros])));
     let error = scene.import(&archive).unwrap_err();

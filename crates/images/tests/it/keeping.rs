@@ -1,4 +1,4 @@
-//! What the store keeps, and for how long.
+//! How long the store keeps images, and when it removes them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -71,7 +71,6 @@ fn what_the_dead_left_is_swept_and_what_the_living_hold_is_not() {
     fs::write(work.join("dead/lock"), "").unwrap();
     let lock = fs::File::create(work.join("living/lock")).unwrap();
     lock.lock().unwrap();
-    // As if its maker had died between the rename and the record.
     scene.import(&archive("one")).unwrap();
     let left: Vec<_> = fs::read_dir(&work)
         .unwrap()
@@ -96,7 +95,7 @@ fn a_store_that_was_tampered_with_says_so() {
             .starts_with("the image `test` is incomplete"),
         "{error}"
     );
-    // Importing it again heals it.
+    // Importing the image again repairs it.
     scene.import(&archive("one")).unwrap();
     scene.store.get("test").unwrap();
     fs::write(scene.folder.path().join("store/names/test.json"), "{").unwrap();
@@ -144,7 +143,7 @@ fn an_export_is_always_the_same_and_can_be_imported() {
         (mtime(&copy.root), mtime(&image.root)),
         (1_600_000_000, 1_600_000_000)
     );
-    // As the older form too.
+    // The older form can be imported too.
     let mut tar = tar::Archive::new(bytes.as_slice());
     let names: Vec<String> = tar
         .entries()

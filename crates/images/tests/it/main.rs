@@ -1,5 +1,5 @@
-//! Images as other crates and people use them: built, imported, fetched, exported, as disks; and
-//! everything that a hostile archive or registry may try.
+//! Tests of the crate's public interface: images that are built, imported, pulled, exported and made into
+//! disks, and attacks by hostile archives and registries.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

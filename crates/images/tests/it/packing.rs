@@ -1,5 +1,4 @@
-//! Makes archives for tests, good and bad: layers with any bytes for a name, and both forms of
-//! archives around them.
+//! Makes valid and invalid archives for tests: layers whose names may be any bytes, in both forms of archives.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +15,7 @@ use tempfile::TempDir;
 pub(crate) struct Layer(pub(crate) Vec<u8>);
 
 impl Layer {
-    /// An entry with exactly this name and link, whatever is in them.
+    /// Adds an entry with exactly this name and link, without any check.
     pub(crate) fn raw(
         mut self,
         name: impl AsRef<[u8]>,
@@ -98,7 +97,7 @@ pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(bytes, level)
 }
 
-/// The files of an archive, by name, so that a test can spoil any of them.
+/// The files of an archive, by name, so that a test can change any of them.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
 pub(crate) fn config(layers: &[Vec<u8>]) -> Value {
@@ -117,7 +116,7 @@ pub(crate) fn config(layers: &[Vec<u8>]) -> Value {
     })
 }
 
-/// As `docker save` wrote it for many years.
+/// The older form, of `docker save`.
 pub(crate) fn docker_files(layers: &[Vec<u8>]) -> Files {
     let mut files = Files::new();
     let config = serde_json::to_vec(&config(layers)).unwrap();
@@ -139,7 +138,7 @@ pub(crate) fn docker_files(layers: &[Vec<u8>]) -> Files {
     files
 }
 
-/// An OCI layout, with layers packed as they are given: the packed bytes and the kind's ending.
+/// An OCI layout. `pack` compresses the layers, `ending` is the suffix of their media type.
 pub(crate) fn oci_files(layers: &[Vec<u8>], pack: fn(&[u8]) -> Vec<u8>, ending: &str) -> Files {
     let mut files = Files::new();
     let mut blob = |bytes: Vec<u8>, kind: &str| {
@@ -174,7 +173,7 @@ pub(crate) fn tar_of(files: &Files) -> Vec<u8> {
     layer.end()
 }
 
-/// A store, a place for archives, and something outside that nothing may touch.
+/// A store, a folder for archives, and a folder outside the store that must not change.
 pub(crate) struct Scene {
     pub(crate) folder: TempDir,
     pub(crate) store: images::Store,
@@ -204,7 +203,7 @@ impl Scene {
         self.store.import("test", &path, None, &mut |_| {})
     }
 
-    /// What is left of a failure: nothing, and nothing outside has changed.
+    /// Checks that the folder outside the store has not changed.
     #[track_caller]
     pub(crate) fn assert_untouched(&self) {
         let outside: Vec<_> = fs::read_dir(self.outside()).unwrap().flatten().collect();
@@ -228,7 +227,7 @@ impl Scene {
     }
 }
 
-/// Everything below a folder, one thing a line: name, mode, and content or target.
+/// Lists everything below a folder, one entry per line: name, mode, and content or target.
 pub(crate) fn listing(root: &Path) -> String {
     use std::os::unix::fs::PermissionsExt;
     fn walk(root: &Path, folder: &Path, lines: &mut Vec<String>) {
@@ -254,7 +253,7 @@ pub(crate) fn listing(root: &Path) -> String {
     lines.join("\n")
 }
 
-/// An error with its causes.
+/// The messages of an error and its causes.
 pub(crate) fn told(error: &dyn std::error::Error) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
     chain

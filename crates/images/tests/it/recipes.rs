@@ -1,4 +1,4 @@
-//! Recipes: what they may say, and what a person reads when one is wrong.
+//! Recipes: what is valid, and the messages for invalid ones.
 
 use std::fs;
 use std::path::Path;
@@ -73,31 +73,31 @@ fn wrong_recipes() {
         the recipe `my.toml` is wrong: `from` is `ubuntu:noble`, not `debian:SUITE` or one of base, desktop
 
         from = "debian:--help"
-        the recipe `my.toml` is wrong: `--help` is no suite, such as `bookworm`
+        the recipe `my.toml` is wrong: `--help` is not a suite such as `bookworm`
 
         from = "debian:bookworm" | packages = ["--option=x"]
-        the recipe `my.toml` is wrong: `--option=x` is no name of a package
+        the recipe `my.toml` is wrong: `--option=x` is not a package name
 
         from = "debian:bookworm" | packages = ["a,b"]
-        the recipe `my.toml` is wrong: `a,b` is no name of a package
+        the recipe `my.toml` is wrong: `a,b` is not a package name
 
         from = "debian:bookworm" | mirror = "file:///etc"
-        the recipe `my.toml` is wrong: the mirror `file:///etc` is no http or https address
+        the recipe `my.toml` is wrong: the mirror `file:///etc` is not an http or https URL
 
         from = "debian:bookworm" | mirror = "http://x/ trusted=yes"
-        the recipe `my.toml` is wrong: the mirror `http://x/ trusted=yes` is no http or https address
+        the recipe `my.toml` is wrong: the mirror `http://x/ trusted=yes` is not an http or https URL
 
         from = "debian:bookworm" | run = [" "]
         the recipe `my.toml` is wrong: a command in `run` is empty
 
         from = "debian:bookworm" | files."x" = { content = "" }
-        the recipe `my.toml` is wrong: `x` is no path in the image, such as `/etc/motd`
+        the recipe `my.toml` is wrong: `x` is not an absolute file path such as `/etc/motd`
 
         from = "debian:bookworm" | files."/a/../b" = { content = "" }
-        the recipe `my.toml` is wrong: `/a/../b` is no path in the image, such as `/etc/motd`
+        the recipe `my.toml` is wrong: `/a/../b` is not an absolute file path such as `/etc/motd`
 
         from = "debian:bookworm" | files."/" = { content = "" }
-        the recipe `my.toml` is wrong: `/` is no path in the image, such as `/etc/motd`
+        the recipe `my.toml` is wrong: `/` is not an absolute file path such as `/etc/motd`
 
         from = "debian:bookworm" | files."/x" = { }
         the recipe `my.toml` is wrong: `/x` needs either `content` or `source`
@@ -115,10 +115,10 @@ fn wrong_recipes() {
         the recipe `my.toml` is wrong: cannot read its file `folder`: it is not a file
 
         from = "debian:bookworm" | files."/x" = { source = "../../etc/passwd" }
-        the recipe `my.toml` is wrong: `../../etc/passwd` does not stand beside the recipe
+        the recipe `my.toml` is wrong: `../../etc/passwd` is not beside the recipe
 
         from = "debian:bookworm" | files."/x" = { source = "/etc/passwd" }
-        the recipe `my.toml` is wrong: `/etc/passwd` does not stand beside the recipe
+        the recipe `my.toml` is wrong: `/etc/passwd` is not beside the recipe
     "#);
 }
 
@@ -133,7 +133,7 @@ fn what_decides_the_content_decides_the_digest() {
             .digest()
     };
     let plain = digest("packages = [\"git\", \"curl\"]");
-    // Order, repetition and remarks do not matter.
+    // Order, duplicates and comments do not matter.
     assert_eq!(
         plain,
         digest("# words\npackages = [\"curl\", \"git\", \"curl\"]")

@@ -1,4 +1,5 @@
-//! Images from a real registry, Debian's, on this machine; and one whose storage somebody changed.
+//! Pulls images from a real registry server (Debian's `docker-registry`) on this host, also after its
+//! storage was tampered with.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::packing::{Layer, config, gzip, listing, told, zstd};
 
-/// A registry, ended when this is dropped.
+/// A registry server, killed on drop.
 struct Server {
     child: Child,
     folder: TempDir,
@@ -52,8 +53,8 @@ impl Server {
                     rest.find(|letter: char| !letter.is_ascii_digit() && !".:".contains(letter));
                 Some(rest[..end.unwrap_or(rest.len())].to_owned())
             })
-            .expect("it says where it listens");
-        // Whoever stops reading stops the writer.
+            .expect("the registry logs its address");
+        // The pipe must be drained, or the registry blocks.
         std::thread::spawn(move || lines.for_each(drop));
         Self {
             child,
@@ -96,7 +97,7 @@ impl Server {
             .unwrap();
     }
 
-    /// A whole image; returns its manifest.
+    /// Pushes an image. Returns its manifest.
     async fn push(&self, name: &str, layers: &[(Vec<u8>, Vec<u8>, &str)]) -> Value {
         let mut described = Vec::new();
         for (_, packed, kind) in layers {
@@ -154,7 +155,7 @@ fn layers() -> Vec<(Vec<u8>, Vec<u8>, &'static str)> {
     ]
 }
 
-/// What somebody did to a file.
+/// Tampers with a file.
 type Change = fn(&mut Vec<u8>);
 
 struct Pull {
@@ -191,7 +192,7 @@ async fn what_was_pushed_is_what_is_pulled() {
     let place = Pull::new();
     let image = place.pull(&server.reference("team/tools:1")).await.unwrap();
     assert_eq!(listing(&image.root), "etc/ 755\netc/b 644 2\netc/c 644 3");
-    // The same image by another way has the same digest, so nothing is fetched again.
+    // The image is already in the store, so nothing is fetched again.
     let again = place.pull(&server.reference("team/tools:1")).await.unwrap();
     assert_eq!((again.digest, again.root), (image.digest, image.root));
 }
@@ -242,7 +243,7 @@ async fn of_several_machines_this_one() {
         told(&error)
     );
     place.assert_nothing_left();
-    // By digest: what it names, or nothing.
+    // A pull by digest.
     let digest = entries[1]["digest"].as_str().unwrap();
     let place = Pull::new();
     place
@@ -332,7 +333,7 @@ async fn a_login_is_asked_for() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = std::thread::spawn(move || {
-        // The first question, and the one for the manifest.
+        // The authentication request and the request for the manifest.
         for stream in listener.incoming().take(2) {
             let mut stream = stream.unwrap();
             let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
@@ -349,7 +350,7 @@ async fn a_login_is_asked_for() {
         "{}",
         told(&error)
     );
-    // If one question was enough, the second place is free.
+    // If the client sent only one request, this connection ends the server's loop.
     let _ = std::net::TcpStream::connect(address);
     let _ = server.join();
 }
