@@ -27,7 +27,7 @@ pub(crate) struct Archive {
     pub(crate) reference: Option<String>,
 }
 
-/// Indexes an archive and selects an image. A compressed archive is decompressed into the `scratch` folder.
+/// Indexes an archive and selects an image. A compressed archive is decompressed into the scratch folder.
 /// `wanted` selects among several images by their name in the archive.
 pub(crate) fn read(
     path: &Path,

@@ -17,7 +17,7 @@ pub struct Digest(String);
 const PREFIX: &str = "sha256:";
 
 impl Digest {
-    /// The digest of `bytes`.
+    /// The digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self::from_hash(Sha256::new_with_prefix(bytes))
     }

@@ -161,7 +161,7 @@ fn command(
             let (bytes, entries) =
                 listing.map_or((0, 0), |listing| (listing.bytes, listing.entries));
             let inodes = entries + 64;
-            // 256 bytes for each inode, up to a block for each folder, and a margin for the file system itself.
+            // 256 bytes for each inode, a block for each folder, and a margin for the file system itself.
             let kilobytes = (bytes + inodes * (256 + 4096)) / 1024 * 21 / 20 + 16 * 1024;
             if !nix::unistd::geteuid().is_root()
                 && let Some(unshare) = programs.find("unshare")

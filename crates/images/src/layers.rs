@@ -36,7 +36,7 @@ pub(crate) struct Layer {
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) config: Config,
-    /// Of the configuration. It identifies the image, because the configuration has the digests of all layers.
+    /// Of the configuration. It identifies the image: the configuration has the digests of all layers.
     pub(crate) digest: Digest,
     layers: Vec<Layer>,
 }

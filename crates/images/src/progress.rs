@@ -16,7 +16,7 @@ pub enum Progress<'a> {
     Said(&'a str),
     /// A layer is being unpacked.
     Unpacking { number: usize, total: usize },
-    /// A blob is being fetched; `bytes` of it have arrived.
+    /// A blob is being fetched: the bytes so far, and its size.
     Fetching {
         digest: &'a Digest,
         bytes: u64,

@@ -69,7 +69,7 @@ impl Recipe {
         Self::parse(&path.display().to_string(), &text, Some(folder))
     }
 
-    /// Parses a recipe. Its `source` files are relative to `folder`.
+    /// Parses a recipe. Its `source` files are relative to the given folder.
     pub fn parse(name: &str, text: &str, folder: Option<&Path>) -> Result<Self, ImageError> {
         let wrong = |why: String| ImageError::Recipe {
             recipe: name.to_owned(),
@@ -117,7 +117,7 @@ impl Recipe {
         Ok(())
     }
 
-    /// The `from` of the recipe that everything builds on, such as `debian:bookworm`.
+    /// The base that everything builds on, such as `debian:bookworm`.
     pub fn from(&self) -> String {
         format!("debian:{}", self.suite)
     }

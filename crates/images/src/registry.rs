@@ -233,7 +233,7 @@ impl Session {
         check_digest(&descriptor.digest, &found).map_err(refused(descriptor))
     }
 
-    /// Streams a blob into `target`. Fails if it is larger than the descriptor says.
+    /// Streams a blob to a writer. Fails if it is larger than the descriptor says.
     async fn receive(
         &self,
         descriptor: &Descriptor,

@@ -117,8 +117,8 @@ impl Store {
         Ok(images)
     }
 
-    /// Imports an image from an archive: the output of `docker save`, or a tar of an OCI layout, compressed or
-    /// not. If the archive has several images, `reference` selects one.
+    /// Imports an image from an archive: the output of `docker save`, or a tar of an OCI layout, compressed
+    /// or not. If the archive has several images, the reference selects one.
     pub fn import(
         &self,
         name: &str,

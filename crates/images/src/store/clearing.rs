@@ -20,7 +20,7 @@ pub struct Cleared {
 }
 
 impl Store {
-    /// Removes a name, and the image if that was its last one. A running sandbox on this image loses its root.
+    /// Removes a name, and the image if that was its last one. A sandbox that runs on it loses its root.
     pub fn remove(&self, name: &str) -> Result<Cleared, ImageError> {
         let image = self.get(name)?;
         let _lock = self.lock()?;

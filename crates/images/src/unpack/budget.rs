@@ -63,7 +63,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Charges the holes of a sparse file of this size. Its `content` bytes are charged when they are read.
+    /// Charges the holes of a sparse file of this size. Its content is charged when it is read.
     pub(crate) fn charge_size(&self, size: u64, content: u64) -> Result<(), Flaw> {
         let holes = size.saturating_sub(content);
         let left = self.bytes.get().checked_sub(holes);
