@@ -1,6 +1,6 @@
-//! A process of its own for the tests, to be killed, locked out and starved of disk space.
+//! A separate process for tests, which is killed, locked out or runs out of disk space.
 //!
-//! `appender append|hold|fill FOLDER SESSION`: says on standard output what was acknowledged.
+//! `appender append|hold|fill FOLDER SESSION`: prints acknowledged events to standard output.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -42,7 +42,7 @@ async fn append(folder: &str, session: &str) -> Result<(), Failure> {
     }
 }
 
-/// Keeps others from writing until its standard input ends.
+/// Locks the session until standard input ends.
 async fn hold(folder: &str, session: &str) -> Result<(), Failure> {
     let store = Store::open(Path::new(folder)).await?;
     let _journal = take(&store, session).await?;
@@ -51,7 +51,7 @@ async fn hold(folder: &str, session: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Appends until files cannot grow; then lets them grow again and appends once more.
+/// Appends until files cannot grow. Then allows them to grow again and appends once more.
 async fn fill(folder: &str, session: &str) -> Result<(), Failure> {
     let store = Store::open(Path::new(folder)).await?;
     let mut journal = take(&store, session).await?;
@@ -93,7 +93,7 @@ async fn take(store: &Store, session: &str) -> Result<Journal, Failure> {
     }
 }
 
-/// Goes to the index of words as well.
+/// An event whose text is also added to the search index.
 fn noted(journal: &Journal, length: usize) -> EventKind {
     EventKind::TurnStarted {
         turn: 1,

@@ -1,4 +1,4 @@
-//! Measures what is on the way of every request: opening a store, appending, listing, searching.
+//! Measures the operations that requests wait for: opening a store, appending, listing, searching.
 //! `cargo run --release -p store --example measure [FOLDER]`
 
 use std::io::Write;
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the machine's disk costs by itself.
+/// The cost of the disk alone.
 fn fsync(folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder)?;
     let path = folder.join("probe");
@@ -80,8 +80,8 @@ async fn open(folder: &Path) -> Result<(), Failure> {
     say("open and begin", times)
 }
 
-/// Connections are closed in threads of their own. Who opens the store meanwhile waits, which is
-/// not what is measured here.
+/// Waits until the connections are closed, which happens in separate threads and would slow down the next
+/// open.
 fn close(store: Store) {
     drop(store);
     std::thread::sleep(Duration::from_millis(20));

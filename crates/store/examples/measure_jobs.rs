@@ -1,5 +1,5 @@
-//! Measures what is on the way of every request to a server: scheduling, reading, changing and
-//! listing jobs. `cargo run --release -p store --example measure_jobs [FOLDER]`
+//! Measures the operations that requests to a server wait for: scheduling, reading, changing and listing
+//! jobs. `cargo run --release -p store --example measure_jobs [FOLDER]`
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -142,7 +142,7 @@ async fn list(jobs: &Jobs) -> Result<(), Failure> {
     say("loads", vec![whole.elapsed()], whole.elapsed())
 }
 
-/// Does something so many times in each of many tasks.
+/// Runs an operation many times in each of many tasks.
 async fn together<F>(
     what: &str,
     jobs: &Jobs,

@@ -1,6 +1,6 @@
-//! A process of its own for the tests, to be killed and starved of disk space.
+//! A separate process for tests, which is killed or runs out of disk space.
 //!
-//! `scheduler schedule|fill FOLDER`: says on standard output what was acknowledged.
+//! `scheduler schedule|fill FOLDER`: prints acknowledged jobs to standard output.
 
 use std::io::Write;
 use std::path::Path;
@@ -60,7 +60,7 @@ async fn schedule_on(jobs: &Jobs, worker: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Schedules until files cannot grow; then lets them grow again and schedules once more.
+/// Schedules until files cannot grow. Then allows them to grow again and schedules once more.
 async fn fill(folder: &str) -> Result<(), Failure> {
     let jobs = Jobs::open(Path::new(folder)).await?;
     let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE)?;
@@ -76,7 +76,7 @@ async fn fill(folder: &str) -> Result<(), Failure> {
             break;
         }
     }
-    // A few pages may still have fitted.
+    // A few pages may still have fit.
     let failure = loop {
         if let Err(error) = jobs.check().await {
             break error;
@@ -92,7 +92,7 @@ async fn fill(folder: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether it failed.
+/// Prints the result. Returns whether it failed.
 fn tell(id: JobId, result: Result<(), StoreError>) -> std::io::Result<bool> {
     match &result {
         Ok(()) => say(&format!("{id} done"))?,
@@ -101,7 +101,7 @@ fn tell(id: JobId, result: Result<(), StoreError>) -> std::io::Result<bool> {
     Ok(result.is_err())
 }
 
-/// With an id that no other process gives.
+/// A job with an id that is unique across processes.
 fn job(number: u64, length: usize) -> Job {
     let created = Timestamp::now();
     let id = (created.as_nanosecond() as u128) << 64 | u128::from(number);

@@ -1,8 +1,8 @@
 //! Copies the databases of a store that is in use. Entry point: [`backup`].
 //!
-//! Each copy is one moment of its database. They are made in the order in which a restored server
-//! can live with the differences: jobs first, because a session may be further than its job's
-//! record says, as after a crash, but must not be behind it.
+//! Each copy is a consistent snapshot of its database, but they are taken one after the other. Jobs are
+//! first, because a restored session may be ahead of its job's record, as after a crash, but must not be
+//! behind it.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use crate::database::{execute, opening, options};
 use crate::error::StoreError;
 use crate::migration::{CHECKPOINTS, JOBS, SESSIONS, Schema, check_version, create};
 
-/// Copies all databases of a store into another folder, which must have none of them. The store may
-/// be in use by other processes, and nobody has to wait for it.
+/// Copies all databases of a store into another folder, which must have none of them. The store may be in
+/// use by other processes, and they are not blocked.
 pub async fn backup(folder: &Path, target: &Path) -> Result<(), StoreError> {
     for schema in [JOBS, SESSIONS, CHECKPOINTS] {
         let path = folder.join(schema.file);
@@ -26,7 +26,7 @@ pub async fn backup(folder: &Path, target: &Path) -> Result<(), StoreError> {
 
 async fn copy(path: &Path, target: &Path, schema: Schema) -> Result<(), StoreError> {
     let mut source = options(path).connect().await.map_err(opening(path))?;
-    // SQLite fills an empty file, and keeps its mode.
+    // SQLite writes into an existing empty file and keeps its mode.
     create(target).map_err(opening(target))?;
     check_version(&mut source, path, schema).await?;
     sqlx::query("VACUUM INTO ?1")
@@ -40,7 +40,7 @@ async fn copy(path: &Path, target: &Path, schema: Schema) -> Result<(), StoreErr
     made.close().await.map_err(opening(target))
 }
 
-/// The log is turned on for a file, and a copy does not have it. `quick_check` reads all pages.
+/// Enables WAL, which a copy does not inherit, and checks the copy. `quick_check` reads all pages.
 async fn finish(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     execute(connection, "PRAGMA journal_mode = WAL").await?;
     let said: String = sqlx::query_scalar("PRAGMA quick_check(1)")

@@ -1,7 +1,7 @@
-//! Checkpoints: which files a workspace had, and their contents, each content once.
+//! Checkpoints: the files of a workspace and their contents. Each content is stored once.
 //!
-//! In a database of their own, because they are large and come and go: the list of sessions stays
-//! small beside them. Never reads a workspace: whoever makes a checkpoint does.
+//! They have their own database, because they are large and short-lived, and the database of sessions stays
+//! small. Never reads a workspace: the caller passes the files.
 
 mod contents;
 mod manifest;
@@ -26,7 +26,7 @@ pub struct Hash(pub [u8; 32]);
 /// One file of a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord {
-    /// Relative to the workspace. Bytes, because names need not be text.
+    /// Relative to the workspace. Bytes, because names need not be UTF-8.
     pub path: Vec<u8>,
     pub kind: RecordedKind,
     /// Permission bits.
@@ -41,7 +41,7 @@ pub enum RecordedKind {
     Symlink { target: Vec<u8> },
 }
 
-/// What changes whenever a file does: as long as it is the same, the content need not be read.
+/// Changes whenever the file does. As long as it is the same, the content need not be read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     pub inode: u64,
@@ -53,9 +53,9 @@ pub struct Stamp {
 const SAVE: &str = "save a checkpoint";
 
 impl Store {
-    /// Saves a checkpoint whose contents are all in the store. Then, while all contents that
-    /// checkpoints hold are together larger than `most` bytes, or all lists of files are, removes
-    /// the oldest checkpoints of any session, but never the one just saved.
+    /// Saves a checkpoint whose contents are all in the store. Then removes the oldest checkpoints of any
+    /// session while the contents of all checkpoints, or all lists of files, are larger than `most` bytes
+    /// together. Never removes the one just saved.
     pub async fn save_checkpoint(
         &self,
         session: &SessionId,
@@ -94,7 +94,7 @@ impl Store {
         .await
     }
 
-    /// `None` when there is none or it was removed to make room.
+    /// `None` if it does not exist or was removed to free space.
     pub async fn checkpoint(
         &self,
         session: &SessionId,
@@ -108,7 +108,7 @@ impl Store {
         manifest::read(&mut reader, &place).await
     }
 
-    /// The numbers of a session's checkpoints, from the first on.
+    /// The numbers of a session's checkpoints, in ascending order.
     pub(crate) async fn checkpoint_numbers(
         &self,
         session: &SessionId,
@@ -117,7 +117,7 @@ impl Store {
         manifest::numbers(&mut reader, session.as_str()).await
     }
 
-    /// Copies a session's checkpoints up to a number to another session. They keep their age.
+    /// Copies a session's checkpoints up to a number to another session. They keep their times.
     pub(crate) async fn copy_checkpoints(
         &self,
         from: &SessionId,
@@ -134,7 +134,7 @@ impl Store {
         .await
     }
 
-    /// Removes all checkpoints of a session. To be awaited inside of [`carry_out`].
+    /// Removes all checkpoints of a session. Must be awaited inside [`carry_out`].
     pub(crate) async fn forget_checkpoints(&self, session: &SessionId) -> Result<(), StoreError> {
         let database = self.checkpoints_db().await?;
         let mut transaction = database.begin("remove checkpoints").await?;
@@ -166,7 +166,7 @@ async fn copy(
             session: to.to_owned(),
             number,
         };
-        // Waste of a fork that came to nothing, under the same name.
+        // May be left over from a failed fork of the same name.
         manifest::remove(connection, &target).await?;
         manifest::insert(connection, &target, saved, manifest, &held).await?;
     }
@@ -180,7 +180,7 @@ async fn forget(connection: &mut SqliteConnection, session: &str) -> Result<(), 
             number,
         };
         match manifest::remove(connection, &place).await {
-            // Whoever wants a session deleted wants so in spite of any damage.
+            // A session can be deleted even if its checkpoints are damaged.
             Err(StoreError::DamagedCheckpoint { .. }) => {
                 repair::remove_all(connection, session).await?;
                 break;

@@ -1,7 +1,7 @@
-//! One SQLite file, with one connection that writes and two that read.
+//! One SQLite file, with one connection for writing and two for reading.
 //!
-//! Writes wait for each other here, instead of in SQLite where they would poll; reads never wait
-//! for writes. Other processes may use the same file at the same time.
+//! Writers of this process queue on a mutex, because SQLite would make them poll. Readers never wait for
+//! writers. Other processes may use the same file at the same time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell, OwnedMutexGuard};
 use crate::error::StoreError;
 use crate::migration::{self, Schema};
 
-/// How long to wait for another process that writes.
+/// How long to wait for another process that is writing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// In KiB, for each connection. The operating system caches too.
 const CACHE: &str = "-1024";
 
-/// The log is cut back to this many bytes when it was longer.
+/// The WAL is truncated to this many bytes after it was longer.
 const LOG_SIZE: &str = "4194304";
 
-/// Opened at first use: who only appends never needs it.
+/// A connection for reading, opened on first use: a process that only appends never needs it.
 type Reader = OnceCell<Mutex<SqliteConnection>>;
 
 #[derive(Debug)]
@@ -39,12 +39,12 @@ pub(crate) struct Database {
 #[derive(Debug)]
 pub(crate) struct Writer {
     connection: SqliteConnection,
-    /// A transaction was begun and not ended.
+    /// Whether a transaction was begun and not ended.
     open: bool,
 }
 
 impl Database {
-    /// Opens a database in the store's folder, and brings it up to date.
+    /// Opens a database in the store's folder, and migrates it to the current schema.
     pub(crate) async fn open(folder: &Path, schema: Schema) -> Result<Self, StoreError> {
         let path = folder.join(schema.file);
         let connection = migration::open(folder, &path, schema).await?;
@@ -65,8 +65,7 @@ impl Database {
         self.connected(&self.reader).await
     }
 
-    /// Another connection for reading, for what may take longer, so that nothing short waits for
-    /// it.
+    /// A second connection for reading, for longer queries, so that short ones do not wait for them.
     pub(crate) async fn slow_reader(&self) -> Result<MutexGuard<'_, SqliteConnection>, StoreError> {
         self.connected(&self.slow_reader).await
     }
@@ -85,25 +84,24 @@ impl Database {
         Ok(reader.get_or_try_init(open).await?.lock().await)
     }
 
-    /// Begins to write. To be awaited inside of [`carry_out`].
+    /// Begins a write transaction. Must be awaited inside [`carry_out`].
     pub(crate) async fn begin(&self, what: &'static str) -> Result<Transaction, StoreError> {
         let writer = self.take().await.map_err(StoreError::database(what))?;
         Ok(Transaction { writer, what })
     }
 
-    /// As [`Database::begin`], for who tells several callers of one failure.
+    /// Like [`Database::begin`], but returns the raw error, for a caller that reports it to several others.
     pub(crate) async fn take(&self) -> Result<OwnedMutexGuard<Writer>, sqlx::Error> {
         let mut writer = self.writer().await;
-        // From here on, also if nobody is left to hear that it was begun.
+        // Set before the statement runs: if this future is dropped, the transaction may have begun.
         writer.open = true;
         let begun = execute(&mut writer.connection, "BEGIN IMMEDIATE").await;
         writer.open = begun.is_ok();
         begun.map(|()| writer)
     }
 
-    /// Writes with statements that begin and commit a transaction themselves, all in one message
-    /// to the connection's thread: each message costs two changes of thread. To be awaited
-    /// inside of [`carry_out`].
+    /// Runs statements that begin and commit a transaction themselves, in one message to the connection's
+    /// thread: each message costs two thread switches. Must be awaited inside [`carry_out`].
     pub(crate) async fn write_at_once(
         &self,
         what: &'static str,
@@ -123,7 +121,7 @@ impl Database {
     async fn writer(&self) -> OwnedMutexGuard<Writer> {
         let mut writer = self.writer.clone().lock_owned().await;
         if writer.open {
-            // Left behind by a task that was lost. It may also be over already: SQLite ends a
+            // A cancelled task left a transaction open. It may also have ended already: SQLite ends a
             // transaction by itself after some errors.
             let _ = execute(&mut writer.connection, "ROLLBACK").await;
             writer.open = false;
@@ -131,10 +129,10 @@ impl Database {
         writer
     }
 
-    /// Gives the pages of what was removed back to the file system, and empties the log.
+    /// Returns free pages to the file system and truncates the WAL.
     pub(crate) async fn shrink(&self) -> Result<(), StoreError> {
         const WHAT: &str = "free space";
-        // Outside of any transaction: neither works in one that a lost task has left open.
+        // Neither statement works inside a transaction, such as one that a cancelled task left open.
         let mut writer = self.writer().await;
         execute(&mut writer.connection, "PRAGMA incremental_vacuum")
             .await
@@ -144,8 +142,8 @@ impl Database {
             .map_err(StoreError::database(WHAT))
     }
 
-    /// Puts everything into the main file and empties the log, so that the main file can be copied
-    /// by itself when nobody has it open any more.
+    /// Moves everything into the main file and truncates the WAL, so that the main file alone can be copied
+    /// once it is closed.
     pub(crate) async fn settle(&self) -> Result<(), StoreError> {
         let mut writer = self.writer().await;
         empty_log(&mut writer.connection)
@@ -159,7 +157,7 @@ impl Writer {
         &mut self.connection
     }
 
-    /// Commits if all went well, or else takes back what was written since [`Database::take`].
+    /// Commits if the result is `Ok`, else rolls back to [`Database::take`].
     pub(crate) async fn end<T>(
         &mut self,
         result: Result<T, sqlx::Error>,
@@ -178,10 +176,10 @@ impl Writer {
     }
 }
 
-/// A write under way: all of it happens, or nothing. Nobody else writes meanwhile.
+/// An exclusive write transaction.
 ///
-/// Not sqlx's own, which counts a transaction as open when SQLite has ended it, as it does when
-/// the disk is full, and then refuses every later one.
+/// sqlx's own is not used: SQLite ends a transaction itself when the disk is full, which sqlx does not
+/// notice, and then refuses all later transactions.
 #[derive(Debug)]
 pub(crate) struct Transaction {
     writer: OwnedMutexGuard<Writer>,
@@ -193,8 +191,7 @@ impl Transaction {
         &mut self.writer.connection
     }
 
-    /// Keeps what was written if it went well, takes it back if not. When this returns a value,
-    /// it is on disk.
+    /// Commits if the result is `Ok`, else rolls back. When this returns `Ok`, the data is on disk.
     pub(crate) async fn end<T>(mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         let connection = &mut self.writer.connection;
         let result = match result {
@@ -212,8 +209,8 @@ impl Transaction {
     }
 }
 
-/// Carries work out to its end even if the caller stops waiting for it. A write that is dropped
-/// half-way would keep every other process waiting, and nobody would know how it ended.
+/// Runs a future to completion even if the caller is cancelled. A write that is dropped half-way would block
+/// all other processes, and its result would be unknown.
 pub(crate) async fn carry_out<T: Send + 'static>(
     what: &'static str,
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -221,25 +218,24 @@ pub(crate) async fn carry_out<T: Send + 'static>(
     match tokio::spawn(work).await {
         Ok(result) => result,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The runtime is going down.
+        // The runtime is shutting down.
         Err(_) => Err(StoreError::database(what)(sqlx::Error::WorkerCrashed)),
     }
 }
 
-/// What all connections have in common. The log (WAL) is not among it, because the file remembers
-/// that it has one.
+/// The options of all connections. WAL mode is not among them, because it is stored in the file.
 pub(crate) fn options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .busy_timeout(PATIENCE)
         .foreign_keys(true)
-        // An event that was acknowledged is on disk, also after a power cut.
+        // An acknowledged event survives a power cut.
         .synchronous(SqliteSynchronous::Full)
         .pragma("cache_size", CACHE)
         .pragma("journal_size_limit", LOG_SIZE)
-        // Else a statement of many rows makes and removes a file.
+        // Otherwise a statement with many rows creates and removes a temporary file.
         .pragma("temp_store", "MEMORY")
-        // What is deleted is overwritten, except in whole pages, which `shrink` gives back.
+        // Deleted data is overwritten, except in whole free pages, which `shrink` returns to the file system.
         .pragma("secure_delete", "FAST")
         .thread_name(|_| "store".to_owned())
         .disable_statement_logging()
@@ -255,7 +251,7 @@ where
     }
 }
 
-/// Answers, and does not fail, when another process is reading: then it is done later.
+/// Succeeds even if another process is reading. Then the WAL is truncated later.
 async fn empty_log(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     execute(connection, "PRAGMA wal_checkpoint(TRUNCATE)").await
 }
@@ -283,7 +279,7 @@ mod tests {
         execute(writer.connection(), "CREATE TABLE half_done (x)")
             .await
             .unwrap();
-        // Its task is gone, and ended nothing.
+        // As if its task was cancelled before it ended the transaction.
         drop(writer);
         database.shrink().await.unwrap();
         let other = || async { options(&database.path).connect().await.unwrap() };
@@ -293,7 +289,7 @@ mod tests {
                 .await
                 .unwrap();
         assert_eq!(tables, 0);
-        // Nothing keeps other connections from writing.
+        // Other connections can write.
         execute(&mut other().await, "BEGIN IMMEDIATE")
             .await
             .unwrap();
@@ -312,7 +308,7 @@ mod tests {
                 .unwrap();
             assert_eq!(mode, "wal");
             for (pragma, expect) in [
-                // FULL: the log is synced at each commit.
+                // FULL: the WAL is synced at each commit.
                 ("PRAGMA synchronous", 2),
                 ("PRAGMA foreign_keys", 1),
                 ("PRAGMA auto_vacuum", 2),

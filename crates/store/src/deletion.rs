@@ -1,4 +1,4 @@
-//! Removes sessions.
+//! Deletes sessions.
 
 use protocol::SessionId;
 use sqlx::SqliteConnection;
@@ -18,16 +18,16 @@ const DELETE: &str = "
 const WHAT: &str = "delete a session";
 
 impl Store {
-    /// Removes a session with all that was kept for it. Its disk space is given back.
+    /// Deletes a session with its outputs and checkpoints, and frees their disk space.
     ///
-    /// Contents of files that somebody has asked for in the last minutes stay until the next
-    /// deletion or checkpoint: that somebody may be about to save a checkpoint with them.
+    /// Contents of files that were looked up in the last minutes stay until the next deletion or checkpoint:
+    /// a process may be about to save a checkpoint with them.
     pub async fn delete(&self, session: &SessionId) -> Result<(), StoreError> {
         let lock = self.lock(session)?;
         let store = self.clone();
         let session = session.clone();
         carry_out(WHAT, async move {
-            // Checkpoints first: as long as the session is listed, deleting it can be repeated.
+            // Checkpoints first: as long as the session is listed, a failed deletion can be repeated.
             if store.has_checkpoints() {
                 store.forget_checkpoints(&session).await?;
             }

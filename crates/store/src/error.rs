@@ -1,4 +1,4 @@
-//! Why the store did not do as asked.
+//! Errors of the store.
 
 use std::io;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub enum StoreError {
     #[error("cannot {what} in the store")]
     Database {
         what: &'static str,
-        /// Shared by all whose writes were to be committed together.
+        /// Shared by all writes of one commit.
         source: Arc<sqlx::Error>,
     },
     #[error("there is no session `{0}`")]
@@ -44,13 +44,13 @@ pub enum StoreError {
         session: SessionId,
         source: io::Error,
     },
-    #[error("event {seq} of session `{session}` cannot be understood")]
+    #[error("cannot read event {seq} of session `{session}`")]
     Damaged {
         session: SessionId,
         seq: u64,
         source: serde_json::Error,
     },
-    /// The event stays as it is, and the session cannot be gone on with by this release.
+    /// The event is left unchanged. This release cannot resume the session.
     #[error("event {seq} of session `{session}` was written by a newer hotcell")]
     NewerEvent {
         session: SessionId,
@@ -64,7 +64,7 @@ pub enum StoreError {
     },
     #[error("the first event of session `{0}` must be its start")]
     NotStarted(SessionId),
-    #[error("an event that does not last cannot be written to session `{0}`")]
+    #[error("cannot write a transient event to session `{0}`")]
     Fleeting(SessionId),
     #[error("cannot save checkpoint {number} of session `{session}`: {count} contents are missing")]
     MissingContents {
@@ -72,22 +72,22 @@ pub enum StoreError {
         number: u32,
         count: u64,
     },
-    #[error("checkpoint {number} of session `{session}` cannot be understood")]
+    #[error("cannot read checkpoint {number} of session `{session}`")]
     DamagedCheckpoint {
         session: String,
         number: u32,
         source: postcard::Error,
     },
-    #[error("the kept content `{hash}` is not what was put there")]
+    #[error("the stored content `{hash}` does not match its hash")]
     DamagedContent { hash: String },
     #[error("there is already a job `{0}`")]
     JobExists(JobId),
-    #[error("the record of job `{job}` cannot be understood")]
+    #[error("cannot read the record of job `{job}`")]
     DamagedJob {
         job: JobId,
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The record stays as it is.
+    /// The record is left unchanged.
     #[error("the record of job `{job}` was written by a newer hotcell")]
     NewerJob {
         job: JobId,
@@ -98,28 +98,27 @@ pub enum StoreError {
         job: JobId,
         source: serde_json::Error,
     },
-    #[error("the record of job `{0}` does not count its messages right")]
+    #[error("the record of job `{0}` has a wrong number of messages")]
     MessageCount(JobId),
 }
 
 impl StoreError {
-    /// Whether there was no room on the disk. It goes on when there is.
+    /// Whether the disk is full. The store works again once there is space.
     pub fn is_full(&self) -> bool {
         self.code() == Some(SQLITE_FULL)
     }
 
-    /// Whether the disk is full, or may be: SQLite does not always say so.
+    /// Whether the disk is or may be full: SQLite does not always report a full disk as such.
     pub fn lacks_room(&self) -> bool {
         self.is_full() || self.is_out_of_resources()
     }
 
-    /// Whether another process had the store for too long.
+    /// Whether another process locked the store for too long.
     pub fn is_busy(&self) -> bool {
         matches!(self.code(), Some(SQLITE_BUSY | SQLITE_LOCKED))
     }
 
-    /// Whether a file could not be opened, read or written, or there was no memory: the process or
-    /// the machine lacks something, which may pass.
+    /// Whether a file could not be opened, read or written, or memory ran out. The cause may be temporary.
     pub fn is_out_of_resources(&self) -> bool {
         matches!(
             self.code(),
@@ -127,7 +126,7 @@ impl StoreError {
         )
     }
 
-    /// What SQLite says, without the details.
+    /// SQLite's primary result code.
     fn code(&self) -> Option<u32> {
         let source: &sqlx::Error = match self {
             Self::Database { source, .. } => source,
@@ -138,7 +137,7 @@ impl StoreError {
         Some(code.parse::<u32>().ok()? & 0xff)
     }
 
-    /// For `map_err`: the database failed while we wanted to do `what`.
+    /// For `map_err`: the database failed during the operation `what`.
     pub(crate) fn database(what: &'static str) -> impl FnOnce(sqlx::Error) -> Self {
         move |source| Self::Database {
             what,

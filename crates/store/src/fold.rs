@@ -1,5 +1,5 @@
-//! What a session's events amount to. Pure: the same events give the same summary, whether they
-//! are folded as they happen or all over again.
+//! Folds a session's events into its summary. Pure: the same events give the same summary, whether they are
+//! folded one by one as they happen or all at once later.
 
 use jiff::Timestamp;
 use protocol::{Block, EventKind, Outcome, SessionId, Usage};
@@ -9,13 +9,13 @@ use crate::sessions::Summary;
 /// In characters. A prompt may be one line of a megabyte.
 const TITLE_LENGTH: usize = 200;
 
-/// A summary that takes in one event after the other.
+/// A summary that is updated by each event.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fold {
     summary: Summary,
-    /// Turns that were not taken back, with how they ended.
+    /// Turns that are not undone, with their outcomes.
     turns: Vec<Turn>,
-    /// Those that the undos took back which can be taken back themselves, the last one last.
+    /// The turns of each undo that can be redone, the latest undo last.
     undone: Vec<Vec<Turn>>,
 }
 
@@ -61,7 +61,7 @@ impl Fold {
         &self.summary
     }
 
-    /// The place of the event that comes next.
+    /// The sequence number of the next event.
     pub(crate) fn next_seq(&self) -> u64 {
         self.summary.events + 1
     }
@@ -72,7 +72,7 @@ impl Fold {
             self.summary.changed = time;
         }
         self.summary.events += 1;
-        // Clocks are set back at times, and a fork begins later than the events it copies.
+        // The clock may be set back, and a fork starts later than the events it copies.
         self.summary.changed = self.summary.changed.max(time);
         match kind {
             EventKind::SessionStarted {
@@ -104,7 +104,7 @@ impl Fold {
 
     fn start_turn(&mut self, number: u32, prompt: &[Block]) {
         self.undone.clear();
-        // Also when all turns so far were taken back: what the session was about is void.
+        // Also if all earlier turns were undone: then their title no longer applies.
         if self.turns.is_empty() {
             self.summary.title = title_of(prompt);
         }
@@ -117,7 +117,7 @@ impl Fold {
     fn take_back(&mut self, turn: u32) {
         let mut undone = std::mem::take(&mut self.turns);
         self.turns = undone.extract_if(.., |known| known.number < turn).collect();
-        // As the agent does: an undo of nothing leaves nothing to take back.
+        // As in the agent: an undo that undid nothing cannot be redone.
         if !undone.is_empty() {
             self.undone.push(undone);
         }
@@ -130,7 +130,7 @@ impl Fold {
         }
     }
 
-    /// What was spent stays spent, also on turns that are taken back.
+    /// Spending on turns that are undone later still counts.
     fn spend(&mut self, usage: Usage, cost: Option<f64>) {
         let sum = &mut self.summary.usage;
         for (sum, more) in [
@@ -145,14 +145,14 @@ impl Fold {
             ),
             (&mut sum.output_tokens, usage.output_tokens),
         ] {
-            // The figures are a provider's.
+            // The provider's numbers are untrusted.
             *sum = sum.saturating_add(more);
         }
         self.summary.cost = self.summary.cost.zip(cost).map(|(sum, more)| sum + more);
     }
 }
 
-/// The words in an event by which a session may be looked for.
+/// The text of an event that goes into the search index.
 pub(crate) fn words_of(kind: &EventKind) -> Option<String> {
     let (EventKind::TurnStarted {
         prompt: content, ..
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn turns_that_were_taken_back_do_not_count() {
-        // Numbers go on after an undo.
+        // Numbers are not reused after an undo.
         let events = [prompt(1, "a"), prompt(2, "b"), undo(2), prompt(3, "c")];
         check(&events, "a", 2, None);
         check(&[&events[..], &[undo(3)]].concat(), "a", 1, None);
@@ -312,9 +312,9 @@ mod tests {
             1,
             Some("done"),
         );
-        // One undo took both.
+        // One undo of both turns.
         check(&then(&[undo(1), redo(1)]), "a", 2, Some("interrupted"));
-        // There is none to take back any more, or there never was.
+        // There is nothing to redo any more, or there never was.
         check(&then(&[redo(1)]), "a", 2, Some("interrupted"));
         check(&then(&[undo(2), prompt(3, "c"), redo(2)]), "a", 2, None);
         let lost = [undo(2), compacted(None), redo(2)];

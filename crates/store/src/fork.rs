@@ -1,7 +1,7 @@
-//! A session that goes on from the middle of another, as its own.
+//! Forks: a new session that starts with a copy of another's events.
 //!
-//! Events are copied in the database, as they are: fields that only a newer release knows come
-//! along. The one exception is the first, which says where the session came from.
+//! Events are copied unchanged inside the database, including fields that only a newer release knows. The one
+//! exception is the first event, which gets a reference to the original session.
 
 use jiff::Timestamp;
 use protocol::{Event, EventKind, Fork, SessionId};
@@ -33,10 +33,9 @@ const COPY_OUTPUTS: &str = "
 const WHAT: &str = "fork a session";
 
 impl Store {
-    /// Begins a session with a copy of another's events up to `seq` (at least the first, at most
-    /// all), and of the kept outputs and checkpoints that these can speak of. Those events keep
-    /// their content and get the new session's name; the first also says where the session
-    /// branched off, and that it started `now`.
+    /// Begins a session with a copy of another's events up to `seq` (at least the first, at most all), and of
+    /// the outputs and checkpoints that they can refer to. The events keep their content and get the new
+    /// session's name. The first one also gets the time `now` and says where the session was forked from.
     pub async fn fork(
         &self,
         from: &SessionId,
@@ -57,8 +56,8 @@ impl Store {
         rewrite(&mut events, &session, &fork, now);
         let fold = Fold::of(session.clone(), &events);
 
-        // Checkpoints first: without the session they are only waste, the session without them
-        // would promise what is not there.
+        // Checkpoints first: without the session they only waste space, but a session without them would
+        // refer to missing checkpoints.
         let checkpoints = last_checkpoint(&events);
         if checkpoints > 0 && self.has_checkpoints() {
             self.copy_checkpoints(from, &session, checkpoints).await?;
@@ -86,7 +85,7 @@ fn rewrite(events: &mut [Event], session: &SessionId, fork: &Fork, now: Timestam
     }
 }
 
-/// The greatest number of a checkpoint that the events speak of.
+/// The highest number of a checkpoint that the events refer to.
 fn last_checkpoint(events: &[Event]) -> u32 {
     let numbers = events.iter().filter_map(|event| match &event.kind {
         EventKind::CheckpointMade { checkpoint, .. }
@@ -97,7 +96,7 @@ fn last_checkpoint(events: &[Event]) -> u32 {
     numbers.max().unwrap_or(0)
 }
 
-/// The greatest number of an output that the events speak of.
+/// The highest number of an output that the events refer to.
 fn last_output(events: &[Event]) -> i64 {
     let numbers = events.iter().filter_map(|event| match &event.kind {
         EventKind::ToolEnded { kept, .. } => outputs::number_of(&kept.as_ref()?.handle),
@@ -119,7 +118,7 @@ async fn copy(
         .fetch_optional(&mut *connection)
         .await
         .map_err(StoreError::database(WHAT))?;
-    // It was there a moment ago; somebody has deleted it.
+    // It existed a moment ago, so it was deleted meanwhile.
     let (Some(body), Some(first)) = (body, events.first()) else {
         return Err(gone());
     };
@@ -142,14 +141,14 @@ async fn copy(
     }
 }
 
-/// The first event's body with its origin, and all else as it was.
+/// Adds the origin to the first event's body and leaves the rest unchanged.
 fn with_fork(body: &str, fork: &Fork) -> Result<String, serde_json::Error> {
     let mut body: serde_json::Map<_, _> = serde_json::from_str(body)?;
     body.insert("forked_from".to_owned(), serde_json::to_value(fork)?);
     serde_json::to_string(&body)
 }
 
-/// Returns the new session's number, and how many events were copied beside the first.
+/// Returns the new session's number, and how many events were copied in addition to the first.
 async fn copy_rows(
     connection: &mut SqliteConnection,
     source: i64,

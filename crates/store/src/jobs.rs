@@ -1,9 +1,9 @@
-//! What a server remembers: jobs, their messages, keys of the API, logins and webhooks.
+//! A server's database: jobs, their messages, API keys, logins and webhooks.
 //!
-//! In a database of its own, `jobs.db`, so that scheduling and the events of agents do not wait
-//! for each other. Writes that come at the same time are committed together. A job's record is
-//! changed by compare and swap on its revision: who decided on an old one decides again. Decides
-//! nothing itself about a job's life. Entry type: [`Jobs`].
+//! It is a separate file, `jobs.db`, so that scheduling and the events of agents do not wait for each other.
+//! Concurrent writes are committed together. A job's record is changed by compare and swap on its revision:
+//! a caller that read an old revision must read and decide again. Makes no decisions about a job's state
+//! itself. Entry type: [`Jobs`].
 
 mod change;
 mod commit;
@@ -48,62 +48,62 @@ struct Inner {
     reads: Arc<Line<Asking>>,
 }
 
-/// A key by which a request that is made twice is known.
+/// Identifies a request that is sent twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
-    /// Chosen by the caller; counts among the owner's own.
+    /// Chosen by the caller; unique per owner.
     pub key: String,
-    /// Of the request: the same key with another request is a mistake.
+    /// Hash of the request. The same key with another request is an error.
     pub fingerprint: [u8; 32],
 }
 
-/// What became of a new job.
+/// The result of scheduling a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheduled {
     New,
-    /// It was scheduled before, under the same key.
+    /// The same request was scheduled before, with the same key.
     Before(JobId),
     /// The key belongs to another request.
     KeyTaken(JobId),
 }
 
-/// What goes along with a change of a job, in the same transaction.
+/// Rows that are added in the same transaction as a change of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Along {
-    /// A message from a person; [`Job::messages`] must count it.
+    /// A message from the user. [`Job::messages`] must include it.
     pub message: Option<String>,
-    /// Something to be told to the job's webhook.
+    /// The body of a delivery to the job's webhook.
     pub delivery: Option<String>,
 }
 
-/// What became of a change.
+/// The result of changing a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Changed {
-    /// The job as it is kept now, with its new revision.
+    /// The job as stored now, with its new revision.
     Saved(Box<Job>),
-    /// Somebody changed or removed it since it was read.
+    /// The job was changed or removed since it was read.
     Stale,
 }
 
-/// Which jobs, newest first.
+/// Selects jobs for a list, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct JobQuery {
     pub owner: Option<String>,
     pub status: Option<Status>,
-    /// Words of the task, in any order; found by how they begin.
+    /// Words of the task, in any order. Each also matches longer words that begin with it.
     pub words: Option<String>,
-    /// Jobs that are older than this one.
+    /// Only jobs that are older than this one.
     pub before: Option<JobId>,
-    /// 0 is all.
+    /// 0 means no limit.
     pub limit: u32,
 }
 
-/// How much of a user's work there is.
+/// How many jobs of a user have not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Load {
     pub owner: String,
     pub queued: u64,
-    /// Those that wait for a message too.
+    /// Including those that wait for a message.
     pub running: u64,
 }
 
@@ -120,13 +120,13 @@ pub struct Message {
 #[derive(Debug, Clone)]
 pub struct Claimable {
     pub now: Timestamp,
-    /// Models that are not to be asked now; `None` is the server's own choice.
+    /// Models that must not be used now; `None` is the server's default model.
     pub blocked: Vec<Option<String>>,
-    /// A job that has been parked for so long gets its last try, blocked or not.
+    /// A job that has been parked for this long gets its last try, even if its model is blocked.
     pub longest_parked: Duration,
 }
 
-/// What a worker says of a job that it has.
+/// A worker's report on a job that it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Beat {
     pub job: JobId,
@@ -134,7 +134,7 @@ pub struct Beat {
     pub ran_millis: u64,
 }
 
-/// Something to be told to a webhook.
+/// A message to a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     pub number: i64,
@@ -143,18 +143,18 @@ pub struct Delivery {
     pub tries: u32,
 }
 
-/// A delivery that is due, without what is to be told.
+/// A delivery that is due, without its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueDelivery {
     pub number: i64,
     pub job: JobId,
     pub owner: String,
-    /// Where it goes to; empty if the job has no webhook.
+    /// The webhook's URL; empty if the job has no webhook.
     pub url: String,
     pub tries: u32,
 }
 
-/// What came of a try.
+/// The result of one attempt to deliver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tried {
     Delivered,
@@ -162,7 +162,7 @@ pub enum Tried {
     Failed { error: String },
 }
 
-/// What became of a delivery so far.
+/// The state of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryState {
     pub outcome: DeliveryOutcome,
@@ -174,7 +174,7 @@ pub struct DeliveryState {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryOutcome {
-    /// It is tried at this time, or soon after.
+    /// The next attempt is at this time, or soon after.
     Pending {
         due: Timestamp,
     },
@@ -182,19 +182,19 @@ pub enum DeliveryOutcome {
     Failed,
 }
 
-/// What became of the wish to send a delivery again.
+/// The result of a request to send a delivery again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redelivery {
     /// It is due now.
     Due,
-    /// It was due already, and may be on its way.
+    /// It was due already, and an attempt may be under way.
     UnderWay,
     NoJob,
 }
 
 /// A new job's record has revision 0 and one message, its task.
 impl Jobs {
-    /// Opens `jobs.db` in a store's folder, and makes both if they are not there.
+    /// Opens `jobs.db` in a store's folder. Creates both if they are missing.
     pub async fn open(folder: &Path) -> Result<Self, StoreError> {
         let folder = make_folders(folder)?;
         Ok(Self {
@@ -206,7 +206,7 @@ impl Jobs {
         })
     }
 
-    /// Gives the disk space of forgotten jobs back. After it, no file has a trace of them.
+    /// Frees the disk space of deleted jobs. After that, no file contains any of their data.
     pub async fn shrink(&self) -> Result<(), StoreError> {
         let jobs = self.clone();
         carry_out(
@@ -216,14 +216,14 @@ impl Jobs {
         .await
     }
 
-    /// Empties the log of the database, for a clean end.
+    /// Truncates the WAL of the database, for a clean shutdown.
     pub async fn settle(&self) -> Result<(), StoreError> {
         let jobs = self.clone();
         let settle = async move { jobs.inner.database.settle().await };
         carry_out("empty the log", settle).await
     }
 
-    /// Whether it can be written to; for a check of the server's health.
+    /// Checks that the database can be written to, for the server's health check.
     pub async fn check(&self) -> Result<(), StoreError> {
         self.write(Check).await
     }
@@ -241,7 +241,7 @@ impl Write for Check {
     }
 }
 
-/// How SQLite goes about a statement.
+/// SQLite's query plan of a statement.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 async fn plan(sql: &str) -> String {

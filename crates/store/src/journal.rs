@@ -1,7 +1,7 @@
-//! The one way to write a session's events.
+//! Writes a session's events. There is no other way to write them.
 //!
-//! Events are only ever added. The summary and the index of words change in the same transaction,
-//! so that neither can be out of step.
+//! Events are only appended. The summary and the search index are updated in the same transaction, so that
+//! they are always consistent with the events.
 
 use std::sync::Arc;
 
@@ -29,9 +29,8 @@ const BEGIN: &str = "
 const APPEND: &str = "
     INSERT INTO events (session, seq, version, time, kind, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
-// The usual append, which is on the way of every turn: one message to the connection's thread. A
-// number that a statement leaves out counts as an argument of its own, so what comes late in the
-// list must not be the first that a statement needs.
+// The usual append, which every turn waits for: one message to the connection's thread. A parameter number
+// that a statement skips counts as an argument of its own, so a statement must not start with a high number.
 const APPEND_AND_SUM_UP: &str = "
     BEGIN IMMEDIATE;
     INSERT INTO events (session, seq, version, time, kind, body) VALUES (?1, ?2, ?5, ?6, ?7, ?8);
@@ -46,12 +45,12 @@ const NUMBER: &str = "SELECT number FROM sessions WHERE name = ?1";
 
 const WRITE: &str = "write an event";
 
-/// The right to write to a session. One process has it at a time; it ends with the last clone.
+/// The exclusive right to write to a session. It is released when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Journal {
     store: Store,
     session: SessionId,
-    /// Taken by each append for as long as it lasts, also when its caller no longer waits.
+    /// Locked by each append until it is done, even if its caller stops waiting.
     state: Arc<Mutex<State>>,
 }
 
@@ -60,14 +59,14 @@ struct State {
     /// The session's number in the database, from its first event on.
     number: Option<i64>,
     fold: Fold,
-    // Last, so that nobody else comes in before all is done.
+    // The last field, so that it is released after the others are dropped.
     _lock: SessionLock,
 }
 
 impl Store {
-    /// Begins a session; its first event must be [`EventKind::SessionStarted`].
+    /// Begins a session. Its first event must be [`EventKind::SessionStarted`].
     ///
-    /// Nothing of it is stored before that event is.
+    /// Nothing is stored before that event.
     pub async fn begin(&self, session: SessionId) -> Result<Journal, StoreError> {
         let lock = self.lock(&session)?;
         self.check_new(&session).await?;
@@ -75,10 +74,10 @@ impl Store {
         Ok(Journal::new(self.clone(), lock, None, fold))
     }
 
-    /// Takes over a session, with all of its events so far.
+    /// Opens an existing session for writing, and returns its events.
     ///
-    /// An event that a newer hotcell wrote is [`StoreError::NewerEvent`]: to go on without it
-    /// would be to go on with another conversation.
+    /// Fails with [`StoreError::NewerEvent`] if a newer hotcell wrote one of them: without that event the
+    /// conversation would be a different one.
     pub async fn claim(&self, session: &SessionId) -> Result<(Journal, Vec<Event>), StoreError> {
         let lock = self.lock(session)?;
         let (number, events) = {
@@ -117,9 +116,9 @@ impl Journal {
         &self.session
     }
 
-    /// Writes an event. When this returns it is on disk, and no crash loses it.
+    /// Writes an event. When this returns, it is on disk.
     ///
-    /// An append that is no longer waited for is carried out all the same.
+    /// The append is completed even if the caller stops waiting.
     pub async fn append(&mut self, time: Timestamp, kind: EventKind) -> Result<Event, StoreError> {
         let mut state = self.state.clone().lock_owned().await;
         let store = self.store.clone();
@@ -170,7 +169,7 @@ impl State {
     }
 }
 
-/// Writes a session's first event; returns the session's number.
+/// Writes a session's first event. Returns the session's number.
 async fn start(
     store: &Store,
     summary: &Summary,
@@ -188,7 +187,7 @@ async fn start(
     transaction.end(written).await
 }
 
-/// Writes a later event with what follows from it.
+/// Writes a later event, and updates the summary and the search index.
 async fn append(
     store: &Store,
     number: i64,
@@ -210,7 +209,7 @@ async fn append(
     store.sessions_db().write_at_once(WRITE, statements).await
 }
 
-/// What changes in a summary from event to event, in the order of both statements.
+/// Binds the fields of a summary that events change, in the order of both statements.
 fn bind_figures<'q>(
     statement: Query<'q, Sqlite, SqliteArguments>,
     summary: &'q Summary,
@@ -227,7 +226,7 @@ fn bind_figures<'q>(
         .bind(&summary.outcome)
 }
 
-/// Begins a session's row; returns its number.
+/// Inserts a session's row. Returns its number.
 pub(crate) async fn insert_session(
     connection: &mut SqliteConnection,
     summary: &Summary,
@@ -263,13 +262,13 @@ pub(crate) async fn insert_event(
         .map(drop)
 }
 
-/// The kind as JSON names it: a tag is always written first.
+/// The `type` of an event's JSON. The tag is always written first.
 fn kind_of(body: &str) -> &str {
     let rest = body.strip_prefix(r#"{"type":""#).unwrap_or_default();
     rest.split('"').next().unwrap_or_default()
 }
 
-/// The session's number in the database, if it is there.
+/// The session's number in the database, if it exists.
 pub(crate) async fn number_of(
     connection: &mut SqliteConnection,
     session: &SessionId,

@@ -1,9 +1,8 @@
-//! What is remembered: sessions as append-only logs of events, output kept for later, checkpoints
-//! of workspaces, and a server's jobs. All in one folder, in SQLite.
+//! Persistent state: sessions as append-only logs of events, long tool outputs, checkpoints of workspaces,
+//! and a server's jobs. All in one folder, in SQLite.
 //!
-//! Knows the types of `protocol` and nothing of agents, models or sandboxes. Entry points:
-//! [`Store::open`], [`Store::begin`] and [`Store::claim`] for a [`Journal`] to write to, and
-//! [`Jobs::open`].
+//! Depends on the types of `protocol`, not on agents, models or sandboxes. Entry points: [`Store::open`],
+//! [`Store::begin`] and [`Store::claim`], which return a [`Journal`] to write to, and [`Jobs::open`].
 
 mod backup;
 mod checkpoints;

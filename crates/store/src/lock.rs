@@ -1,5 +1,5 @@
-//! The right to write to a session, as an operating system's lock on a file. It ends with the
-//! process, however that dies; a file without a process means nothing.
+//! The right to write to a session, as an operating system lock on a file. It ends with the process, however
+//! that dies. A file that no process has locked means nothing.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -13,7 +13,7 @@ use crate::error::StoreError;
 #[derive(Debug)]
 pub(crate) struct SessionLock {
     path: PathBuf,
-    // Closing it ends the lock.
+    // Closing it releases the lock.
     _file: File,
 }
 
@@ -31,8 +31,8 @@ impl SessionLock {
                 Err(TryLockError::WouldBlock) => return Err(StoreError::InUse(session.clone())),
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
-            // The one before us may have removed the file between our opening and our locking it;
-            // then the next comer would lock another file of the same name.
+            // The previous owner may have removed the file after it was opened here. Then this lock is on a
+            // deleted file, and another process could lock a new file of the same name.
             if is_in_place(&file, &path).map_err(failed)? {
                 return Ok(Self { path, _file: file });
             }
@@ -42,12 +42,12 @@ impl SessionLock {
 
 impl Drop for SessionLock {
     fn drop(&mut self) {
-        // While it is still locked. If it cannot be removed it stays, and harms nobody.
+        // Removed while it is still locked. A file that cannot be removed is harmless.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Opens a file to be locked, and makes it if it is not there.
+/// Opens a lock file. Creates it if it is missing.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .write(true)

@@ -1,8 +1,8 @@
-//! Opens a database file, and brings it to the form that this release knows.
+//! Opens a database file and migrates it to the current schema.
 //!
-//! The form's version is SQLite's `user_version`. A script of `migrations` leads from each version
-//! to the next and is never changed after its release. Never goes back: a file that a newer
-//! release has written is left as it is.
+//! The schema's version is SQLite's `user_version`. Each script in `migrations` leads from one version to the
+//! next and is never changed after its release. There are no downgrades: a file of a newer release is left
+//! unchanged.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,11 +15,11 @@ use crate::database::{execute, opening, options};
 use crate::error::StoreError;
 use crate::{lock, store};
 
-/// A database file and how it came to its form.
+/// A database file and its migrations.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Schema {
     pub(crate) file: &'static str,
-    /// The first leads from an empty file to version 1.
+    /// The first one leads from an empty file to version 1.
     scripts: &'static [&'static str],
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn open(
     Ok(connection)
 }
 
-/// Refuses a database of a newer release.
+/// Fails for a database of a newer release.
 pub(crate) async fn check_version(
     connection: &mut SqliteConnection,
     path: &Path,
@@ -70,10 +70,10 @@ pub(crate) async fn check_version(
     is_current(found, path, schema).map(drop)
 }
 
-/// Makes the file, for its owner only; SQLite gives the files beside it the same mode.
+/// Creates the file with mode 0600. SQLite creates the files beside it with the same mode.
 ///
-/// A file that is there is not opened: closing it again would end the locks that SQLite may have
-/// on it elsewhere in this process.
+/// An existing file is not opened: closing it would release the locks that SQLite may have on it elsewhere in
+/// this process.
 pub(crate) fn create(path: &Path) -> io::Result<()> {
     let made = OpenOptions::new()
         .write(true)
@@ -101,7 +101,7 @@ async fn version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> 
         .await
 }
 
-/// Two processes that turn on the log at once would fail instead of waiting for each other.
+/// Locks migrations: two processes that enable WAL at the same time would fail instead of waiting.
 async fn wait_for_lock(folder: &Path) -> io::Result<File> {
     let path = store::locks(folder).join("migration");
     let wait = move || {
@@ -114,9 +114,9 @@ async fn wait_for_lock(folder: &Path) -> io::Result<File> {
         .map_err(io::Error::other)?
 }
 
-/// What the file remembers about itself, and what cannot be changed inside a transaction.
+/// Sets the pragmas that are stored in the file and cannot be changed inside a transaction.
 async fn prepare(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-    // Only takes effect in an empty file, and only before the log is turned on.
+    // Only takes effect in an empty file, and only before WAL is enabled.
     execute(connection, "PRAGMA auto_vacuum = INCREMENTAL").await?;
     execute(connection, "PRAGMA journal_mode = WAL").await
 }
@@ -144,7 +144,7 @@ async fn run_scripts(
     path: &Path,
     schema: Schema,
 ) -> Result<(), StoreError> {
-    // Another process may have been here while we waited.
+    // Another process may have migrated the file while this one waited.
     let found = version(connection).await.map_err(opening(path))?;
     if is_current(found, path, schema)? {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Output of tools that was too long for a model, kept whole. Plain bytes: it is bounded, and read
-//! back in pieces within the same turn more often than later.
+//! Tool outputs that are too long for a model, stored in full. They are not compressed: their size is
+//! limited, and they are mostly read back in pieces within the same turn.
 
 use protocol::{Kept, SessionId};
 use sqlx::SqliteConnection;
@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::journal::number_of as session_number;
 use crate::store::Store;
 
-/// In bytes, for each session. The oldest make room.
+/// In bytes, for each session. The oldest outputs are removed first.
 const MOST: usize = 64 << 20;
 
 const PREFIX: &str = "output:";
@@ -19,8 +19,8 @@ const KEEP: &str = "
     VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM outputs WHERE session = ?1), ?2)
     RETURNING number";
 
-// An output goes when it and all newer ones together are too many bytes. The newest stays, and
-// with it the number that the next one follows.
+// Removes an output if it and all newer ones together are too large. The newest one stays, so that numbers
+// are not used again.
 const MAKE_ROOM: &str = "
     DELETE FROM outputs WHERE session = ?1 AND number <= (
         SELECT max(number) FROM (
@@ -36,10 +36,10 @@ const READ: &str = "
 const WHAT: &str = "keep output";
 
 impl Store {
-    /// Keeps output under the session's next handle, `output:1`, `output:2` and so on.
+    /// Stores an output under the session's next handle: `output:1`, `output:2` and so on.
     ///
-    /// A session keeps 64 MiB: older outputs make room for newer ones, and of a single output
-    /// that is larger, the first 64 MiB are kept.
+    /// A session stores up to 64 MiB. Older outputs are removed for newer ones, and a single output that is
+    /// larger is cut to its first 64 MiB.
     pub async fn keep_output(
         &self,
         session: &SessionId,
@@ -61,7 +61,7 @@ impl Store {
         })
     }
 
-    /// `None` when there is none or it has made room for others.
+    /// `None` if it does not exist or was removed to free space.
     pub async fn output(
         &self,
         session: &SessionId,
@@ -103,7 +103,7 @@ async fn keep(
     Ok(number)
 }
 
-/// The number in a handle, if it is one.
+/// The number in a handle; `None` if it is not a handle.
 pub(crate) fn number_of(handle: &str) -> Option<i64> {
     let digits = handle.strip_prefix(PREFIX)?;
     let is_plain = digits.bytes().all(|digit| digit.is_ascii_digit());

@@ -1,7 +1,6 @@
-//! Events and summaries as rows, and back.
+//! Converts events and summaries to rows and back.
 //!
-//! A body that this release does not understand is an error and stays where it is: nothing here
-//! ever writes an event a second time.
+//! A body that this release cannot decode is an error and is left unchanged: an event is never written again.
 
 use futures_util::TryStreamExt;
 use jiff::Timestamp;
@@ -65,7 +64,7 @@ pub(crate) async fn load_events(
     }
 }
 
-/// At most so many events, from the one after `after` on.
+/// At most `limit` events, starting after `after`.
 pub(crate) async fn load_events_after(
     connection: &mut SqliteConnection,
     session: &SessionId,
@@ -95,7 +94,7 @@ pub(crate) async fn load_events_after(
     Ok(events)
 }
 
-/// The last event of this kind, as its `type` names it.
+/// The last event with this `type`.
 pub(crate) async fn load_last(
     connection: &mut SqliteConnection,
     session: &SessionId,
@@ -121,7 +120,7 @@ struct EventRow<'r> {
     seq: u64,
     version: i64,
     time: i64,
-    // Bytes, because a damaged body need not be text.
+    // Bytes, because a damaged body need not be UTF-8.
     body: &'r [u8],
 }
 
@@ -181,20 +180,20 @@ fn missing(session: &SessionId, seq: u64) -> StoreError {
 
 fn parse(body: &[u8]) -> Result<EventKind, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(body);
-    // The usual limit was met by a tool's input when it came in; stored, it is nested deeper.
+    // A tool's input was within the limit when it arrived, but in the stored event it is nested deeper.
     deserializer.disable_recursion_limit();
     let kind = EventKind::deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(kind)
 }
 
-/// Whether well-formed JSON has a kind of something that this release does not know. Fields and
-/// kinds are only ever added, so whoever wrote it was newer.
+/// Whether valid JSON has a variant that this release does not know. Variants are only ever added, so a newer
+/// release wrote it.
 fn is_newer(error: &serde_json::Error) -> bool {
     error.is_data() && error.to_string().starts_with("unknown variant")
 }
 
-/// The columns of a summary, in the order that [`summary`] takes them.
+/// The columns of a summary, in the order in which [`summary`] reads them.
 macro_rules! summary_columns {
     () => {
         "name, begun, changed, title, workspace, model, turns, input_tokens, \
@@ -228,7 +227,7 @@ pub(crate) fn session_id(name: String) -> Result<SessionId, sqlx::Error> {
     SessionId::try_from(name).map_err(|error| sqlx::Error::Decode(Box::new(error)))
 }
 
-/// Times between the years 1677 and 2262 are kept exactly.
+/// Exact for times between the years 1677 and 2262, clamped outside.
 pub(crate) fn nanoseconds(time: Timestamp) -> i64 {
     let nanoseconds = time.as_nanosecond();
     i64::try_from(nanoseconds).unwrap_or(if nanoseconds < 0 { i64::MIN } else { i64::MAX })
@@ -238,7 +237,7 @@ pub(crate) fn time_of(nanoseconds: i64) -> Timestamp {
     Timestamp::from_nanosecond(nanoseconds.into()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// SQLite counts to 2^63.
+/// SQLite's integers are signed; larger numbers are clamped.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -247,7 +246,7 @@ pub(crate) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// Where an event's words are in the index; see the table `words`.
+/// The rowid of an event in the search index; see the table `words`.
 pub(crate) fn place(session: i64, seq: u64) -> i64 {
     (session << 32) + signed(seq)
 }

@@ -1,7 +1,6 @@
-//! Sessions found by words in them.
+//! Full-text search in sessions.
 //!
-//! What a person types is data: each word goes to the index as a quoted string, so that none of
-//! them is an operator.
+//! User input is data: each word is passed to the index as a quoted string, so that none is an operator.
 
 use sqlx::SqliteConnection;
 
@@ -12,8 +11,8 @@ use crate::store::Store;
 
 const SESSIONS_WITH: &str = "SELECT DISTINCT rowid >> 32 FROM words WHERE words MATCH ?1";
 
-// The first of a session's events that has the words. Ordered by place and not by rank, which
-// would have to count the words of all sessions.
+// The first of a session's events that has the words. Not ordered by rank, which would have to count the
+// words of all sessions.
 const EXCERPT: &str = "
     SELECT snippet(words, 0, '', '', '…', 16) FROM words
     WHERE words MATCH ?1 AND rowid BETWEEN ?2 AND ?3 ORDER BY rowid LIMIT 1";
@@ -24,22 +23,22 @@ const SUMMARY: &str = concat!(
     " FROM sessions WHERE number = ?1"
 );
 
-/// Words of a question that are looked at; nobody types more.
+/// The maximum number of words of a query; further ones are ignored.
 const MOST_WORDS: usize = 32;
 
 const WHAT: &str = "search";
 
-/// Where words were found.
+/// A session that matches a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     pub summary: Summary,
-    /// The words among their neighbours.
+    /// The words with some text around them.
     pub excerpt: String,
 }
 
 impl Store {
-    /// Sessions in which all of the words occur, in prompts, replies or titles; newest first. A
-    /// word also stands for longer ones that begin with it. A limit of 0 is all.
+    /// Sessions in which all of the words occur, in prompts, replies or titles, newest first. A word also
+    /// matches longer words that begin with it. A limit of 0 means no limit.
     pub async fn search(&self, words: &str, limit: u64) -> Result<Vec<Found>, StoreError> {
         let words = quote(words);
         let mut reader = self.sessions_db().slow_reader().await?;
@@ -59,7 +58,7 @@ async fn find(
             .bind(session)
             .fetch_optional(&mut *connection)
             .await?;
-        // Deleted since we looked.
+        // The session was deleted meanwhile.
         let Some(row) = row else { continue };
         found.push(Found {
             summary: summary(&row)?,
@@ -72,7 +71,7 @@ async fn find(
     Ok(found)
 }
 
-/// Numbers of the sessions, newest first. The words need not be in one event.
+/// Numbers of the sessions that have all words, newest first. The words need not be in one event.
 async fn sessions_with_all(
     connection: &mut SqliteConnection,
     words: &[String],
@@ -97,7 +96,7 @@ async fn excerpt(
     words: &[String],
     session: i64,
 ) -> Result<String, sqlx::Error> {
-    // Where they are together, or else where any of them is.
+    // Preferably an event with all words, else one with any of them.
     for join in [" AND ", " OR "] {
         let text: Option<String> = sqlx::query_scalar(EXCERPT)
             .bind(words.join(join))
@@ -112,7 +111,7 @@ async fn excerpt(
     Ok(String::new())
 }
 
-/// Each word as the index's language quotes it. Words of punctuation alone are in no index.
+/// Quotes each word for an FTS query. Words without letters and digits are not indexed and are left out.
 pub(crate) fn quote(words: &str) -> Vec<String> {
     words
         .split(|letter: char| letter.is_whitespace() || letter == '\0')

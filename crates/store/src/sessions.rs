@@ -1,5 +1,5 @@
-//! Sessions as a list: found by age and by name. Reads only what is kept ready for it, never the
-//! events, so that the list of ten thousand sessions is as fast as that of ten.
+//! Lists of sessions, by age and by name. Reads only the stored summaries, never the events, so that listing
+//! ten thousand sessions is as fast as listing ten.
 
 use jiff::Timestamp;
 use protocol::{Event, SessionId, Usage};
@@ -32,39 +32,39 @@ const ONE: &str = concat!(
 const NAMES: &str = "
     SELECT name, count(*) OVER () FROM sessions WHERE name >= ?1 AND name < ?2 LIMIT 1";
 
-/// Sorts after all names, which are made of digits, small letters and `-`.
+/// Sorts after all names, which consist of digits, lower-case letters and `-`.
 const AFTER_ALL: &str = "~";
 
-/// A session in one line.
+/// The summary of a session, for lists.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     pub session: SessionId,
     pub begun: Timestamp,
     /// Time of the latest event.
     pub changed: Timestamp,
-    /// First line of the first prompt that was not taken back, or its beginning.
+    /// First line of the first prompt that is not undone, cut off if it is long.
     pub title: String,
     pub workspace: String,
     pub model: String,
-    /// Without those that were taken back.
+    /// Without undone turns.
     pub turns: u32,
-    /// Of all requests, also in turns that were taken back.
+    /// Of all requests, including those of undone turns.
     pub usage: Usage,
-    /// In US dollars; `None` when any part of it is unknown.
+    /// In US dollars; `None` if any part of it is unknown.
     pub cost: Option<f64>,
-    /// How the last turn ended, as [`protocol::Outcome`] names it; `None` while one is under way
-    /// and before there is one.
+    /// How the last turn ended, in the JSON names of [`protocol::Outcome`]; `None` while a turn is running
+    /// and before the first one.
     pub outcome: Option<String>,
     pub events: u64,
 }
 
-/// Which part of the list, newest first.
+/// Selects sessions for a list, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     pub workspace: Option<String>,
-    /// Sessions that are older than this one.
+    /// Only sessions that are older than this one.
     pub before: Option<SessionId>,
-    /// 0 is all.
+    /// 0 means no limit.
     pub limit: u64,
 }
 
@@ -102,7 +102,7 @@ impl Store {
         }
     }
 
-    /// The session of that name, or the only one whose name begins so.
+    /// The session with this name, or the only one whose name begins with it.
     pub async fn find(&self, name: &str) -> Result<SessionId, StoreError> {
         const WHAT: &str = "look up a session";
         let mut reader = self.sessions_db().reader().await?;
@@ -129,8 +129,7 @@ impl Store {
         Ok(events)
     }
 
-    /// At most so many events of a session, from the one after `after` on; none of an unknown
-    /// session.
+    /// At most `limit` events of a session, starting after `after`. Empty for an unknown session.
     pub async fn events_after(
         &self,
         session: &SessionId,
@@ -141,7 +140,7 @@ impl Store {
         load_events_after(&mut reader, session, after, limit).await
     }
 
-    /// The last event of a kind, as its `type` names it; none of an unknown session.
+    /// The last event with this `type`. `None` for an unknown session.
     pub async fn last_event(
         &self,
         session: &SessionId,
@@ -152,7 +151,7 @@ impl Store {
     }
 }
 
-/// As SQLite understands it: a negative one is none.
+/// Converts a limit for SQLite, where a negative one means no limit.
 pub(crate) fn limit(limit: u64) -> i64 {
     match limit {
         0 => -1,

@@ -1,4 +1,4 @@
-//! How much of the databases belongs to one session.
+//! How much space a session takes in the databases.
 
 use std::collections::HashMap;
 
@@ -25,8 +25,8 @@ const WHAT: &str = "measure a session";
 pub struct SessionSize {
     pub events: u64,
     pub outputs: u64,
-    /// With the contents of all files that they have, each counted once. A content that other
-    /// sessions have too is counted for each of them.
+    /// Including the contents of their files, each counted once. A content that other sessions have too is
+    /// counted for each session.
     pub checkpoints: u64,
 }
 
@@ -38,7 +38,7 @@ impl SessionSize {
 }
 
 impl Store {
-    /// Nothing for a session that is not there.
+    /// All zero for an unknown session.
     pub async fn size(&self, session: &SessionId) -> Result<SessionSize, StoreError> {
         let mut reader = self.sessions_db().slow_reader().await?;
         let row: Option<(i64, i64)> = sqlx::query_as(EVENTS_AND_OUTPUTS)
@@ -55,7 +55,7 @@ impl Store {
         })
     }
 
-    /// How many checkpoints a session has: some go when others need their room.
+    /// How many checkpoints a session has. Old ones may have been removed to free space.
     pub async fn checkpoint_count(&self, session: &SessionId) -> Result<u64, StoreError> {
         Ok(self.manifests(session).await?.0)
     }
@@ -82,7 +82,7 @@ impl Store {
         let mut contents: HashMap<Hash, u64> = HashMap::new();
         for number in self.checkpoint_numbers(session).await? {
             let files = match self.checkpoint(session, number).await {
-                // What cannot be read cannot be counted either.
+                // The contents of a damaged checkpoint are unknown.
                 Err(StoreError::DamagedCheckpoint { .. }) => continue,
                 files => files?.unwrap_or_default(),
             };

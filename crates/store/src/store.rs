@@ -1,8 +1,8 @@
-//! The store as its owner sees it: a folder that is opened.
+//! Opens a store's folder.
 //!
-//! `sessions.db` has what people said and did, `checkpoints.db` the far larger contents of their
-//! files, `locks` a file for each session that is being written. A server's `jobs.db` lies beside
-//! them; see [`crate::Jobs`]. Never touches anything outside.
+//! `sessions.db` has the events, `checkpoints.db` the far larger contents of workspaces, and `locks` a file
+//! for each session that is being written. A server's `jobs.db` is in the same folder; see [`crate::Jobs`].
+//! Never touches anything outside.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -27,14 +27,14 @@ pub struct Store {
 struct Inner {
     folder: PathBuf,
     sessions: Database,
-    /// Opened at first use: a start need not wait for it.
+    /// Opened on first use, for a faster start.
     checkpoints: OnceCell<Database>,
 }
 
 impl Store {
-    /// Opens the store in a folder, and makes both if they are not there.
+    /// Opens the store in a folder. Creates both if they are missing.
     ///
-    /// Sessions hold people's words: the folder is made for its owner only, and so are its files.
+    /// Sessions are private, so only the owner can access the folder and its files.
     pub async fn open(folder: &Path) -> Result<Self, StoreError> {
         let folder = make_folders(folder)?;
         let sessions = Database::open(&folder, SESSIONS).await?;
@@ -47,8 +47,8 @@ impl Store {
         })
     }
 
-    /// Opens what is otherwise opened at first use, if it is there: a server wants to know at its
-    /// start that a newer release wrote it.
+    /// Opens the databases that are otherwise opened on first use, if they exist. A server must detect at its
+    /// start that a newer release wrote them.
     pub async fn open_rest(&self) -> Result<(), StoreError> {
         if self.has_checkpoints() {
             self.checkpoints_db().await?;
@@ -56,7 +56,7 @@ impl Store {
         Ok(())
     }
 
-    /// Empties the logs of the databases, for a clean end.
+    /// Truncates the WALs of the databases, for a clean shutdown.
     pub async fn settle(&self) -> Result<(), StoreError> {
         let store = self.clone();
         carry_out("empty the log", async move {
@@ -78,7 +78,7 @@ impl Store {
         self.inner.checkpoints.get_or_try_init(open).await
     }
 
-    /// Whether anybody ever made a checkpoint in this store.
+    /// Whether the store has a database of checkpoints.
     pub(crate) fn has_checkpoints(&self) -> bool {
         self.inner.folder.join(CHECKPOINTS.file).exists()
     }
@@ -88,15 +88,15 @@ impl Store {
     }
 }
 
-/// Where the files are that are locked.
+/// The folder of lock files.
 pub(crate) fn locks(folder: &Path) -> PathBuf {
     folder.join("locks")
 }
 
-/// Makes a store's folder, and says where it is.
+/// Creates a store's folder, and returns its absolute path.
 pub(crate) fn make_folders(folder: &Path) -> Result<PathBuf, StoreError> {
     let make = || -> io::Result<PathBuf> {
-        // SQLite takes a relative name that begins with `file:` for something else.
+        // SQLite would take a relative path that begins with `file:` for a URI.
         let folder = std::path::absolute(folder)?;
         DirBuilder::new()
             .recursive(true)

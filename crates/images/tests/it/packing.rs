@@ -1,4 +1,5 @@
-//! Makes valid and invalid archives for tests: layers whose names may be any bytes, in both forms of archives.
+//! Makes valid and invalid archives for tests: layers whose names may be any bytes, in both forms of
+//! archives.
 
 use std::collections::BTreeMap;
 use std::fs;

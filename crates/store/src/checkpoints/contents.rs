@@ -1,9 +1,9 @@
-//! Contents of files, by their hash.
+//! Contents of files, by hash.
 //!
-//! A content that no checkpoint holds is not removed at once: another process may have put it, or
-//! have been told that it is there, and be about to save a checkpoint with it. So every asking is
-//! noted, and only what nobody has asked for in a while goes. Should it go too early all the same,
-//! saving the checkpoint fails; a checkpoint is never without a content.
+//! A content that no checkpoint holds is not removed at once: another process may have stored it, or have
+//! learned that it exists, and be about to save a checkpoint with it. So the time of each lookup is stored,
+//! and a content is removed only after a grace period without lookups. If it is removed too early
+//! nevertheless, saving the checkpoint fails: a checkpoint never lacks a content.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -17,22 +17,22 @@ use crate::error::StoreError;
 use crate::rows::{nanoseconds, signed};
 use crate::store::Store;
 
-/// Time to get from asking for contents to having saved the checkpoint.
+/// The maximum time from looking up contents to saving the checkpoint.
 const GRACE: Duration = Duration::from_secs(10 * 60);
 
-// Hashes come as a JSON list of hexadecimal numbers: one statement for any number of them. Rows
-// are what costs, so those are asked for that are few.
+// Hashes are passed as a JSON list of hexadecimal numbers, so that one statement takes any number of them.
+// The cost is in the returned rows, so the statement returns the missing hashes, which are few.
 const MISSING: &str = "
     SELECT unhex(value) FROM json_each(?1)
     WHERE NOT EXISTS (SELECT 1 FROM contents WHERE hash = unhex(value))";
 
-// Not each time: that would write a row for every file at every checkpoint.
+// Only rows whose time is old enough: otherwise every checkpoint would write a row for every file.
 const WANT: &str = "
     UPDATE contents SET wanted = ?2
     WHERE hash IN (SELECT unhex(value) FROM json_each(?1)) AND wanted < ?3";
 
-// Two statements in one message to the connection's thread. What is there already must not go
-// before its checkpoint is saved.
+// Two statements in one message to the connection's thread. An existing content gets a new time, so that it
+// is not removed before its checkpoint is saved.
 const PUT: &str = "
     INSERT INTO contents (hash, size, runs, wanted) VALUES (?1, ?2, 0, ?3)
     ON CONFLICT (hash) DO UPDATE SET wanted = excluded.wanted;
@@ -57,7 +57,7 @@ const ASK: &str = "look for contents";
 const STORE: &str = "store contents";
 
 impl Store {
-    /// Which of these contents are not in the store. The others stay for the next minutes, so
+    /// Returns which of these contents are not in the store. The others are kept for the next minutes, so
     /// that a checkpoint can be saved with them.
     pub async fn missing(&self, contents: &[Hash]) -> Result<HashSet<Hash>, StoreError> {
         let hashes = hexadecimal(contents);
@@ -76,8 +76,7 @@ impl Store {
         Ok(hashes.map(Hash).collect())
     }
 
-    /// Stores contents that are not there yet. Their hashes are believed here, and checked when
-    /// the contents are read.
+    /// Stores contents that are not there yet. Their hashes are not checked here but when contents are read.
     pub async fn put_contents(&self, contents: Vec<(Hash, Vec<u8>)>) -> Result<(), StoreError> {
         let store = self.clone();
         carry_out(STORE, async move {
@@ -110,7 +109,7 @@ impl Store {
     }
 }
 
-/// Which of the contents are not there; the others stay for a while.
+/// Returns the missing contents, and renews the grace period of the others.
 async fn ask(connection: &mut SqliteConnection, hashes: &str) -> Result<Vec<Vec<u8>>, sqlx::Error> {
     sqlx::query(WANT)
         .bind(hashes)
@@ -141,7 +140,7 @@ async fn put(
     Ok(())
 }
 
-/// Changes the count of each content; returns how many of them are not there.
+/// Changes the run count of each content. Returns how many of the contents are missing.
 pub(super) async fn change_runs(
     connection: &mut SqliteConnection,
     hashes: &[Hash],
@@ -159,7 +158,7 @@ pub(super) async fn change_runs(
     Ok((hashes.len() as u64).saturating_sub(changed.rows_affected()))
 }
 
-/// As if nobody held anything; to be counted anew in the same transaction.
+/// Sets all run counts to 0. They must be counted again in the same transaction.
 pub(super) async fn forget_runs(connection: &mut SqliteConnection) -> Result<(), StoreError> {
     sqlx::query(FORGET_RUNS)
         .execute(connection)
@@ -168,7 +167,7 @@ pub(super) async fn forget_runs(connection: &mut SqliteConnection) -> Result<(),
         .map_err(StoreError::database("count contents"))
 }
 
-/// Removes what nobody holds and nobody has asked for in a while.
+/// Removes contents that no checkpoint holds and whose grace period is over.
 pub(super) async fn sweep(connection: &mut SqliteConnection) -> Result<(), StoreError> {
     sqlx::query(SWEEP)
         .bind(now() - nanos(GRACE))

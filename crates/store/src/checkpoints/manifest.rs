@@ -1,7 +1,7 @@
-//! A checkpoint's list of files, as one blob, and what it means for the counts of contents.
+//! A checkpoint's list of files, as one blob, and its effect on the run counts of contents.
 //!
-//! In postcard: paths and hashes are bytes, which JSON would write three to four times as long.
-//! It does not describe itself: a change of [`FileRecord`] needs a migration of `checkpoints.db`.
+//! Encoded with postcard: paths and hashes are bytes, which would be three to four times as long in JSON.
+//! The format is not self-describing: a change of [`FileRecord`] needs a migration of `checkpoints.db`.
 
 use std::collections::HashSet;
 
@@ -30,7 +30,7 @@ const REMOVE: &str = "DELETE FROM checkpoints WHERE session = ?1 AND number = ?2
 
 const WHAT: &str = "read a checkpoint";
 
-/// Which checkpoint.
+/// Identifies a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) session: String,
@@ -73,7 +73,7 @@ pub(super) async fn read(
     }
 }
 
-/// When it was saved, and its list as it is.
+/// The time at which a checkpoint was saved, and its encoded list of files.
 pub(super) async fn copy_of(
     connection: &mut SqliteConnection,
     place: &Place,
@@ -86,7 +86,7 @@ pub(super) async fn copy_of(
         .map_err(StoreError::database(WHAT))
 }
 
-/// Numbers of a session's checkpoints, from the first on.
+/// Numbers of a session's checkpoints, in ascending order.
 pub(super) async fn numbers(
     connection: &mut SqliteConnection,
     session: &str,
@@ -98,8 +98,8 @@ pub(super) async fn numbers(
         .map_err(StoreError::database(WHAT))
 }
 
-/// Returns how many of its contents are not in the store; if any, the counts are wrong and the
-/// transaction must be taken back.
+/// Returns how many of its contents are not in the store. If any, the run counts are wrong and the
+/// transaction must be rolled back.
 pub(super) async fn insert(
     connection: &mut SqliteConnection,
     place: &Place,
@@ -120,7 +120,7 @@ pub(super) async fn insert(
     Ok(missing)
 }
 
-/// Removes a checkpoint, if it is there, but none of its contents.
+/// Removes a checkpoint if it exists, but none of its contents.
 pub(super) async fn remove(
     connection: &mut SqliteConnection,
     place: &Place,
@@ -133,7 +133,7 @@ pub(super) async fn remove(
     remove_row(connection, place).await
 }
 
-/// Leaves the counts of contents as they are.
+/// Removes a checkpoint without changing run counts.
 pub(super) async fn remove_row(
     connection: &mut SqliteConnection,
     place: &Place,

@@ -1,4 +1,5 @@
-//! Counts anew who holds what, when a list of files cannot be read and so cannot be uncounted.
+//! Recounts the runs of all contents. Needed to remove a checkpoint whose list of files cannot be decoded,
+//! because its part of the counts is unknown.
 
 use sqlx::SqliteConnection;
 
@@ -10,7 +11,7 @@ const SESSIONS: &str = "SELECT DISTINCT session FROM checkpoints";
 
 const WHAT: &str = "count the contents of checkpoints";
 
-/// Removes a session's checkpoints, and any other that cannot be read.
+/// Removes a session's checkpoints, and all others that cannot be decoded.
 pub(super) async fn remove_all(
     connection: &mut SqliteConnection,
     session: &str,

@@ -1,4 +1,4 @@
-//! Makes room for checkpoints by removing the oldest.
+//! Frees space for checkpoints by removing the oldest.
 
 use sqlx::SqliteConnection;
 
@@ -6,7 +6,7 @@ use super::manifest::{self, Place};
 use crate::error::StoreError;
 use crate::rows::unsigned;
 
-// Contents that nobody holds do not count: they are on their way in, or out already.
+// Contents that no checkpoint holds do not count: they are about to be used or removed.
 const SIZES: &str = "
     SELECT (SELECT coalesce(sum(size), 0) FROM contents WHERE runs > 0),
            (SELECT coalesce(sum(size), 0) FROM checkpoints)";

@@ -1,26 +1,26 @@
-//! Counts who holds a content. Pure.
+//! Reference counts of contents. Pure.
 //!
-//! A content's count is the number of *runs* that hold it: a run is a series of checkpoints of one
-//! session, each the next after the other, that all have the content. From one checkpoint to the
-//! next few files change, so that few counts do; a count of checkpoints would change for every
-//! file at every checkpoint. What is held by nobody has a count of 0 either way.
+//! A content's count is the number of *runs* that hold it. A run is a series of consecutive checkpoints of
+//! one session that all have the content. Between two checkpoints few files change, so few counts change; a
+//! count of checkpoints would change for every file at every checkpoint. Either way, a content that no
+//! checkpoint holds has a count of 0.
 
 use std::collections::HashSet;
 
 use super::Hash;
 
-/// The contents whose count is one more with a checkpoint between its neighbours than without it.
+/// The contents whose count increases by one when a checkpoint is inserted between its neighbours.
 pub(crate) fn runs_added(
     before: Option<&HashSet<Hash>>,
     held: &HashSet<Hash>,
     after: Option<&HashSet<Hash>>,
 ) -> Vec<Hash> {
     let has = |set: Option<&HashSet<Hash>>, hash| set.is_some_and(|set| set.contains(hash));
-    // A run of its own.
+    // A new run.
     let own = held
         .iter()
         .filter(|hash| !has(before, hash) && !has(after, hash));
-    // A run that is cut in two.
+    // A run that is split in two.
     let cut = before
         .into_iter()
         .flatten()
@@ -36,7 +36,7 @@ mod tests {
 
     use super::*;
 
-    /// The definition: series of neighbours that have the content.
+    /// The definition: counts series of consecutive checkpoints that have the content.
     fn count(checkpoints: &[HashSet<Hash>], hash: &Hash) -> i64 {
         let mut runs = 0;
         let mut inside = false;

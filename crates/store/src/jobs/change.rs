@@ -1,4 +1,4 @@
-//! Changes of jobs' records: by compare and swap, by beats, and at last by being forgotten.
+//! Changes of jobs' records: by compare and swap, by workers' heartbeats, and by deletion.
 
 use jiff::Timestamp;
 use protocol::job::{Job, JobId, State};
@@ -11,8 +11,8 @@ use super::{Along, Beat, Changed, Jobs};
 use crate::error::StoreError;
 use crate::rows::{nanoseconds, signed};
 
-// A job that has not ended keeps its place; one that is queued again comes last. A beat may have
-// come since the record was read, and then counts.
+// A job that has not ended keeps its place in the queue. One that ended and is queued again comes last. A
+// heartbeat may have arrived since the record was read; then the higher running time is kept.
 const UPDATE: &str = concat!(
     "
     UPDATE jobs SET
@@ -33,7 +33,7 @@ const UPDATE: &str = concat!(
     ", number"
 );
 
-/// The column after those of the job.
+/// The index of the column after those of the job.
 const NUMBER: usize = 18;
 
 const HAS_REVISION: &str = "SELECT 1 FROM jobs WHERE id = ?1 AND revision = ?2";
@@ -51,8 +51,8 @@ const BEAT: &str = "
 const FORGET: &str = "DELETE FROM jobs WHERE id = ?1 AND revision = ?2 AND place IS NULL";
 
 impl Jobs {
-    /// Keeps a changed record, if the kept one still has its revision. What was asked, by whom
-    /// and when stays as it was.
+    /// Saves a changed record if the stored one still has its revision. The request, its owner and its time
+    /// are never changed.
     pub async fn change(&self, job: Job, along: Along) -> Result<Changed, StoreError> {
         let change = Change {
             written: Written::of(&job)?,
@@ -63,8 +63,8 @@ impl Jobs {
         self.write(change).await?
     }
 
-    /// Writes down how long jobs ran. A beat of an older epoch, or of a job that nobody has,
-    /// changes nothing. Changes no revision.
+    /// Records how long jobs have run. A heartbeat of an older epoch, or of a job that is not running, is
+    /// ignored. Changes no revision.
     pub async fn beat(&self, beats: Vec<Beat>) -> Result<(), StoreError> {
         if beats.is_empty() {
             Ok(())
@@ -73,8 +73,8 @@ impl Jobs {
         }
     }
 
-    /// Forgets a job that has ended, if it still has this revision: with its messages, what its
-    /// webhook was to be told, and its key.
+    /// Deletes a job that has ended, if it still has this revision, with its messages, its deliveries and its
+    /// key. Returns whether it was deleted.
     pub async fn forget(&self, id: JobId, revision: u64) -> Result<bool, StoreError> {
         self.write(Forget { id, revision }).await
     }
@@ -122,14 +122,14 @@ impl Write for Change {
 }
 
 impl Change {
-    /// The row as it is now, if it was the one to be changed.
+    /// Returns the updated row, or `None` if no row matched.
     async fn update(
         &self,
         connection: &mut SqliteConnection,
     ) -> Result<Option<SqliteRow>, sqlx::Error> {
         let job = &self.job;
         let said = i64::from(self.along.message.is_some());
-        // One that is being tried again has a record of its failures, but waits for no moment.
+        // A job that is being tried again keeps the record of its failures, but is no longer parked.
         let parked = job.parked.as_ref().filter(|_| job.state == State::Queued);
         sqlx::query(UPDATE)
             .bind(bytes(&job.id.0))
@@ -156,7 +156,7 @@ impl Change {
             .await
     }
 
-    /// Why nothing was changed.
+    /// Finds out why nothing was changed.
     async fn refusal(
         &self,
         connection: &mut SqliteConnection,

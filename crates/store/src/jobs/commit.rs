@@ -1,7 +1,7 @@
-//! Commits writes that come at the same time together, with one wait for the disk.
+//! Commits concurrent writes together, with one sync of the disk.
 //!
-//! Each write has an outcome of its own; only a failure of the database is shared by all that
-//! were to be committed together. Entry points: [`Jobs::write`] and [`Jobs::insert`].
+//! Each write has its own outcome. Only a failure of the database is shared by all writes of a commit. Entry
+//! points: [`Jobs::write`] and [`Jobs::insert`].
 
 use std::sync::Arc;
 
@@ -15,15 +15,15 @@ use super::{Inner, Jobs};
 use crate::database::Database;
 use crate::error::StoreError;
 
-/// Most writes of one commit: others wait for no longer than these take.
+/// The maximum number of writes of one commit. It limits how long the writes after them wait.
 const MOST: usize = 256;
 
-/// Something to be written. A refusal is an outcome; an error takes back all that is written
-/// along with it.
+/// A write that is committed together with others. A refusal is an outcome. An error rolls back all writes of
+/// the commit.
 pub(super) trait Write: Send + 'static {
     type Outcome: Send + 'static;
 
-    /// What is done, for the text of an error.
+    /// The operation, for error messages.
     const WHAT: &'static str;
 
     fn apply(
@@ -34,9 +34,9 @@ pub(super) trait Write: Send + 'static {
 
 type Told<T> = Result<T, Arc<sqlx::Error>>;
 
-/// A write that waits, with its caller.
+/// A queued write with the channel to its caller.
 pub(super) enum Waiting {
-    /// New jobs come in crowds, and are written by one statement.
+    /// Many new jobs may arrive at once, so they are written by one statement.
     New(Box<Pending<NewJob, Inserted>>),
     Other(Box<dyn Step>),
 }
@@ -48,7 +48,7 @@ pub(super) struct Pending<W, O> {
 }
 
 impl Jobs {
-    /// Writes, together with others. When this returns, it is on disk.
+    /// Commits a write together with others. When this returns, it is on disk.
     pub(super) async fn write<W: Write>(&self, write: W) -> Result<W::Outcome, StoreError> {
         let (pending, told) = pending(write);
         self.wait(W::WHAT, Waiting::Other(pending), told).await
@@ -105,7 +105,7 @@ async fn serve(inner: Arc<Inner>, mut shift: Shift<Waiting>) {
     }
 }
 
-/// Who waits at the same time may be served in any order.
+/// Writes of one batch are concurrent, so their order does not matter.
 async fn write_all(
     database: &Database,
     new: &mut [Box<Pending<NewJob, Inserted>>],
@@ -133,13 +133,13 @@ impl<W, O> Pending<W, O> {
         let Self {
             outcome, caller, ..
         } = self;
-        let outcome = written.map(|()| outcome.expect("what was committed has an outcome"));
-        // The caller may have gone.
+        let outcome = written.map(|()| outcome.expect("a committed write has an outcome"));
+        // The caller may have stopped waiting.
         let _ = caller.send(outcome);
     }
 }
 
-/// A [`Write`] of any kind, with its caller.
+/// A type-erased [`Write`] with the channel to its caller.
 pub(super) trait Step: Send {
     fn apply<'a>(
         &'a mut self,

@@ -1,5 +1,5 @@
-//! What webhooks are told: what is due, what became of it, and sending it again. Knows nothing of
-//! how they are told.
+//! Deliveries to webhooks: which are due, their results, and sending them again. Does not send anything
+//! itself.
 
 use jiff::Timestamp;
 use protocol::job::JobId;
@@ -12,7 +12,7 @@ use super::{Delivery, DeliveryOutcome, DeliveryState, DueDelivery, Jobs, Redeliv
 use crate::error::StoreError;
 use crate::rows::{nanoseconds, time_of};
 
-// Owners are found one after the other, by the index; each has only its first ones.
+// Finds the owners one by one with the index, and for each owner only the first deliveries.
 const DUE: &str = "
     WITH RECURSIVE owners (owner) AS (
         SELECT min(owner) FROM deliveries WHERE outcome IS NULL
@@ -59,8 +59,8 @@ const ADD: &str = "
     SELECT number, owner, ?2, 0, ?3 FROM jobs WHERE id = ?1";
 
 impl Jobs {
-    /// Deliveries that are due, those that are due for longest first: at most so many of each
-    /// owner, and of all.
+    /// Deliveries that are due, the longest due first: at most `per_owner` of each owner and `limit` in
+    /// total.
     pub async fn due(
         &self,
         now: Timestamp,
@@ -75,7 +75,7 @@ impl Jobs {
         deliveries.map_err(StoreError::database(WHAT))
     }
 
-    /// When the next delivery is due of those that are not due yet.
+    /// When the next delivery becomes due that is not due yet.
     pub async fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         const WHAT: &str = "find webhooks";
         let statement = sqlx::query(NEXT).bind(nanoseconds(now));
@@ -84,7 +84,7 @@ impl Jobs {
         due.transpose().map_err(StoreError::database(WHAT))
     }
 
-    /// One delivery with what is to be told.
+    /// A delivery with its body.
     pub async fn delivery(&self, number: i64) -> Result<Option<Delivery>, StoreError> {
         const WHAT: &str = "read a delivery";
         let rows = self.rows(WHAT, sqlx::query(ONE).bind(number)).await?;
@@ -92,7 +92,7 @@ impl Jobs {
         found.map_err(StoreError::database(WHAT))
     }
 
-    /// A webhook was tried. One that is done with stays as it is.
+    /// Records an attempt. A delivery that has succeeded or failed for good is not changed.
     pub async fn tried(
         &self,
         delivery: i64,
@@ -107,7 +107,7 @@ impl Jobs {
         .await
     }
 
-    /// What became of the last delivery of a job.
+    /// The state of the last delivery of a job.
     pub async fn last_delivery(&self, job: JobId) -> Result<Option<DeliveryState>, StoreError> {
         const WHAT: &str = "read a delivery";
         let statement = sqlx::query(LAST).bind(bytes(&job.0));
@@ -116,8 +116,8 @@ impl Jobs {
         state.map_err(StoreError::database(WHAT))
     }
 
-    /// Makes the last delivery of a job due again, under its old number. A job that has none gets a
-    /// new one with this body.
+    /// Makes the last delivery of a job due again, under its old number. A job without deliveries gets a new
+    /// one with this body.
     pub async fn redeliver(
         &self,
         job: JobId,
@@ -155,7 +155,7 @@ fn delivery_state(row: &SqliteRow) -> Result<DeliveryState, sqlx::Error> {
         Some("delivered") => DeliveryOutcome::Delivered,
         Some("failed") => DeliveryOutcome::Failed,
         Some(other) => {
-            let text = format!("`{other}` is no outcome of a delivery");
+            let text = format!("`{other}` is not an outcome of a delivery");
             return Err(sqlx::Error::Decode(text.into()));
         }
     };
@@ -176,7 +176,7 @@ struct KeepTry {
 impl Write for KeepTry {
     type Outcome = ();
 
-    const WHAT: &'static str = "keep that a webhook was tried";
+    const WHAT: &'static str = "record a delivery attempt";
 
     async fn apply(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         let (again, outcome, error) = match &self.tried {
@@ -259,7 +259,7 @@ mod tests {
             assert!(!plan.contains("SCAN"), "{sql}\n{plan}");
             assert!(!plan.contains("USE TEMP B-TREE"), "{sql}\n{plan}");
         }
-        // The owners are a short list, and what they have due is sorted.
+        // Only the short list of owners may be scanned, and only their due deliveries sorted.
         let plan = plan(DUE).await;
         assert!(!plan.contains("SCAN d"), "{plan}");
         assert!(!plan.contains("SCAN first"), "{plan}");

@@ -1,4 +1,4 @@
-//! Keys of the API and browsers' logins. Knows hashes only, never what they are hashes of.
+//! API keys and logins of browsers. Stores only hashes of tokens, never the tokens.
 
 use jiff::Timestamp;
 use protocol::job::{ApiKey, UserRole};
@@ -12,7 +12,7 @@ use super::record::{bytes, time, uuid};
 use crate::error::StoreError;
 use crate::rows::{nanoseconds, time_of};
 
-/// The columns of a key, in the order that [`key`] takes them.
+/// The columns of a key, in the order in which [`key`] reads them.
 macro_rules! key_columns {
     () => {
         "id, user, role, label, prefix, created, revoked"
@@ -31,7 +31,7 @@ const REVOKE: &str = "UPDATE keys SET revoked = ?2 WHERE id = ?1 AND revoked IS 
 
 const END_LOGINS: &str = "DELETE FROM logins WHERE key = ?1";
 
-// A key that was revoked meanwhile has no logins.
+// Adds nothing if the key was revoked meanwhile.
 const ADD_LOGIN: &str = "
     INSERT OR REPLACE INTO logins (hash, key, until)
     SELECT ?1, id, ?3 FROM keys WHERE id = ?2 AND revoked IS NULL";
@@ -48,12 +48,12 @@ const REMOVE_LOGIN: &str = "DELETE FROM logins WHERE hash = ?1";
 const REMOVE_OLD_LOGINS: &str = "DELETE FROM logins WHERE until <= ?1";
 
 impl Jobs {
-    /// Keeps a key by the hash of its token.
+    /// Stores a key by the hash of its token.
     pub async fn add_key(&self, key: ApiKey, hash: [u8; 32]) -> Result<(), StoreError> {
         self.write(AddKey { key, hash }).await
     }
 
-    /// The key with that hash, also if it is revoked.
+    /// The key with that hash, even if it is revoked.
     pub async fn key(&self, hash: [u8; 32]) -> Result<Option<ApiKey>, StoreError> {
         const WHAT: &str = "look up a key";
         let rows = self
@@ -71,12 +71,12 @@ impl Jobs {
         keys.map_err(StoreError::database(WHAT))
     }
 
-    /// Ends a key and the logins made with it. Whether there was such a key that still worked.
+    /// Revokes a key and its logins. Returns whether the key existed and was not revoked yet.
     pub async fn revoke_key(&self, id: Uuid, now: Timestamp) -> Result<bool, StoreError> {
         self.write(RevokeKey { id, now }).await
     }
 
-    /// Keeps a browser's login, made with a key, by the hash of its token.
+    /// Stores a browser's login, made with a key, by the hash of its token.
     pub async fn add_login(
         &self,
         hash: [u8; 32],
@@ -86,7 +86,7 @@ impl Jobs {
         self.write(AddLogin { hash, key, until }).await
     }
 
-    /// The key with which a login was made, if both still hold.
+    /// The key of a login, if the login has not expired and the key is not revoked.
     pub async fn login(
         &self,
         hash: [u8; 32],
@@ -99,12 +99,12 @@ impl Jobs {
         found.map_err(StoreError::database(WHAT))
     }
 
-    /// Whether there was such a login.
+    /// Returns whether the login existed.
     pub async fn remove_login(&self, hash: [u8; 32]) -> Result<bool, StoreError> {
         self.write(RemoveLogin(hash)).await
     }
 
-    /// Removes the logins that no longer hold.
+    /// Removes expired logins.
     pub async fn remove_old_logins(&self, now: Timestamp) -> Result<(), StoreError> {
         self.write(RemoveOldLogins(now)).await
     }
@@ -115,7 +115,7 @@ fn key(row: &SqliteRow) -> Result<ApiKey, sqlx::Error> {
         "admin" => UserRole::Admin,
         "user" => UserRole::User,
         other => {
-            let text = format!("`{other}` is no role");
+            let text = format!("`{other}` is not a role");
             return Err(sqlx::Error::Decode(text.into()));
         }
     };

@@ -1,21 +1,20 @@
-//! A line of those who want something of the database at the same time.
+//! A queue of concurrent requests to the database, which are processed in batches.
 //!
-//! Whoever comes first has a task started that serves all who wait, again and again until nobody
-//! does. So what was asked for is done also when the one who asked no longer waits. Entry type:
-//! [`Line`].
+//! The first request starts a task that processes batches until the queue is empty. So a request is processed
+//! even if its caller stops waiting. Entry type: [`Line`].
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Those who wait, in the order in which they came.
+/// Waiting requests, in order of arrival.
 pub(super) struct Line<T> {
     state: Mutex<State<T>>,
 }
 
 struct State<T> {
     waiting: VecDeque<T>,
-    /// A task serves them.
+    /// Whether a task is processing the queue.
     is_attended: bool,
 }
 
@@ -29,7 +28,7 @@ impl<T> Line<T> {
         })
     }
 
-    /// The duty to serve the line, if nobody has it.
+    /// Adds a request. If no task is processing the queue, returns a [`Shift`] for a new task.
     #[must_use]
     pub(super) fn join(self: &Arc<Self>, one: T) -> Option<Shift<T>> {
         let mut state = self.state();
@@ -42,7 +41,7 @@ impl<T> Line<T> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
-        // Nothing in here panics half-way.
+        // No code panics while it holds the lock, so a poisoned state is still consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -58,15 +57,16 @@ impl<T> fmt::Debug for Line<T> {
     }
 }
 
-/// The duty to serve a line. If it is dropped before the line's end, because its task panicked, or
-/// the runtime ended and maybe never began it, so are all who wait: they must hear of it by that.
+/// The processing side of a queue. If it is dropped before the queue is empty (its task panicked, or the
+/// runtime shut down and may never have started it), all waiting requests are dropped too. Their callers must
+/// notice that.
 pub(super) struct Shift<T> {
     line: Arc<Line<T>>,
     is_over: bool,
 }
 
 impl<T> Shift<T> {
-    /// The next ones, at most so many; when there are none, the shift is over.
+    /// The next batch, of at most `most` requests. `None` if the queue is empty; then processing ends.
     pub(super) fn next(&mut self, most: usize) -> Option<Vec<T>> {
         let mut state = self.line.state();
         let count = state.waiting.len().min(most);
@@ -81,7 +81,7 @@ impl<T> Shift<T> {
 
 impl<T> Drop for Shift<T> {
     fn drop(&mut self) {
-        // When it is over, somebody else may serve the line by now.
+        // After a normal end, another task may already be processing the queue.
         if !self.is_over {
             let mut state = self.line.state();
             state.is_attended = false;

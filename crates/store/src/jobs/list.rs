@@ -1,6 +1,6 @@
-//! Jobs as lists: found by owner, status, words and age; the next in line; how many.
+//! Lists of jobs by owner, status, words and age; the next job in the queue; counts.
 //!
-//! Each question is answered off an index, so that the ended jobs of a year make none slower.
+//! Every query uses an index, so that a large number of ended jobs does not slow it down.
 
 use protocol::SessionId;
 use protocol::job::{Job, JobId};
@@ -19,7 +19,7 @@ const OF_SESSION: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE se
 
 const LIST: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE TRUE");
 
-// From the words to the jobs, and not by looking at all jobs.
+// Starts from the matching words, so that it does not scan all jobs.
 const LIST_WITH_WORDS: &str = concat!(
     "SELECT ",
     job_columns!(),
@@ -79,14 +79,14 @@ impl Jobs {
         }
     }
 
-    /// The queued job of this user that has waited longest. One that was taken up before and
-    /// given back has kept its place.
+    /// The queued job of this user that has waited longest. A job that was claimed and put back has kept its
+    /// place.
     pub async fn oldest_queued(&self, owner: &str) -> Result<Option<Job>, StoreError> {
         const WHAT: &str = "find the next job";
         self.one(WHAT, sqlx::query(OLDEST_QUEUED).bind(owner)).await
     }
 
-    /// All users with work that has not ended.
+    /// All users with jobs that have not ended.
     pub async fn loads(&self) -> Result<Vec<Load>, StoreError> {
         const WHAT: &str = "count jobs";
         let rows = self.rows(WHAT, sqlx::query(LOADS)).await?;
@@ -101,7 +101,7 @@ impl Jobs {
         loads.map_err(StoreError::database(WHAT))
     }
 
-    /// All jobs that a worker has, or had when the server died.
+    /// All jobs that a worker runs, or ran when the server died.
     pub async fn claimed(&self) -> Result<Vec<Job>, StoreError> {
         self.all(LIST_JOBS, sqlx::query(CLAIMED)).await
     }
@@ -112,7 +112,7 @@ impl Jobs {
         self.all(LIST_JOBS, statement).await
     }
 
-    /// Bytes of all published artifacts.
+    /// The size of all published artifacts.
     pub async fn artifact_bytes(&self) -> Result<u64, StoreError> {
         const WHAT: &str = "count artifacts";
         let rows = self.rows(WHAT, sqlx::query(ARTIFACT_BYTES)).await?;
@@ -169,7 +169,7 @@ impl Jobs {
     }
 }
 
-/// The statement for a list; `None` when there can be nothing in it.
+/// The statement for a list; `None` if nothing can match.
 fn list(query: &JobQuery) -> Option<QueryBuilder<Sqlite>> {
     let words = query.words.as_deref().map(str::trim);
     let mut builder = match words.filter(|words| !words.is_empty()) {

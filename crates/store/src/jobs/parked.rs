@@ -1,8 +1,8 @@
-//! Jobs that wait for a moment, and the next job that need not wait.
+//! Jobs that wait until a given time, and the next job that may be claimed now.
 //!
-//! A moment is a time of day, and the clock may be set while a job waits. A job that was parked in
-//! the future by the clock of now may be claimed at once, so that no jump makes a job wait for
-//! longer than it was parked for.
+//! The time is wall-clock time, and the clock may be set while a job waits. If a job's time of parking is in
+//! the future, the clock was set back, and the job may be claimed at once. So a clock change never makes a
+//! job wait longer than intended.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ const ADD_TIME: &str = "
     WHERE not_before IS NOT NULL";
 
 impl Jobs {
-    /// The queued job of this user that has waited longest, of those that may be claimed.
+    /// The queued job of this user that has waited longest, among those that may be claimed.
     pub async fn next_queued(
         &self,
         owner: &str,
@@ -63,7 +63,7 @@ impl Jobs {
         self.one(WHAT, statement).await
     }
 
-    /// The models that this user's queued jobs ask for; `None` is the server's own choice.
+    /// The models that this user's queued jobs request; `None` is the server's default model.
     pub async fn queued_models(&self, owner: &str) -> Result<Vec<Option<String>>, StoreError> {
         const WHAT: &str = "list the models of queued jobs";
         let rows = self
@@ -76,7 +76,7 @@ impl Jobs {
         models.map_err(StoreError::database(WHAT))
     }
 
-    /// The next moment after this one at which a parked job may be claimed.
+    /// The next time after `now` at which a parked job may be claimed.
     pub async fn next_unparked(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         const WHAT: &str = "find when the next parked job is due";
         let statement = sqlx::query(NEXT_UNPARKED).bind(nanoseconds(now));
@@ -94,7 +94,7 @@ impl Jobs {
         count.map(unsigned).map_err(StoreError::database(WHAT))
     }
 
-    /// Counts time that has passed for every parked job. Changes no revision.
+    /// Adds elapsed time to every parked job. Changes no revision.
     pub async fn add_parked_time(&self, passed: Duration) -> Result<(), StoreError> {
         self.write(AddTime(millis(passed))).await
     }

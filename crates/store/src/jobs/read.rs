@@ -1,7 +1,7 @@
-//! Single jobs, which are read most: those that are asked for at the same time are looked up by
-//! one statement. Each message to a connection costs two changes of thread, far more than a row.
+//! Reads of single jobs, the most frequent query. Concurrent reads are answered by one statement, because
+//! each message to a connection costs two thread switches, far more than a row.
 //!
-//! What is answered was true at some moment after the question. Entry point: [`Jobs::job`].
+//! The answer was true at some time after the request. Entry point: [`Jobs::job`].
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,7 +15,7 @@ use super::record::{bytes, job, job_columns, uuid};
 use super::{Inner, Jobs};
 use crate::error::StoreError;
 
-/// For one job, for a few, and for as many as one statement takes.
+/// Statements for 1, up to 8 and up to 64 jobs.
 static SELECTS: LazyLock<[(usize, String); 3]> =
     LazyLock::new(|| [1, 8, 64].map(|count| (count, select(count))));
 
@@ -23,7 +23,7 @@ const ONE: &str = concat!("SELECT ", job_columns!(), " FROM jobs WHERE id = ?1")
 
 const WHAT: &str = "read a job";
 
-/// Who asks for a job.
+/// A queued read with the channel to its caller.
 pub(super) struct Asking {
     id: JobId,
     caller: oneshot::Sender<Result<Option<Job>, StoreError>>,
@@ -37,7 +37,7 @@ impl Jobs {
         }
         match told.await {
             Ok(found) => found,
-            // Looking them up together failed: who asks alone hears why.
+            // The batch failed. A separate read returns the error.
             Err(_) => self.one(WHAT, sqlx::query(ONE).bind(bytes(&id.0))).await,
         }
     }
@@ -53,7 +53,7 @@ async fn serve(inner: Arc<Inner>, mut shift: Shift<Asking>) {
         for asking in batch {
             let found = rows.iter().find(|(id, _)| *id == asking.id);
             let found = found.map(|(_, row)| job(WHAT, row)).transpose();
-            // The caller may have gone.
+            // The caller may have stopped waiting.
             let _ = asking.caller.send(found);
         }
     }
@@ -63,7 +63,7 @@ async fn look_up(inner: &Inner, batch: &[Asking]) -> Result<Vec<(JobId, SqliteRo
     let mut reader = inner.database.reader().await?;
     let fits = |(count, _): &&(usize, String)| batch.len() <= *count;
     let (_, sql) = SELECTS.iter().find(fits).expect("no batch is larger");
-    // What is not bound is NULL, which no id is.
+    // Unbound parameters are NULL, which matches no id.
     let query = batch
         .iter()
         .fold(sqlx::query(AssertSqlSafe(sql.as_str())), |query, asking| {

@@ -1,7 +1,6 @@
-//! A job's record as a row, and back.
+//! Converts jobs' records to rows and back.
 //!
-//! A row that this release does not understand is an error that names the job; it is never passed
-//! over.
+//! A row that this release cannot decode is an error that names the job. It is never skipped.
 
 use jiff::Timestamp;
 use protocol::job::{Job, JobId, JobRequest, State, Status};
@@ -14,7 +13,7 @@ use uuid::Uuid;
 use crate::error::StoreError;
 use crate::rows::{nanoseconds, session_id, time_of, unsigned};
 
-/// The columns of a job, in the order that [`job`] takes them.
+/// The columns of a job, in the order in which [`job`] reads them.
 macro_rules! job_columns {
     () => {
         "id, owner, epoch, revision, created, started, ended, ran_millis, session, messages, \
@@ -23,7 +22,7 @@ macro_rules! job_columns {
 }
 pub(super) use job_columns;
 
-/// What of a job is written as JSON, and what follows from its state.
+/// The parts of a job that are stored as JSON, and its status.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) status: &'static str,
@@ -45,7 +44,7 @@ impl Written {
     }
 }
 
-/// The request without its task, which has a column of its own.
+/// Encodes the request without its task, which has its own column.
 pub(super) fn request(id: JobId, request: &JobRequest) -> Result<String, StoreError> {
     let request = JobRequest {
         task: String::new(),
@@ -71,7 +70,7 @@ pub(super) fn status(status: Status) -> &'static str {
     }
 }
 
-/// As it is bound: its sixteen bytes.
+/// The 16 bytes of an id, for binding.
 pub(super) fn bytes(id: &Uuid) -> &[u8] {
     id.as_bytes()
 }
@@ -126,7 +125,7 @@ where
 }
 
 fn decode<T: DeserializeOwned>(job: JobId, row: &SqliteRow, place: usize) -> Result<T, StoreError> {
-    // Bytes, because damaged JSON need not be text.
+    // Bytes, because damaged JSON need not be UTF-8.
     let json: &[u8] = column(job, row, place)?;
     serde_json::from_slice(json).map_err(|source| {
         if is_newer(&source) {
@@ -148,7 +147,7 @@ fn decode_optional<T: DeserializeOwned>(
     }
 }
 
-/// Whether well-formed JSON has something that this release does not know.
+/// Whether valid JSON has a field or a variant that this release does not know.
 fn is_newer(error: &serde_json::Error) -> bool {
     let text = error.to_string();
     error.is_data() && (text.starts_with("unknown variant") || text.starts_with("unknown field"))

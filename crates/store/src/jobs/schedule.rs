@@ -1,4 +1,4 @@
-//! New jobs, each of them once: a request that is made twice under one key is one job.
+//! Schedules new jobs. A request that is sent twice with the same idempotency key makes only one job.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -20,8 +20,8 @@ const INTO: &str = "
 
 const COLUMNS: usize = 21;
 
-// Behind all of the owner's jobs that have not ended. Those that are written by one statement get
-// the same place, and are told apart by their ids.
+// The place is after all of the owner's jobs that have not ended. Jobs that are written by one statement get
+// the same place and are ordered by their ids.
 const SELECT: &str = "
     SELECT column1, column2, column3, column4, column5, column6, column7, column8, column9,
         column10, column11, column12, column13, column14, column15, column16, column17, column18,
@@ -29,8 +29,7 @@ const SELECT: &str = "
         iif(column3 IN ('pending', 'running'), (SELECT coalesce(max(place), 0) + 1 FROM jobs
             WHERE owner = column2 AND place IS NOT NULL), NULL)";
 
-/// For one job, for a few, and for as many as one statement takes; rows that are not needed are
-/// left empty.
+/// Statements for 1, up to 8 and up to 64 jobs. Rows that are not needed are left unbound.
 static INSERTS: LazyLock<[(usize, String); 3]> =
     LazyLock::new(|| [1, 8, 64].map(|count| (count, insert_of(count))));
 
@@ -38,7 +37,7 @@ const BY_KEY: &str = "
     SELECT id, fingerprint FROM jobs WHERE owner = ?1 AND idempotency_key = ?2";
 
 impl Jobs {
-    /// Keeps a new job. When this returns, it is on disk.
+    /// Stores a new job. When this returns, it is on disk.
     pub async fn schedule(
         &self,
         job: Job,
@@ -69,11 +68,11 @@ pub(super) struct NewJob {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Inserted {
     Scheduled(Scheduled),
-    /// There is a job of that id already.
+    /// A job with that id already exists.
     Exists,
 }
 
-/// Writes new jobs; what became of each is in the same order.
+/// Writes new jobs. The results are in the same order.
 pub(super) async fn insert(
     connection: &mut SqliteConnection,
     jobs: &[&NewJob],
@@ -81,7 +80,7 @@ pub(super) async fn insert(
     let (most, _) = &INSERTS[INSERTS.len() - 1];
     let mut outcomes = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(*most) {
-        // How often an id went in: of two jobs with one id, the first did.
+        // How often each id was inserted: of two jobs with the same id, the first one was.
         let mut new: HashMap<JobId, usize> = HashMap::new();
         for row in statement(jobs).fetch_all(&mut *connection).await? {
             *new.entry(JobId(uuid(&row, 0)?)).or_default() += 1;
@@ -108,7 +107,7 @@ fn insert_of(count: usize) -> String {
     )
 }
 
-/// What is not bound is NULL.
+/// Unbound parameters are NULL.
 fn statement<'q>(jobs: &[&'q NewJob]) -> Query<'q, Sqlite, SqliteArguments> {
     let fits = |(count, _): &&(usize, String)| jobs.len() <= *count;
     let (_, sql) = INSERTS.iter().find(fits).expect("no chunk is larger");
@@ -150,7 +149,7 @@ impl NewJob {
     }
 }
 
-/// The job that has the key of one that did not go in.
+/// Finds the existing job with the key of a job that was not inserted.
 async fn find(connection: &mut SqliteConnection, new: &NewJob) -> Result<Inserted, sqlx::Error> {
     let Some(key) = &new.key else {
         return Ok(Inserted::Exists);

@@ -1,4 +1,4 @@
-//! Checkpoints: saved, read, pruned; contents held as long as anybody needs them.
+//! Checkpoints: saving, reading, pruning; contents are kept as long as they are needed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -42,7 +42,7 @@ async fn save(world: &World, session: u32, number: u32, names: &[&str], most: u6
     saved.unwrap();
 }
 
-/// As if the last who asked for any content had done so long ago.
+/// Ends the grace period of all contents.
 async fn forget_askers(world: &World) {
     world
         .run("checkpoints.db", "UPDATE contents SET wanted = 0")
@@ -88,7 +88,7 @@ async fn checkpoints_come_back_as_they_were() {
         assert_eq!(read.unwrap().unwrap(), files);
     }
     assert!(!has(&world, 1, 3).await && !has(&world, 2, 1).await);
-    // Saved again under its number, it is another.
+    // Saving under the same number replaces it.
     save(&world, 1, 1, &["b"], 1 << 30).await;
     let read = world.store.checkpoint(&id(1), 1).await.unwrap();
     assert_eq!(read.unwrap(), [file("b")]);
@@ -160,7 +160,7 @@ async fn the_oldest_make_room() {
     assert!(has(&world, 1, 1).await, "a, b, c and d are just enough");
     forget_askers(&world).await;
     save(&world, 3, 1, &["e"], 4000).await;
-    // Without the oldest, all five are still held; without the next one, b and c are not.
+    // All five are still held after the oldest is removed; b and c are not after the next one.
     assert!(!has(&world, 1, 1).await && !has(&world, 2, 1).await);
     assert!(has(&world, 1, 2).await && has(&world, 3, 1).await);
     for (name, expect) in [
@@ -172,7 +172,7 @@ async fn the_oldest_make_room() {
     ] {
         assert_eq!(holds(&world, name).await, expect, "{name}");
     }
-    // The one just saved stays, whatever it takes.
+    // The checkpoint just saved stays, even if it is over the limit.
     save(&world, 3, 2, &["e", "f"], 0).await;
     assert!(!has(&world, 1, 2).await && !has(&world, 3, 1).await);
     assert!(has(&world, 3, 2).await);
@@ -185,11 +185,11 @@ async fn what_somebody_is_about_to_save_is_not_removed() {
     let other = world.again().await;
     save(&world, 1, 1, &["old", "asked"], 1 << 30).await;
     forget_askers(&world).await;
-    // The other puts one content, and is told that it need not put another.
+    // The other process stores one content, and learns that another one exists.
     other.put_contents(vec![content("put")]).await.unwrap();
     let missing = other.missing(&[content("asked").0]).await.unwrap();
     assert!(missing.is_empty());
-    // Then this one makes room.
+    // Then this process prunes.
     save(&world, 2, 1, &["new"], 0).await;
     assert!(!has(&world, 1, 1).await && !holds(&world, "old").await);
     let files = [file("put"), file("asked")];
@@ -247,8 +247,8 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
-    /// Whatever is saved, replaced, pruned and deleted: checkpoints have all of their contents,
-    /// and contents that no checkpoint has are gone.
+    /// After any sequence of saves, replacements, prunings and deletions, checkpoints have all of their
+    /// contents, and contents that no checkpoint has are removed.
     #[test]
     fn contents_are_there_exactly_as_long_as_needed(steps in prop::collection::vec(any_step(), 1..15)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -275,7 +275,7 @@ proptest! {
                 }
                 forget_askers(&world).await;
             }
-            // Sweeps, and removes nothing else.
+            // Removes unused contents and nothing else.
             save(&world, 9, 2, &[], 1 << 30).await;
             let mut needed = HashSet::new();
             for ((session, number), names) in saved {

@@ -1,4 +1,4 @@
-//! Files that were cut by a crash of the whole machine, or by something worse.
+//! Files that were truncated or damaged by a crash of the machine.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use store::{Store, StoreError};
 
 use crate::{World, id, prompt, reply};
 
-/// What a store made of the given files says of session 1, or how opening it failed.
+/// Opens a store made of the given files and reads session 1.
 async fn read(database: &[u8], log: &[u8]) -> Result<Vec<Event>, StoreError> {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| {
@@ -23,7 +23,7 @@ async fn read(database: &[u8], log: &[u8]) -> Result<Vec<Event>, StoreError> {
     Ok(events)
 }
 
-/// A whole store's files, while it is open, with what was written.
+/// The files of an open store, with the events that were written.
 async fn files(world: &World) -> (Vec<u8>, Vec<u8>, Vec<Event>) {
     let text = "words ".repeat(300);
     let kinds: Vec<_> = (1..12)

@@ -1,4 +1,4 @@
-//! Sessions removed without a trace.
+//! Deleted sessions leave no trace.
 
 use store::{Page, StoreError};
 
@@ -46,7 +46,7 @@ async fn a_deleted_session_leaves_nothing() {
             .unwrap()
             .len()
     };
-    // Nobody has asked for the contents in a while.
+    // The grace period of the contents is over.
     world
         .run("checkpoints.db", "UPDATE contents SET wanted = 0")
         .await;
@@ -71,7 +71,7 @@ async fn a_deleted_session_leaves_nothing() {
     );
     assert!(size() < 200_000, "{} bytes were not given back", size());
 
-    // The other one has all it had.
+    // The other session is unchanged.
     assert_eq!(world.store.events(&id(2)).await.unwrap().len(), 2);
     assert_eq!(world.store.search("something", 0).await.unwrap().len(), 1);
     assert!(world.store.checkpoint(&id(2), 1).await.unwrap().is_some());
@@ -83,7 +83,7 @@ async fn a_deleted_session_leaves_nothing() {
             .unwrap()
             .is_some()
     );
-    // And the name is free.
+    // The name can be used again.
     world.session(1, &[]).await;
     assert_eq!(world.store.events(&id(1)).await.unwrap().len(), 1);
 }

@@ -82,7 +82,7 @@ async fn a_fork_has_what_the_other_had_by_then() {
     assert_eq!(files(2).await, None);
     assert_eq!(world.store.search("common", 0).await.unwrap().len(), 2);
 
-    // From here on they go their own ways.
+    // From here on they are independent.
     assert_eq!(append(&mut journal, end(1)).await.seq, Some(5));
     assert_eq!(world.store.events(&id(1)).await.unwrap(), original);
     drop(journal);
@@ -144,7 +144,7 @@ async fn only_what_exists_is_forked_to_what_does_not() {
     assert!(matches!(error, StoreError::Exists(_)), "{error:?}");
     let error = world.store.fork(&id(1), 1, id(1), now()).await.unwrap_err();
     assert!(matches!(error, StoreError::Exists(_)), "{error:?}");
-    // One that is being written can be forked, and the fork is being written as well.
+    // A session that is open for writing can be forked, and the fork is open for writing too.
     let _writer = world.store.claim(&id(1)).await.unwrap();
     let _fork = world.store.fork(&id(1), 1, id(4), now()).await.unwrap();
     let error = world.store.claim(&id(4)).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! The jobs of a server as its parts see them: scheduled, changed, listed, forgotten.
+//! Tests of a server's jobs: scheduling, changing, listing, deleting.
 
 mod change;
 mod commit;
@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    /// Another handle, as another process would have it.
+    /// Opens the jobs again, as another process would.
     async fn again(&self) -> Jobs {
         Jobs::open(&self.folder).await.unwrap()
     }
@@ -64,7 +64,7 @@ impl World {
         self.jobs.job(id(number)).await.unwrap().unwrap()
     }
 
-    /// Changes a job's state, whatever it was.
+    /// Sets a job's state.
     async fn become_(&self, number: u128, state: State) -> Job {
         let mut job = self.job(number).await;
         job.ended = state.has_ended().then(|| time(900));
@@ -76,7 +76,7 @@ impl World {
         connect(&self.folder.join("jobs.db")).await
     }
 
-    /// Past the store's back.
+    /// Runs SQL directly on the database, bypassing the store.
     async fn run(&self, sql: &'static str) {
         let mut connection = self.sql().await;
         sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
@@ -105,7 +105,7 @@ fn numbers(jobs: &[Job]) -> Vec<u128> {
     jobs.iter().map(|job| job.id.0.as_u128()).collect()
 }
 
-/// So many seconds after some moment.
+/// This many seconds after a fixed time.
 fn time(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_790_000_000 + seconds).unwrap()
 }
@@ -119,7 +119,7 @@ fn failed(cause: Cause) -> State {
     }
 }
 
-/// A job as it is scheduled.
+/// A new job.
 fn new(number: u128) -> Job {
     Job::new(
         id(number),

@@ -1,4 +1,4 @@
-//! What is appended is there, in order, exactly.
+//! Appended events are stored exactly and in order.
 
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -66,7 +66,7 @@ async fn a_session_begins_with_its_start() {
     let mut journal = world.store.begin(id(1)).await.unwrap();
     let refused = journal.append(Timestamp::now(), prompt(1, "x")).await;
     assert!(matches!(refused, Err(StoreError::NotStarted(_))));
-    // Until then there is nothing of it.
+    // Nothing is stored until then.
     let unknown = world.store.summary(&id(1)).await;
     assert!(matches!(unknown, Err(StoreError::Unknown(_))));
 
@@ -88,7 +88,7 @@ async fn an_append_that_is_no_longer_waited_for_is_carried_out() {
     for round in 0..50 {
         {
             let mut append = Box::pin(journal.append(Timestamp::now(), prompt(round, "dropped")));
-            // Once is enough to begin it, and not to finish it.
+            // One poll starts the append but does not finish it.
             let waker = std::task::Waker::noop();
             let mut context = std::task::Context::from_waker(waker);
             let _ = append.as_mut().poll(&mut context);
@@ -119,7 +119,7 @@ async fn a_damaged_event_is_named() {
         let text = error.to_string();
         assert_eq!(
             text,
-            format!("event 2 of session `{}` cannot be understood", id(1))
+            format!("cannot read event 2 of session `{}`", id(1))
         );
     }
     let world = World::new().await;
@@ -147,7 +147,7 @@ async fn events_of_a_newer_release_are_kept_and_refused() {
             matches!(error, StoreError::NewerEvent { seq: 2, .. }),
             "{error:?}"
         );
-        // Up to there it can still be forked, and listed it is as well.
+        // The session can be forked up to that event, and it is listed.
         let forked = world.store.fork(&id(1), 1, id(2), Timestamp::now()).await;
         assert_eq!(forked.unwrap().1.len(), 1);
         assert_eq!(world.store.summary(&id(1)).await.unwrap().events, 3);
@@ -186,7 +186,8 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
-    /// Folding as it happens, with the session claimed anew in between, is folding it whole.
+    /// Folding events one by one, with the session reopened in between, gives the same summary as folding
+    /// all.
     #[test]
     fn summaries_do_not_depend_on_who_folds_when(
         steps in prop::collection::vec((any_kind(), any::<bool>()), 1..12)
@@ -252,7 +253,7 @@ async fn events_are_read_in_parts() {
     let unknown = world.store.events_after(&id(3), 0, 10).await.unwrap();
     assert_eq!(unknown, []);
 
-    // What is missing is not passed over, but what comes after it can be read.
+    // A missing event is an error, but the events after it can be read.
     world
         .run(
             "sessions.db",

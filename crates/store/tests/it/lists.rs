@@ -1,4 +1,4 @@
-//! Sessions as a list.
+//! Lists of sessions.
 
 use jiff::Timestamp;
 use store::{Page, StoreError, Summary};
@@ -29,7 +29,7 @@ async fn a_summary_follows_the_events() {
     let summary = world.store.summary(&id(1)).await.unwrap();
     assert_eq!(summary.outcome, None);
     journal.append(ended, end(1)).await.unwrap();
-    // A clock that was set back.
+    // The clock was set back.
     journal.append(begun, prompt(2, "again")).await.unwrap();
     journal.append(begun, undo(2)).await.unwrap();
 

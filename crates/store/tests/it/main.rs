@@ -1,4 +1,4 @@
-//! The store as its users see it: write, read back, share, crash, prune.
+//! Tests of the store's public interface: writing, reading, concurrent use, crashes, pruning.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -41,12 +41,12 @@ impl World {
         }
     }
 
-    /// Another handle, as another process would have it.
+    /// Opens the store again, as another process would.
     pub(crate) async fn again(&self) -> Store {
         Store::open(&self.folder).await.unwrap()
     }
 
-    /// A session with these events after its start; nobody writes to it.
+    /// Creates a session with these events after its start, and closes it.
     pub(crate) async fn session(&self, number: u32, kinds: &[EventKind]) -> SessionId {
         let mut journal = self.begin(number).await;
         for kind in kinds {
@@ -65,7 +65,7 @@ impl World {
         connect(&self.folder.join(file)).await
     }
 
-    /// Past the store's back.
+    /// Runs SQL directly on the database, bypassing the store.
     pub(crate) async fn run(&self, file: &str, sql: &'static str) {
         let mut connection = self.sql(file).await;
         sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
@@ -89,7 +89,7 @@ pub(crate) async fn append(journal: &mut Journal, kind: EventKind) -> Event {
     journal.append(Timestamp::now(), kind).await.unwrap()
 }
 
-/// The session that began in that second of the year.
+/// The id of a session that began in that second of the year.
 pub(crate) fn id(number: u32) -> SessionId {
     let begun = jiff::civil::datetime(2026, 1, 1, 0, 0, 0, 0);
     SessionId::new(

@@ -1,4 +1,4 @@
-//! Opening a store: new, old, newer, and where it cannot be.
+//! Opening a store: new, of an older or newer release, and in unsuitable places.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -93,7 +93,7 @@ async fn where_nothing_can_be_written_there_is_no_store() {
     std::fs::write(&file, "").unwrap();
     let folder = parent.path().join("folder");
     std::fs::create_dir_all(folder.join("sessions.db")).unwrap();
-    // The last is written to by nobody, not even by root.
+    // Not even root can write to the last one.
     for place in [&file.join("store"), &folder, Path::new("/proc/self/store")] {
         let error = Store::open(place).await.unwrap_err();
         assert!(matches!(error, StoreError::Open { .. }), "{error:?}");

@@ -1,4 +1,4 @@
-//! Long outputs, kept.
+//! Stored tool outputs.
 
 use store::StoreError;
 
@@ -67,14 +67,14 @@ async fn old_outputs_make_room_for_new_ones() {
     keep(1, 20 * MIB).await;
     assert!(!has(1, "output:1").await && has(1, "output:2").await);
 
-    // One that is too large by itself is cut, and its size says so.
+    // An output that is too large by itself is cut, and the returned size is that of the cut one.
     let kept = keep(1, 65 * MIB).await;
     assert_eq!(
         (kept.handle.as_str(), kept.bytes),
         ("output:5", 64 * MIB as u64)
     );
     assert!(!has(1, "output:4").await && has(1, "output:5").await);
-    // Numbers are not used twice.
+    // Numbers are not used again.
     assert_eq!(keep(1, 1).await.handle, "output:6");
     assert!(!has(1, "output:5").await && has(1, "output:6").await);
     assert!(has(2, "output:1").await);

@@ -1,4 +1,4 @@
-//! Other processes that use the same store, die in it, or run out of disk space.
+//! Other processes that use the same store, are killed, or run out of disk space.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use store::StoreError;
 
 use crate::{World, append, end, id, prompt};
 
-/// An example beside this test.
+/// The path of an example program, in the folder of this test's executable.
 pub(crate) fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap().parent().unwrap();
@@ -45,14 +45,14 @@ impl Process {
         self.lines.next().unwrap().unwrap()
     }
 
-    /// What it says until its end, which must be a good one.
+    /// The remaining lines until its end, which must be successful.
     pub(crate) fn rest(&mut self) -> Vec<String> {
         let lines: Vec<String> = self.lines.by_ref().map(Result::unwrap).collect();
         assert!(self.child.wait().unwrap().success(), "{lines:?}");
         lines
     }
 
-    /// Kills it, and returns what it had said until then.
+    /// Kills it, and returns the remaining lines that it had written.
     pub(crate) fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         let rest = self.lines.map(Result::unwrap).collect();
@@ -67,7 +67,7 @@ async fn a_killed_process_loses_nothing_it_acknowledged() {
     let mut acknowledged = 0;
     for round in 0..40 {
         let mut process = Process::appender(&world, "append", 1);
-        // How far it gets after the last line that is waited for is chance.
+        // How far it gets after the last line that the test waits for is random.
         for _ in 0..round % 7 {
             acknowledged = process.line().parse().unwrap();
         }
@@ -77,7 +77,7 @@ async fn a_killed_process_loses_nothing_it_acknowledged() {
         let store = world.again().await;
         let events = match store.claim(&id(1)).await {
             Ok((_, events)) => events,
-            // It did not get so far.
+            // It was killed before that.
             Err(StoreError::Unknown(_)) if acknowledged == 0 => continue,
             Err(error) => panic!("{error:?}"),
         };
@@ -120,11 +120,11 @@ async fn one_process_at_a_time_writes_to_a_session() {
     ] {
         assert!(matches!(error, StoreError::InUse(_)), "{error:?}");
     }
-    // Others can read it, and write to others.
+    // Other processes can read it, and write to other sessions.
     assert_eq!(world.store.events(&id(1)).await.unwrap().len(), 1);
     world.session(2, &[prompt(1, "x")]).await;
 
-    // However it dies, the session is free.
+    // The lock ends with the process, even if it is killed.
     holder.kill();
     let (journal, _) = world.store.claim(&id(1)).await.unwrap();
     let error = world.again().await.claim(&id(1)).await.unwrap_err();
@@ -164,7 +164,7 @@ async fn a_full_disk_is_said_and_got_over() {
     let world = World::new().await;
     let mut process = Process::start(
         Command::new("sh")
-            // A write past the limit is to fail and not to kill.
+            // A write past the limit must fail instead of killing the process.
             .args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"])
             .arg(example("appender"))
             .arg("fill")
@@ -178,7 +178,7 @@ async fn a_full_disk_is_said_and_got_over() {
         .unwrap();
     assert!(full > 3, "{lines:?}");
     assert_eq!(lines[full], "full: cannot write an event in the store");
-    // The next one takes the place of the one that failed.
+    // The next event gets the number of the one that failed.
     let last: u64 = lines[full + 1].parse().unwrap();
     assert_eq!(last, lines[full - 1].parse::<u64>().unwrap() + 1);
     let (_, events) = world.store.claim(&id(1)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Sessions found by their words.
+//! Full-text search.
 
 use crate::{World, id, prompt, reply};
 

@@ -1,4 +1,4 @@
-//! What a server does with its store beside reading and writing: measures, settles, copies.
+//! Maintenance of a store by a server: measuring sessions, truncating WALs, backups.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -44,7 +44,7 @@ async fn a_session_is_measured_with_all_that_was_kept_for_it() {
     }
     let after = world.store.size(&id(1)).await.unwrap();
     assert_eq!((after.events, after.outputs), (before.events, 1234));
-    // Each content once, and two lists of files.
+    // Each content counts once, plus two lists of files.
     assert!((2000..2400).contains(&after.checkpoints), "{after:?}");
     assert_eq!(world.store.checkpoint_count(&id(1)).await.unwrap(), 2);
     assert_eq!(world.store.size(&id(2)).await.unwrap().total(), 0);
@@ -57,7 +57,7 @@ async fn a_store_in_use_is_copied_and_the_copy_is_a_store() {
     world.store.missing(&[]).await.unwrap();
     let target = tempfile::tempdir().unwrap();
     store::backup(&world.folder, target.path()).await.unwrap();
-    // What comes later is not in it.
+    // Later events are not in the copy.
     append(&mut journal, prompt(1, "later")).await;
     let copy = Store::open(target.path()).await.unwrap();
     assert_eq!(copy.events(&id(1)).await.unwrap().len(), 1);
@@ -80,7 +80,7 @@ async fn a_store_in_use_is_copied_and_the_copy_is_a_store() {
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
-    // Never over something that is there.
+    // An existing file is never overwritten.
     let again = store::backup(&world.folder, target.path()).await;
     assert!(again.is_err());
 }

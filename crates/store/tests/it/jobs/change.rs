@@ -1,4 +1,4 @@
-//! Records changed by compare and swap, and what goes along.
+//! Records that are changed by compare and swap, and rows that are added with them.
 
 use futures_util::future::join_all;
 use protocol::job::{Cause, Job};
@@ -14,7 +14,7 @@ async fn of_many_who_change_a_revision_one_wins() {
     let world = World::new().await;
     world.schedule(1).await;
     let others = world.again().await;
-    // Each reads, decides and writes until it has counted so often.
+    // Each task repeats reading, deciding and writing until all its changes are saved.
     let tasks = (0..CHANGERS).map(|number| {
         let jobs = match number % 2 {
             0 => world.jobs.clone(),
@@ -102,7 +102,7 @@ async fn messages_are_numbered_from_the_task_on() {
     let first = &world.jobs.messages(id(1), 1).await.unwrap()[0];
     assert_eq!(first.time, job.created);
 
-    // A count that is not right would lose a message, or wait for one that never comes.
+    // A wrong count would lose a message, or wait for one that never comes.
     let said = || Along {
         message: Some("five".into()),
         delivery: None,
@@ -149,7 +149,7 @@ async fn a_beat_counts_for_its_own_claim_only() {
     assert_eq!(world.job(2).await.revision, claimed.revision);
     assert_eq!(world.job(3).await.ran_millis, 0);
 
-    // Who read the record before the beat takes nothing back.
+    // A change by a caller that read the record before the heartbeat does not undo the heartbeat.
     let waiting = Job {
         state: State::Waiting,
         ..claimed

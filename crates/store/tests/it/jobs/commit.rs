@@ -1,4 +1,4 @@
-//! Writes that are committed together, each with an outcome of its own.
+//! Writes that are committed together, each with its own outcome.
 
 use futures_util::future::{join, join_all, join3};
 use store::StoreError;
@@ -6,8 +6,8 @@ use store::jobs::{Along, Beat, Changed, Idempotency, JobQuery, Scheduled};
 
 use super::{State, World, id, new, saved};
 
-/// How often something was committed since the log was empty: a commit's last page has the size
-/// of the whole.
+/// The number of commits in the WAL. The frame header of a commit's last page has the size of the database,
+/// that of other pages has 0.
 fn commits(world: &World) -> usize {
     let log = std::fs::read(world.folder.join("jobs.db-wal")).unwrap();
     let frames = log.get(32..).unwrap_or_default().chunks_exact(24 + 4096);
@@ -19,7 +19,7 @@ async fn who_comes_at_the_same_time_waits_for_the_disk_once() {
     let world = World::new().await;
     world.schedule(1000).await;
     let before = commits(&world);
-    // All of them are in line before anybody is served, as there is one thread.
+    // As there is only one thread, all of them are queued before the first is processed.
     let outcomes = join_all((1..=200).map(|number| world.jobs.schedule(new(number), None))).await;
     assert!(
         outcomes
@@ -125,7 +125,7 @@ async fn who_no_longer_waits_is_served_all_the_same() {
             _ = world.jobs.job(id(number)) => panic!("nobody was served yet"),
             () = async {} => {}
         }
-        // Who comes later is not served before.
+        // Later requests are not processed earlier.
         world.schedule(number + 1).await;
         assert_eq!(world.job(number).await, new(number));
     }
@@ -146,7 +146,7 @@ fn a_runtime_that_ends_half_way_leaves_nothing_half_done() {
             let number = u128::from(round) * 1000 + number;
             brief.spawn(async move { jobs.schedule(new(number), None).await });
         }
-        // How far they get meanwhile is chance.
+        // How far they get meanwhile is random.
         brief.block_on(async {
             for _ in 0..round {
                 jobs.job(id(1)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What webhooks are told, and told again.
+//! Deliveries to webhooks, and sending them again.
 
 use jiff::Timestamp;
 use store::jobs::{Along, DeliveryOutcome, DeliveryState, DueDelivery, Redelivery, Tried};
@@ -48,11 +48,11 @@ async fn a_delivery_is_due_until_it_is_done_with() {
     let restarted = world.again().await;
     assert_eq!(restarted.due(later, 100, 10).await.unwrap(), [again]);
 
-    // With its job, what was to be told of it is gone.
+    // The deliveries of a deleted job are deleted too.
     let revision = world.job(1).await.revision;
     assert!(world.jobs.forget(id(1), revision).await.unwrap());
     assert_eq!(due(later, 10).await, []);
-    // A number is never given again: whoever still tries it would end another.
+    // A number is never used again: a late result of the old delivery would end the new one.
     world.schedule(4).await;
     let job = world.become_(4, State::Complete).await;
     let along = Along {
@@ -98,7 +98,7 @@ async fn a_job_says_what_became_of_its_delivery_and_sends_it_again() {
         last_error: Some(error.clone()),
     };
     assert_eq!(state().await, pending);
-    // Nobody has to wait for the next try.
+    // It is due at once, not at the time of the next attempt.
     assert_eq!(redeliver(id(1)).await, Redelivery::Due);
     assert_eq!(world.jobs.due(now, 1, 1).await.unwrap()[0].number, number);
 
@@ -118,7 +118,7 @@ async fn a_job_says_what_became_of_its_delivery_and_sends_it_again() {
     assert_eq!(delivered.outcome, DeliveryOutcome::Delivered);
     assert_eq!(delivered.last_error, None);
 
-    // A job that ended before deliveries were kept, and one that is not there.
+    // A job that ended before deliveries were stored, and a job that does not exist.
     world.schedule(2).await;
     assert_eq!(redeliver(id(2)).await, Redelivery::Due);
     assert_eq!(redeliver(id(3)).await, Redelivery::NoJob);

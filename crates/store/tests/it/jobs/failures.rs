@@ -1,4 +1,4 @@
-//! Records that cannot be understood, and a database that others do not let go.
+//! Records that cannot be decoded, and a database that another process keeps locked.
 
 use std::error::Error as _;
 
@@ -9,7 +9,7 @@ use super::{State, World, id, new};
 
 #[tokio::test]
 async fn what_cannot_be_understood_is_named_and_hides_nothing_else() {
-    // Whether a newer release wrote it.
+    // The flag says whether a newer release wrote it.
     for (damage, is_newer) in [
         (
             "UPDATE jobs SET state = '{\"state\":\"from_the_future\"}' WHERE number = 2",
@@ -48,7 +48,7 @@ async fn what_cannot_be_understood_is_named_and_hides_nothing_else() {
         }
         assert_eq!(world.job(1).await, new(1));
         assert_eq!(world.job(3).await, new(3));
-        // It can be got rid of.
+        // It can be deleted.
         assert!(world.jobs.forget(id(2), ended.revision).await.unwrap());
         assert_eq!(
             world.jobs.list(&JobQuery::default()).await.unwrap().len(),
@@ -66,7 +66,7 @@ async fn a_database_that_is_not_let_go_is_said_and_got_over() {
         sqlx::raw_sql(sql).execute(other).await.unwrap();
     };
     run(&mut other, "BEGIN IMMEDIATE").await;
-    // Waits as long as the store has patience; all of them fail together.
+    // They wait for the busy timeout, and fail together.
     let jobs = &world.jobs;
     let (new_one, change, check) = tokio::join!(
         jobs.schedule(new(2), None),
@@ -87,7 +87,7 @@ async fn a_database_that_is_not_let_go_is_said_and_got_over() {
         "cannot change a job in the store"
     );
     assert_eq!(said(check.unwrap_err()), "cannot write in the store");
-    // Reading went on, and so does writing now.
+    // Reading was not affected, and writing works again.
     assert_eq!(world.job(1).await, job);
     run(&mut other, "ROLLBACK").await;
     jobs.check().await.unwrap();

@@ -1,4 +1,4 @@
-//! Keys of the API, and logins made with them.
+//! API keys, and logins made with them.
 
 use protocol::job::{ApiKey, UserRole};
 use store::StoreError;
@@ -52,7 +52,7 @@ async fn a_key_is_found_by_its_hash_until_it_is_revoked() {
     let again = world.again().await;
     assert_eq!(again.keys().await.unwrap(), [key(1), revoked, key(3)]);
 
-    // Neither an id nor a hash is given twice.
+    // Neither an id nor a hash can be used twice.
     for (number, known) in [(1, 9), (9, 1)] {
         let error = jobs.add_key(key(number), hash(known)).await.unwrap_err();
         assert!(matches!(error, StoreError::Database { .. }), "{error:?}");
@@ -82,7 +82,7 @@ async fn a_login_holds_as_long_as_its_key_and_its_time() {
     check(11, 1011, None).await;
     check(12, 1011, Some(1)).await;
     check(13, 0, None).await;
-    // The hash of a key is no login, and the other way round.
+    // The hash of a key is not valid for a login, and vice versa.
     check(1, 0, None).await;
     assert_eq!(jobs.key(hash(11)).await.unwrap(), None);
 
@@ -93,7 +93,7 @@ async fn a_login_holds_as_long_as_its_key_and_its_time() {
     assert!(jobs.revoke_key(key(1).id, time(5)).await.unwrap());
     check(11, 0, None).await;
     check(21, 0, Some(2)).await;
-    // A login that was on its way when the key was revoked.
+    // A login that was being added when the key was revoked.
     jobs.add_login(hash(14), key(1).id, time(2000))
         .await
         .unwrap();

@@ -1,4 +1,4 @@
-//! Jobs listed by owner, status, words and age, all of them together.
+//! Lists of jobs by owner, status, words and age, in all combinations.
 
 use protocol::job::{Cause, Job, JobRequest, Status};
 use store::jobs::JobQuery;
@@ -13,7 +13,7 @@ const TASKS: [&str; 4] = [
     "日本語 \"x\" OR y* NEAR(z)",
 ];
 
-/// Two hundred jobs of all kinds.
+/// Schedules two hundred jobs of all kinds.
 async fn fill(world: &World) -> Vec<Job> {
     let mut all = Vec::new();
     for number in 1..=200_u128 {
@@ -55,7 +55,7 @@ async fn filters_work_together_and_pages_are_whole() {
         Status::Error,
     ];
     let statuses: Vec<_> = statuses.into_iter().map(Some).chain([None]).collect();
-    // With a test of whether a task has them.
+    // Each query with a check of whether a task matches.
     type Has = fn(&str) -> bool;
     let words: [(Option<&str>, Has); 8] = [
         (None, |_| true),

@@ -1,4 +1,4 @@
-//! Opening the jobs: new, beside sessions, newer, and where they cannot be.
+//! Opening the jobs: new, in the folder of sessions, of a newer release, and in unsuitable places.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -60,7 +60,7 @@ async fn what_is_no_store_is_not_touched() {
     assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
     assert_eq!(std::fs::read(&path).unwrap(), text.into_bytes());
 
-    // A database of somebody else.
+    // A database of another program.
     let parent = tempfile::tempdir().unwrap();
     std::fs::write(parent.path().join("jobs.db"), "").unwrap();
     let mut connection = connect(&parent.path().join("jobs.db")).await;
@@ -103,7 +103,7 @@ async fn many_can_open_new_ones_at_once() {
     assert_eq!(jobs.list(&JobQuery::default()).await.unwrap().len(), 8);
 }
 
-/// A server deletes the session of one job while others write to theirs.
+/// A server deletes the session of one job while other jobs write to theirs.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_beside_them_are_deleted_while_others_are_written() {
     let world = World::new().await;

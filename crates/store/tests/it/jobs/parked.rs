@@ -1,4 +1,4 @@
-//! Jobs that wait for a moment by a clock that may be set.
+//! Jobs that wait until a time, with a clock that may be set.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ async fn a_parked_job_is_passed_over_until_it_is_due() {
     }
     let job = world.park(1, 100, 200).await;
     assert_eq!(job.parked, parked(100, 200));
-    // Also for whoever opens the store next.
+    // Also after the store is opened again.
     let jobs = world.again().await;
     assert_eq!(jobs.job(job.id).await.unwrap(), Some(job));
     assert_eq!(world.next(&at(150)).await, Some(2));
@@ -64,10 +64,10 @@ async fn a_parked_job_is_passed_over_until_it_is_due() {
     assert_eq!(jobs.parked().await.unwrap(), 1);
     assert_eq!(world.next(&at(200)).await, Some(1));
     assert_eq!(jobs.next_unparked(time(200)).await.unwrap(), None);
-    // The clock was set to before it was parked: nobody can say for how long it would wait.
+    // The clock was set to before the job was parked, so the remaining time is unknown.
     assert_eq!(world.next(&at(99)).await, Some(1));
 
-    // One that is tried again waits no more, and keeps the record of its failures.
+    // A job that is tried again is not parked any more, but keeps the record of its failures.
     let job = world.become_(1, State::Running).await;
     assert_eq!(job.parked, parked(100, 200));
     assert_eq!(jobs.parked().await.unwrap(), 0);
@@ -104,7 +104,7 @@ async fn models_that_are_blocked_are_passed_over() {
     let all = blocked(&[Some("a"), None, Some("b")]);
     assert_eq!(world.next(&all).await, None);
 
-    // One that was parked for too long gets its last try.
+    // A job that was parked for too long gets its last try.
     let now = Timestamp::UNIX_EPOCH.as_second();
     world.park(3, now, now + 1_000).await;
     assert_eq!(world.next(&all).await, None);

@@ -10,7 +10,7 @@ use super::World;
 use crate::processes::{Process, example};
 
 fn scheduler(world: &World, work: &str) -> Command {
-    // A write past a limit is to fail and not to kill.
+    // A write past a limit must fail instead of killing the process.
     let mut command = Command::new("sh");
     command
         .args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"])
@@ -26,12 +26,12 @@ async fn a_killed_process_loses_no_job_it_acknowledged() {
     let mut acknowledged = HashSet::new();
     for round in 0..25 {
         let mut process = Process::start(&mut scheduler(&world, "schedule"));
-        // How far it gets after the last line that is waited for is chance.
+        // How far it gets after the last line that the test waits for is random.
         for _ in 0..1 + round * 7 % 60 {
             acknowledged.insert(process.line());
         }
         for line in process.kill() {
-            // The last one may be cut.
+            // The last line may be cut off.
             if line.len() == 41 && line.ends_with(" done") {
                 acknowledged.insert(line);
             }
@@ -42,7 +42,7 @@ async fn a_killed_process_loses_no_job_it_acknowledged() {
         assert_eq!(kept.len(), all.len());
         let lost: Vec<_> = acknowledged.difference(&kept).collect();
         assert!(lost.is_empty(), "round {round}: {lost:?}");
-        // A job that was not acknowledged is there with all of it, or not at all.
+        // A job that was not acknowledged is stored completely or not at all.
         for job in all
             .iter()
             .filter(|job| job.state.status() == Status::Complete)
@@ -80,7 +80,7 @@ async fn a_full_disk_is_said_and_got_over() {
     let lines = process.rest();
     let (full, done): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.contains("full"));
     assert!(done.len() > 20, "{done:?}");
-    // All that were to be committed together, the check that came after, and nothing else.
+    // All writes of one commit, the check after them, and nothing else.
     assert!(full.len() > 1);
     let (check, schedules) = full.split_last().unwrap();
     assert_eq!(check, "full: cannot write in the store");

@@ -1,4 +1,4 @@
-//! Who is next, how much each user has, and what has ended.
+//! The order of queued jobs, the load of each user, and ended jobs.
 
 use futures_util::future::join_all;
 use protocol::job::{Artifact, Cause, Job};
@@ -7,7 +7,7 @@ use store::jobs::{Along, Load};
 use super::{State, World, failed, id, new, numbers, saved, time};
 
 impl World {
-    /// Claims what is next, until nothing is.
+    /// Claims the next job until there is none.
     async fn drain(&self, owner: &str) -> Vec<u128> {
         let mut order = Vec::new();
         while let Some(job) = self.jobs.oldest_queued(owner).await.unwrap() {
@@ -22,7 +22,7 @@ impl World {
 #[tokio::test]
 async fn jobs_are_taken_in_the_order_in_which_they_were_queued() {
     let world = World::new().await;
-    // Ids and times are those of clocks, which may be set back.
+    // Ids and times depend on clocks, which may be set back.
     for number in [5, 3, 9] {
         world.schedule(number).await;
     }
@@ -31,14 +31,14 @@ async fn jobs_are_taken_in_the_order_in_which_they_were_queued() {
     assert_eq!(world.drain("else").await, [1]);
     assert_eq!(world.drain("nobody").await, [0; 0]);
 
-    // Given back: each keeps its place, also before one that came meanwhile.
+    // Jobs that are put back keep their places, before a job that was scheduled meanwhile.
     world.schedule(4).await;
     for number in [9, 5] {
         world.become_(number, State::Queued).await;
     }
     assert_eq!(world.drain("somebody").await, [5, 9, 4]);
 
-    // Woken up: at the end, also if it waits for long.
+    // A job that ended and is queued again goes to the end.
     world.become_(5, State::Complete).await;
     world.become_(3, failed(Cause::Agent)).await;
     for number in [4, 9] {
@@ -51,7 +51,7 @@ async fn jobs_are_taken_in_the_order_in_which_they_were_queued() {
     world.jobs.change(place, Along::default()).await.unwrap();
     assert_eq!(world.drain("somebody").await, [9, 4, 5, 2, 3]);
 
-    // When all have ended there is a first place again.
+    // When all jobs have ended, places start from the beginning.
     for number in [9, 4, 5, 2, 3] {
         world.become_(number, State::Complete).await;
     }
@@ -74,7 +74,7 @@ async fn of_jobs_that_come_at_once_the_older_is_first() {
     assert_eq!(order[0], 500);
     let (first, rest) = order[1..].split_at(64);
     let (second, third) = rest.split_at(64);
-    // As many as one statement takes have one place.
+    // Jobs that are inserted by one statement have the same place.
     for part in [first, second, third] {
         assert!(part.is_sorted(), "{part:?}");
     }
@@ -126,7 +126,7 @@ async fn the_longest_ended_are_the_first_to_go() {
         saved(world.jobs.change(ended, Along::default()).await.unwrap());
     }
     world.schedule(6).await;
-    // What was woken up has not ended, and keeps its artifact until there is another.
+    // A job that is queued again has not ended, and keeps its artifact until there is a new one.
     let woken = Job {
         state: State::Queued,
         ended: None,

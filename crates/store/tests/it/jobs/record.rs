@@ -1,4 +1,4 @@
-//! Whatever a job's record is, it is read back as it was written.
+//! Any job's record is read back as it was written.
 
 use jiff::Timestamp;
 use proptest::collection::vec;
@@ -208,7 +208,7 @@ proptest! {
             prop_assert_eq!(jobs.job(first.id).await.unwrap(), Some(first.clone()));
             prop_assert_eq!(jobs.list(&JobQuery::default()).await.unwrap(), vec![first.clone()]);
 
-            // All of the rest can change.
+            // Everything else can change.
             let second = Job {
                 id: first.id,
                 owner: first.owner.clone(),

@@ -1,4 +1,4 @@
-//! Jobs scheduled once, though asked for twice.
+//! A job that is requested twice is scheduled once.
 
 use futures_util::future::join_all;
 use protocol::job::Job;
@@ -37,7 +37,7 @@ async fn a_key_stands_for_one_request_of_one_user() {
     check("one", 8, None, Scheduled::New).await;
     check("one", 9, None, Scheduled::New).await;
 
-    // A key goes with its job.
+    // A key is deleted with its job.
     let job = world.become_(1, State::Complete).await;
     check("one", 2, key("a", 1), Scheduled::Before(id(1))).await;
     assert!(world.jobs.forget(id(1), job.revision).await.unwrap());
@@ -57,7 +57,7 @@ async fn an_id_is_given_once() {
         assert!(matches!(error, StoreError::JobExists(_)), "{error:?}");
     }
     assert_eq!(world.job(1).await, job);
-    // The key was not used up by that.
+    // The failed attempt did not use up the key.
     let other = Job {
         owner: "else".into(),
         ..new(2)
