@@ -25,7 +25,7 @@ use crate::store::Image;
 /// The `PATH` of an exported image that has none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Writes an image to a stream. In the archive its name is `localhost/hotcell/<name>:latest`.
+/// Writes an image to a stream. In the archive its name is `localhost/hotcell/IMAGE:latest`.
 pub fn export_oci(image: &Image, target: impl Write) -> Result<(), ImageError> {
     // The tree is read twice, which avoids a copy on disk: the layer's digest names its blob, so it must be
     // known before the blob is written.

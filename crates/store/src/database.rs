@@ -157,7 +157,7 @@ impl Writer {
         &mut self.connection
     }
 
-    /// Commits if the result is `Ok`, else rolls back to [`Database::take`].
+    /// Commits if the result is `Ok`, else rolls back.
     pub(crate) async fn end<T>(
         &mut self,
         result: Result<T, sqlx::Error>,

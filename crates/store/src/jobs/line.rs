@@ -50,9 +50,9 @@ impl<T> fmt::Debug for Line<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();
         formatter
-            .debug_struct("Line")
+            .debug_struct("BatchQueue")
             .field("waiting", &state.waiting.len())
-            .field("is_attended", &state.is_attended)
+            .field("has_worker", &state.is_attended)
             .finish()
     }
 }
