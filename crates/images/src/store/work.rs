@@ -1,7 +1,7 @@
 //! Folders in which images are made. A process locks its folder as long as it lives, so that folders of dead
 //! processes can be recognised and removed.
 //!
-//! Entry types: [`Work`], [`sweep`].
+//! Entry type: [`Work`].
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -27,7 +27,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Must be called under the lock of the store, like [`sweep`].
+    /// Must be called under the lock of the store, as the removal of stale folders must.
     pub(super) fn begin(store: &Path) -> io::Result<Self> {
         let parent = store.join("work");
         fs::create_dir_all(&parent)?;
@@ -94,7 +94,7 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // On failure, a later `sweep` tries again.
+        // On failure, the next process that removes stale folders tries again.
         let _ = clear(&self.folder, &Programs::default());
     }
 }
