@@ -1,8 +1,8 @@
 //! Anthropic's Messages API, and servers that speak it.
 //!
-//! Asks and listens; [`body`] says how a request is written, [`stream`] how a reply is put
-//! together. Never makes a request again by itself but for one refused form of thinking: that is
-//! [`crate::Patient`]'s work. Entry type: [`Anthropic`].
+//! Sends requests and reads replies. [`body`] serialises a request, [`stream`] assembles a reply. A
+//! failed request is retried by [`crate::Patient`], not here, with one exception: a request whose
+//! thinking mode is refused is sent again with the other mode. Entry type: [`Anthropic`].
 
 mod body;
 mod event;
@@ -29,32 +29,32 @@ use crate::http::{Http, KeyHeader, Route, endpoint};
 use crate::model::{Model, Piece, Reply, Request};
 use crate::written::Written;
 
-/// How long the service's count of tokens is waited for before it is estimated instead.
+/// Time limit for the service's token count. After it, the count is estimated.
 const COUNT_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone)]
 pub struct AnthropicConfig {
-    /// The name that people chose the model by.
+    /// The model's name in Hotcell.
     pub name: String,
-    /// The name that the service knows the model by.
+    /// The model's name at the service.
     pub model: String,
-    /// With or without `/v1` and a slash at the end.
+    /// With or without `/v1` and a trailing slash.
     pub base_url: String,
     pub api_key: SecretString,
-    /// Tokens that the model may think with before it answers; `None` for no thinking. A model
-    /// that sets its own budget is left to do so.
+    /// Tokens that the model may use for thinking before it answers; `None` for no thinking.
+    /// Ignored by models that set their own budget.
     pub thinking_budget: Option<u32>,
     /// Names for the `anthropic-beta` header.
     pub betas: Vec<String>,
-    /// URL of a proxy, which may have a password in it.
+    /// Proxy URL. May contain a password.
     pub proxy: Option<SecretString>,
     pub connect_limit: Duration,
-    /// Longest time in which nothing comes, not even a ping.
+    /// Maximum time without receiving anything, not even a ping.
     pub silence_limit: Duration,
 }
 
 impl AnthropicConfig {
-    /// For the service itself, without thinking.
+    /// Settings for Anthropic's own service, without thinking.
     pub fn new(model: impl Into<String>, api_key: SecretString) -> Self {
         let model = model.into();
         Self {
@@ -80,9 +80,9 @@ pub struct Anthropic {
     count_tokens: Url,
     http: Http,
     thinking_budget: Option<u32>,
-    /// The service has said that this model sets its own budget for thinking.
+    /// The service reported that this model sets its own thinking budget.
     is_adaptive: AtomicBool,
-    /// The server has said that it cannot count.
+    /// The server reported that it cannot count tokens.
     cannot_count: AtomicBool,
     calibration: Calibration,
     written: Written,
@@ -105,7 +105,7 @@ impl Anthropic {
         if !config.betas.is_empty() {
             let betas = config.betas.join(",");
             let value = HeaderValue::try_from(betas).map_err(|_| {
-                let message = "cannot use the names of beta features: they are no header";
+                let message = "cannot use the beta feature names: they are not a valid header value";
                 ModelError::new(ErrorKind::Request, message)
             })?;
             headers.insert("anthropic-beta", value);
@@ -154,12 +154,12 @@ impl Anthropic {
             })
         };
         write().map_err(|error| {
-            let message = format!("cannot write the request: {error}");
+            let message = format!("cannot serialise the request: {error}");
             ModelError::new(ErrorKind::Request, message)
         })
     }
 
-    /// Asks once, in the form of thinking that the model is known to take.
+    /// Makes one request, in the thinking mode that the model is known to accept.
     async fn ask(
         &self,
         request: Request<'_>,
@@ -191,7 +191,7 @@ impl Anthropic {
         let Err(error) = &asked else {
             return asked;
         };
-        // Nothing was heard yet: a refused form is refused before the first piece.
+        // No event was emitted yet: the service refuses a thinking mode before it starts a reply.
         let takes_other_form = error.kind == ErrorKind::Request
             && error.message.contains("thinking.type.adaptive")
             && self.thinking_budget.is_some();
@@ -210,7 +210,7 @@ impl Anthropic {
         let answer = self.http.post(&self.count_tokens, body).await?;
         let body = read_whole(answer).await?;
         let count: Count = serde_json::from_slice(&body).map_err(|_| {
-            ModelError::new(ErrorKind::Stream, "cannot understand the count of tokens")
+            ModelError::new(ErrorKind::Stream, "cannot parse the token count")
         })?;
         Ok(count.input_tokens)
     }

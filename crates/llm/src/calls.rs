@@ -1,5 +1,5 @@
-//! Calls as replies bring them: their names made unique, their inputs checked. Pure but for the
-//! random part of a name.
+//! Tool calls of replies: makes their ids unique and checks their names and inputs. Pure except for
+//! the random part of an id.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use protocol::{Block, CallId, Message, Stop};
 use serde_json::{Map, Value, json};
 
-/// Hands out the ids of one reply's calls. Whatever a server does, no two calls of a conversation
-/// have the same: results, approvals and events are found by it.
+/// Assigns the ids of one reply's calls. They are unique within a conversation even if a server
+/// repeats its ids, because results, approvals and events refer to calls by id.
 #[derive(Debug)]
 pub(crate) struct Ids<'a> {
     before: &'a [Arc<Message>],
@@ -24,13 +24,13 @@ impl<'a> Ids<'a> {
         }
     }
 
-    /// The server's id if it has one that is free, else a new one.
+    /// The server's id if it is present and unused, else a new one.
     pub(crate) fn claim(&mut self, offered: Option<&str>) -> CallId {
         let mut id = match offered {
             Some(offered) if !offered.is_empty() => CallId::from(offered),
             _ => new_id(),
         };
-        // Some servers count calls from 0 in each reply.
+        // Some servers number calls from 0 in each reply.
         while self.is_taken(&id) {
             id = new_id();
         }
@@ -54,7 +54,7 @@ fn new_id() -> CallId {
     CallId(format!("call_{:016x}", fastrand::u64(..)))
 }
 
-/// Whether a reply that stopped for this reason may break off in the middle of its last block.
+/// Whether a reply with this stop reason may end in the middle of its last block.
 pub(crate) fn cuts(stop: &Stop) -> bool {
     matches!(
         stop,
@@ -62,12 +62,12 @@ pub(crate) fn cuts(stop: &Stop) -> bool {
     )
 }
 
-/// Longest name of a tool that providers take.
+/// Maximum length of a tool name that providers accept.
 const LONGEST_NAME: usize = 64;
 
-/// A tool's name as it can go back to a provider. Models make names up; one that breaks the
-/// providers' rule would make every later request of its conversation fail. No tool has such a
-/// name, so the reason why the call must not be run comes with it.
+/// A tool name that a provider accepts, and why the call must not run if the name had to be
+/// changed. Models invent names, and an invalid one would make every later request of the
+/// conversation fail. No tool has an invalid name.
 pub(crate) fn read_name(name: String) -> (String, Option<String>) {
     let is_legal = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_legal) {
@@ -87,12 +87,12 @@ pub(crate) fn read_name(name: String) -> (String, Option<String>) {
     }
 }
 
-/// A call's input, always an object; and why the call must not be run, if it must not.
+/// The input of a call, always an object, and the reason if the call must not run.
 ///
-/// `is_cut` says that the reply broke off in or right after this call.
+/// `is_cut`: the reply was cut off in or directly after this call.
 pub(crate) fn read_input(text: &str, is_cut: bool) -> (Value, Option<String>) {
     let parsed = match text.trim().is_empty() {
-        // No input is how a provider says `{}`; but if the reply broke off here, the input was
+        // Providers send no input to mean `{}`. But if the reply was cut off here, the input was
         // still to come.
         true if is_cut => Err("it is missing".to_owned()),
         true => Ok(Value::Object(Map::new())),
@@ -104,7 +104,7 @@ pub(crate) fn read_input(text: &str, is_cut: bool) -> (Value, Option<String>) {
             let reason = "the reply was cut off in the middle of this call's input";
             (json!({}), Some(reason.to_owned()))
         }
-        Ok(_) => unparsed(text, "it is some other JSON value"),
+        Ok(_) => unparsed(text, "it is a different JSON value"),
         Err(error) => unparsed(text, &error),
     }
 }

@@ -1,4 +1,4 @@
-//! Why a model did not answer, and whether asking again may help.
+//! Why a model request failed, and whether a retry may help.
 
 use std::time::Duration;
 
@@ -8,33 +8,33 @@ use thiserror::Error;
 #[error("{message}")]
 pub struct ModelError {
     pub kind: ErrorKind,
-    /// What was tried and what came of it, for a person. Never holds a key.
+    /// What failed and why, for the user. Never contains a key.
     pub message: String,
-    /// What the provider said of trying again, which wins over what the kind suggests.
+    /// Whether the provider says to retry. Takes precedence over the default of the kind.
     pub should_retry: Option<bool>,
-    /// How long the provider asked to wait.
+    /// The delay that the provider asked for.
     pub retry_after: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// No key, or not one that the provider takes (401, 403).
+    /// The key is missing or not accepted (401, 403).
     Key,
     /// No such model or address (404).
     NotFound,
-    /// The request is not one that the provider takes (400, 413, 422 and the like).
+    /// The provider rejects the request (400, 413, 422 and similar).
     Request,
-    /// The request has more tokens than the model's window.
+    /// The request has more tokens than the model's context window.
     TooLong,
     /// Too many requests (429).
     RateLimit,
-    /// The provider has too much to do (529, 503).
+    /// The provider is overloaded (529, 503).
     Overloaded,
     /// Any other failure on the provider's side (408, 409, 5xx).
     Server,
     /// The provider could not be reached.
     Network,
-    /// The reply broke off, or is none that can be understood.
+    /// The reply ended early or cannot be parsed.
     Stream,
 }
 

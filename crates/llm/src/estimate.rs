@@ -1,9 +1,9 @@
-//! How many tokens something has, roughly, without a tokenizer. Pure.
+//! Rough token counts without a tokenizer. Pure.
 //!
-//! Claude's tokenizer is not public, and the tables of the public ones (tiktoken's) would cost
-//! tens of megabytes of memory to be wrong by a different tenth. So bytes are counted, a little on
-//! the high side, and a [`Calibration`] learns from what the provider reports how far off that is
-//! for the model and the kind of text at hand. Entry points: [`estimate`], [`estimate_text`].
+//! Claude's tokenizer is not public. The tables of public ones (tiktoken's) would cost tens of
+//! megabytes of memory and still be off by about a tenth. So bytes are counted, rounding up
+//! slightly, and a [`Calibration`] learns from the provider's counts how far off that is for the
+//! model and the text. Entry points: [`estimate`], [`estimate_text`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,19 +15,19 @@ use serde_json::Value;
 
 use crate::model::Request;
 
-/// What a provider adds around each message.
+/// Tokens that a provider adds to each message.
 const MESSAGE: u64 = 4;
-/// What a block takes besides its text: its kind, its ids.
+/// Tokens of a block besides its text: its type and ids.
 const BLOCK: u64 = 4;
-/// What a provider says about tools in general, once, and about each.
+/// Tokens that a provider adds once if there are tools, and for each tool.
 const TOOLS: u64 = 340;
 const TOOL: u64 = 16;
-/// Providers scale pictures down until they take about this many.
+/// Providers scale images down to about this many tokens.
 const LARGEST_IMAGE: u64 = 1_600;
-/// Pixels for each token of a picture.
+/// Pixels per token of an image.
 const PIXELS: u64 = 750;
 
-/// All that a request says.
+/// Estimates a whole request.
 pub fn estimate(request: Request<'_>) -> u64 {
     let system: u64 = request.system.iter().map(|text| estimate_text(text)).sum();
     let about_tools = if request.tools.is_empty() { 0 } else { TOOLS };
@@ -65,14 +65,14 @@ fn estimate_block(block: &Block) -> u64 {
         }
 }
 
-/// English and code have 3 to 4 bytes to a token, other scripts 2 or fewer.
+/// English and code have 3 to 4 bytes per token, other scripts 2 or fewer.
 pub fn estimate_text(text: &str) -> u64 {
     let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
     let other = text.len() as u64 - ascii;
     (ascii * 2).div_ceil(7) + other.div_ceil(2)
 }
 
-/// By its parts, without making the text.
+/// Adds up the parts of the value, without serialising it.
 fn estimate_json(value: &Value) -> u64 {
     match value {
         Value::Null | Value::Bool(_) => 1,
@@ -95,7 +95,7 @@ fn estimate_image(Image::Base64 { data, .. }: &Image) -> u64 {
     })
 }
 
-/// Width and height, which stand at fixed places in every PNG.
+/// Width and height, which are at fixed offsets in every PNG.
 fn png_size(data: &str) -> Option<(u32, u32)> {
     let head = STANDARD.decode(data.get(..32)?).ok()?;
     let size = head.strip_prefix(b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR")?;
@@ -103,42 +103,43 @@ fn png_size(data: &str) -> Option<(u32, u32)> {
     Some((number(size.get(..4)?)?, number(size.get(4..8)?)?))
 }
 
-/// How far estimates are off, learnt from the figures of a provider by all requests together.
+/// Corrects estimates by the token counts that the provider reports. Shared by all requests of a
+/// model.
 #[derive(Debug, Default)]
 pub struct Calibration {
     ratio: Mutex<Option<f64>>,
     requests: AtomicU64,
 }
 
-/// Smaller requests say little: what is the same in each of them weighs too much.
+/// Smaller requests are not sampled: the constant overhead dominates their counts.
 const WORTH_LEARNING: u64 = 200;
-/// One of so many requests is learnt from.
+/// One in this many requests is sampled.
 const OF_REQUESTS: u64 = 16;
-/// How much a new figure counts against those before it.
+/// Weight of a new sample against the earlier ones.
 const WEIGHT: f64 = 0.3;
 
 impl Calibration {
-    /// Whether to learn from one more request. An estimate costs as much as the request is long,
-    /// so of many only some are worth it.
+    /// Whether to sample this request. Estimating costs time proportional to the request's length,
+    /// so only some requests are sampled.
     pub fn is_due(&self) -> bool {
         self.requests
             .fetch_add(1, Ordering::Relaxed)
             .is_multiple_of(OF_REQUESTS)
     }
 
-    /// Takes note that `estimated` was `counted` in truth.
+    /// Records that the provider counted `counted` tokens where `estimated` were estimated.
     pub fn learn(&self, estimated: u64, counted: u64) {
         if estimated < WORTH_LEARNING || counted == 0 {
             return;
         }
-        // A server that reports nonsense must not stop every later request.
+        // Bounded, so that a server that reports nonsense cannot block every later request.
         let seen = (counted as f64 / estimated as f64).clamp(0.25, 4.0);
         let mut ratio = self.ratio();
         *ratio = Some(ratio.map_or(seen, |ratio| ratio + WEIGHT * (seen - ratio)));
     }
 
     fn ratio(&self) -> MutexGuard<'_, Option<f64>> {
-        // It is good at any moment, whoever panicked.
+        // The value is valid even if a thread panicked while holding the lock.
         self.ratio.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! Reads the events of an answer, one after the other.
+//! Reads the events of a response, one after the other.
 
 use std::time::Duration;
 
@@ -9,13 +9,14 @@ use crate::failure;
 use crate::http::Answer;
 use crate::sse::Decoder;
 
-/// Most bytes of a whole reply, of whatever form; the longest that any model gives is a few.
+/// Maximum size of a whole reply, streamed or not. The longest replies of models have a few
+/// megabytes.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The last event of OpenAI's streams, and the only one that is no JSON.
+/// The last event of OpenAI's streams, and the only one that is not JSON.
 pub(crate) const DONE: &str = "[DONE]";
 
-/// How long the rest of a body that nobody needs is waited for.
+/// Time limit for reading the unused rest of a body.
 const GOODBYE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -34,11 +35,11 @@ impl Events {
         }
     }
 
-    /// The data of the next event; none at the end.
+    /// The data of the next event; `None` at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<String>, ModelError> {
         loop {
             let event = self.decoder.next_event().map_err(|error| {
-                let message = format!("cannot understand the reply: {error}");
+                let message = format!("cannot parse the reply: {error}");
                 ModelError::new(ErrorKind::Stream, message)
             })?;
             if let Some(event) = event {
@@ -53,28 +54,28 @@ impl Events {
         }
     }
 
-    /// Waits for so long at most from now on.
+    /// Reduces the idle timeout to `limit` from now on.
     pub(crate) fn hurry(&mut self, limit: Duration) {
         self.answer.hurry(limit);
     }
 
-    /// Reads what is left after the last event, so that the connection can be used again: a new
-    /// one costs several round trips.
+    /// Reads the rest of the body after the last event, so that the connection can be reused. A new
+    /// connection costs several round trips.
     pub(crate) async fn close(mut self) {
         self.answer.hurry(GOODBYE);
         while let Ok(Some(_)) = self.answer.chunk().await {}
     }
 }
 
-/// The last event of a stream that has ended without a blank line, unless it is only a part of
-/// one. No part of an event is whole JSON.
+/// The last event of a stream that ended without a blank line, unless it is incomplete. An
+/// incomplete event is never valid JSON.
 fn last(decoder: Decoder) -> Option<String> {
     let event = decoder.finish().ok()??;
     let is_whole = event.data == DONE || serde_json::from_str::<IgnoredAny>(&event.data).is_ok();
     is_whole.then_some(event.data)
 }
 
-/// The whole body of an answer that is no stream.
+/// The whole body of a response that is not a stream.
 pub(crate) async fn read_whole(mut answer: Answer) -> Result<Vec<u8>, ModelError> {
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await? {
@@ -84,7 +85,7 @@ pub(crate) async fn read_whole(mut answer: Answer) -> Result<Vec<u8>, ModelError
     Ok(body)
 }
 
-/// What to say of a success that is neither a stream nor anything else that is understood.
+/// The error for a successful response that is not a stream of events.
 pub(crate) async fn misunderstood(answer: Answer) -> ModelError {
     let body = read_whole(answer).await.unwrap_or_default();
     if let Some(problem) = failure::Problem::from_body(&body) {
@@ -93,9 +94,9 @@ pub(crate) async fn misunderstood(answer: Answer) -> ModelError {
     }
     let begin = &body[..body.len().min(200)];
     let text = failure::clean(&String::from_utf8_lossy(begin));
-    let message = format!("cannot understand the reply: it is no stream of events: {text}");
+    let message = format!("cannot understand the reply: it is not an event stream: {text}");
     ModelError {
-        // A proxy's or portal's page, or a wrong address: it will say the same again.
+        // The page of a proxy or portal, or a wrong address: a retry would get the same.
         should_retry: Some(false),
         ..ModelError::new(ErrorKind::Stream, message)
     }
@@ -105,7 +106,7 @@ fn check_length(bytes: usize) -> Result<(), ModelError> {
     if bytes <= MOST_BYTES {
         return Ok(());
     }
-    let message = format!("cannot read the reply to its end: it is longer than {MOST_BYTES} bytes");
+    let message = format!("cannot read the whole reply: it is longer than {MOST_BYTES} bytes");
     Err(ModelError {
         should_retry: Some(false),
         ..ModelError::new(ErrorKind::Stream, message)

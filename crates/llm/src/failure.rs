@@ -1,7 +1,7 @@
-//! What an answer that is no reply means: status, headers and body to a [`ModelError`]. Pure.
+//! Converts an error response (status, headers and body) to a [`ModelError`]. Pure.
 //!
-//! Providers' words go into the message, cleaned of what a terminal would act on and cut to a
-//! length that a person reads.
+//! The provider's message becomes part of the error's message, without terminal control characters
+//! and cut to a readable length.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use serde_json::Value;
 
 use crate::error::{ErrorKind, ModelError};
 
-/// Most characters of a provider's words.
+/// Maximum length of a provider's message, in characters.
 const MOST_WORDS: usize = 1_000;
 
-/// What a provider says went wrong.
+/// An error as the provider reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// As in `overloaded_error`; empty if the provider has no name for it.
+    /// Such as `overloaded_error`; empty if the provider does not name it.
     pub(crate) name: String,
     pub(crate) words: String,
 }
 
 impl Problem {
-    /// From an `error` object, or the text that some servers have in its place.
+    /// From an `error` object, or from the string that some servers send instead.
     pub(crate) fn from_value(error: &Value) -> Self {
         let text = |key: &str| match error.get(key) {
             Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
@@ -35,15 +35,15 @@ impl Problem {
             Value::String(words) => Some(words.clone()),
             _ => text("message"),
         };
-        // `code` says more than `type` where both are: OpenAI's type is `invalid_request_error`
-        // for almost everything.
+        // `code` is more specific than `type` where both are present: OpenAI's type is
+        // `invalid_request_error` for almost everything.
         Self {
             name: text("code").or_else(|| text("type")).unwrap_or_default(),
             words: clean(&words.unwrap_or_else(|| error.to_string())),
         }
     }
 
-    /// From the body of an answer; `None` if it names no error.
+    /// From the body of a response; `None` if it contains no error.
     pub(crate) fn from_body(body: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Body {
@@ -61,13 +61,13 @@ impl Problem {
         }
     }
 
-    /// The kind that the provider's own words decide.
+    /// The kind, if the provider's error alone determines it.
     fn kind(&self) -> Option<ErrorKind> {
         if is_too_long(self) {
             return Some(ErrorKind::TooLong);
         }
-        // Not `invalid_request_error` and `api_error`: compatible servers use these names for
-        // everything, and the status then says more.
+        // Not `invalid_request_error` and `api_error`: compatible servers use these for everything,
+        // so the status is more specific.
         match self.name.as_str() {
             "authentication_error" | "permission_error" | "invalid_api_key" => Some(ErrorKind::Key),
             "not_found_error" | "model_not_found" => Some(ErrorKind::NotFound),
@@ -81,7 +81,7 @@ impl Problem {
     }
 }
 
-/// Providers have no common name for this; their words are stable enough.
+/// Providers have no common name for this error. Their messages are stable enough to match.
 fn is_too_long(problem: &Problem) -> bool {
     let words = problem.words.to_ascii_lowercase();
     matches!(
@@ -97,7 +97,7 @@ fn is_too_long(problem: &Problem) -> bool {
     .any(|sign| words.contains(sign))
 }
 
-/// The error of an answer whose status is no success.
+/// The error for a response with a status other than success.
 pub(crate) fn from_answer(
     status: u16,
     headers: &HeaderMap,
@@ -120,7 +120,7 @@ pub(crate) fn from_answer(
     }
     if let Some(place) = text(headers, LOCATION.as_str()) {
         message = format!(
-            "{message}; it points to `{}`, and redirects are not followed with a key",
+            "{message}; it redirects to `{}`, and redirects are not followed because of the key",
             clean(place)
         );
     }
@@ -136,7 +136,7 @@ pub(crate) fn from_answer(
     }
 }
 
-/// The error that arrives in the middle of a stream, after a status of success.
+/// An error that arrives in the middle of a stream, after a success status.
 pub(crate) fn from_stream(error: &Value) -> ModelError {
     let problem = Problem::from_value(error);
     let kind = problem.kind().unwrap_or(match problem.name.as_str() {
@@ -144,7 +144,7 @@ pub(crate) fn from_stream(error: &Value) -> ModelError {
         _ => ErrorKind::Server,
     });
     let said = problem.describe();
-    ModelError::new(kind, format!("cannot get the rest of the reply: {said}"))
+    ModelError::new(kind, format!("cannot get the whole reply: {said}"))
 }
 
 fn kind_of_status(status: u16) -> ErrorKind {
@@ -170,7 +170,7 @@ fn should_retry(headers: &HeaderMap) -> Option<bool> {
     }
 }
 
-/// What `retry-after-ms` says, or else `retry-after`: seconds, or a date.
+/// From `retry-after-ms`, or else `retry-after`: seconds, or a date.
 fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let seconds = |text: &str, unit: f64| {
         let number = text.parse::<f64>().ok()?;
@@ -181,13 +181,13 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
         let text = text(headers, RETRY_AFTER.as_str())?;
         seconds(text, 1.0).or_else(|| {
             let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-            // A date that has passed asks for no wait.
+            // A date in the past means no delay.
             Some(Duration::try_from(date.duration_since(now)).unwrap_or_default())
         })
     })
 }
 
-/// One line, without what a terminal would act on, of a bearable length.
+/// One line of bounded length, without control characters.
 pub(crate) fn clean(text: &str) -> String {
     let words = text.split(|letter: char| letter.is_whitespace() || letter.is_control());
     let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>();
@@ -312,8 +312,8 @@ mod tests {
             302,
             &[("location", "https://elsewhere/")],
             "",
-            "cannot get a reply: status 302 Found; it points to `https://elsewhere/`, and \
-             redirects are not followed with a key",
+            "cannot get a reply: status 302 Found; it redirects to `https://elsewhere/`, and \
+             redirects are not followed because of the key",
         );
         let long = failure(500, &[], &"ä".repeat(5_000)).message;
         assert!(long.chars().count() < 1_100);
@@ -375,7 +375,7 @@ mod tests {
             assert_eq!(error.kind, kind);
             assert_eq!(
                 error.message,
-                format!("cannot get the rest of the reply: sorry ({name})")
+                format!("cannot get the whole reply: sorry ({name})")
             );
         }
     }

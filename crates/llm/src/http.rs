@@ -1,8 +1,8 @@
-//! The way to a provider: one HTTP client, one address, one key. Knows nothing of what is said.
+//! The HTTP client of a provider, with its address and key. Does not know the content of requests.
 //!
-//! Follows no redirect, because the key would go along; reads no proxy variables. Building a
-//! client for TLS reads the system's certificates, which takes 5 to 60 ms: that happens on a thread
-//! of its own while the program goes on, and not at all for a plain `http` address.
+//! Does not follow redirects, which would send the key along, and reads no proxy variables.
+//! Building a TLS client reads the system's certificates, which takes 5 to 60 ms. That happens on a
+//! separate thread while the program continues, and not at all for a plain `http` address.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -20,19 +20,19 @@ use tokio::time::timeout;
 use crate::error::{ErrorKind, ModelError};
 use crate::failure;
 
-/// Most bytes that are read of an answer which is no success.
+/// Maximum number of bytes read of an error response.
 const MOST_ERROR_BYTES: usize = 64 << 10;
 
-/// What is shorter only stands for a key, with a server that wants none.
+/// Shorter keys are placeholders for servers that need none.
 const LEAST_KEY_BYTES: usize = 6;
 
-/// Where a provider is and how to reach it.
+/// The address of a provider, and how to reach it.
 #[derive(Debug)]
 pub(crate) struct Route<'a> {
     pub(crate) base_url: &'a str,
     pub(crate) proxy: Option<&'a SecretString>,
     pub(crate) connect_limit: Duration,
-    /// Longest time without a byte.
+    /// Maximum time without receiving a byte.
     pub(crate) silence_limit: Duration,
 }
 
@@ -40,15 +40,15 @@ type Built = Option<Result<Client, String>>;
 
 #[derive(Debug)]
 pub(crate) struct Http {
-    /// Empty until the client is built.
+    /// `None` until the client is built.
     client: watch::Receiver<Built>,
-    /// Sent along with each request; that of the key is marked as sensitive.
+    /// Sent with each request. The key's header is marked as sensitive.
     headers: HeaderMap,
     key: Option<SecretString>,
     silence_limit: Duration,
 }
 
-/// The header that carries the key. Its name and what stands before the key are public.
+/// The header that carries the key. Its name and prefix are not secret.
 pub(crate) struct KeyHeader {
     pub(crate) name: HeaderName,
     pub(crate) prefix: &'static str,
@@ -61,7 +61,7 @@ impl Http {
         key_header: KeyHeader,
         mut headers: HeaderMap,
     ) -> Result<Self, ModelError> {
-        // A file or a paste may have left a line end.
+        // A file or a paste may have left a newline.
         let key = key.map(|key| SecretString::from(key.expose_secret().trim()));
         let key = key.filter(|key| !key.expose_secret().is_empty());
         if let Some(key) = &key {
@@ -72,7 +72,7 @@ impl Http {
             let value = format!("{}{}", key_header.prefix, key.expose_secret());
             let value = HeaderValue::try_from(value).ok().filter(|_| fits);
             let mut value = value.ok_or_else(|| {
-                let message = "cannot use the key: it has characters that no key has";
+                let message = "cannot use the key: it has characters that are not allowed in a key";
                 ModelError::new(ErrorKind::Key, message)
             })?;
             value.set_sensitive(true);
@@ -91,7 +91,7 @@ impl Http {
         self.key.is_some()
     }
 
-    /// Sends a body and waits for the head of a success.
+    /// Sends a body and waits for the head of a successful response.
     pub(crate) async fn post(&self, url: &Url, body: Vec<u8>) -> Result<Answer, ModelError> {
         let client = self.client().await?;
         let request = client.post(url.clone()).headers(self.headers.clone());
@@ -111,7 +111,7 @@ impl Http {
         if status.is_success() {
             return Ok(answer);
         }
-        // What can be read of the body; the status alone says enough if that fails.
+        // Reads what it can of the body. If that fails, the status is enough.
         let mut body = Vec::new();
         while let Ok(Some(chunk)) = answer.chunk().await {
             body.extend_from_slice(chunk.as_ref());
@@ -143,9 +143,9 @@ impl Http {
         silent(self.silence_limit)
     }
 
-    /// The error without the key, whatever a server has put into its words.
+    /// Removes the key from the error's message, in case the server repeated it.
     pub(crate) fn without_key(&self, mut error: ModelError) -> ModelError {
-        // A shorter one protects nothing, and its letters may stand in any word.
+        // A shorter key is no secret, and its characters may occur in any word.
         if let Some(key) = &self.key
             && key.expose_secret().len() >= LEAST_KEY_BYTES
         {
@@ -155,7 +155,7 @@ impl Http {
     }
 }
 
-/// What a request is answered with, as it comes.
+/// A response whose body is read as it arrives.
 #[derive(Debug)]
 pub(crate) struct Answer {
     response: Response,
@@ -163,7 +163,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Whether the server says that the body is of this type.
+    /// Whether the body has this media type, as declared by the server.
     pub(crate) fn is(&self, media_type: &str) -> bool {
         let value = self.response.headers().get(CONTENT_TYPE);
         let value = value
@@ -173,36 +173,36 @@ impl Answer {
         found.eq_ignore_ascii_case(media_type)
     }
 
-    /// The next bytes; none at the end.
+    /// The next bytes; `None` at the end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, ModelError> {
         timeout(self.silence_limit, self.response.chunk())
             .await
             .map_err(|_| silent(self.silence_limit))?
             .map_err(|error| ModelError {
                 kind: ErrorKind::Stream,
-                ..network(format_args!("cannot read the reply to its end"), &error)
+                ..network(format_args!("cannot read the whole reply"), &error)
             })
     }
 
-    /// Waits for so long at most from now on.
+    /// Reduces the idle timeout to `limit` from now on.
     pub(crate) fn hurry(&mut self, limit: Duration) {
         self.silence_limit = self.silence_limit.min(limit);
     }
 }
 
 fn silent(limit: Duration) -> ModelError {
-    let message = format!("cannot read the reply to its end: nothing came for {limit:?}");
+    let message = format!("cannot read the whole reply: no data for {limit:?}");
     ModelError::new(ErrorKind::Stream, message)
 }
 
-/// Only the last cause is for people: those above it repeat each other.
+/// Shows only the innermost cause: the outer ones repeat each other.
 fn network(what: impl Display, error: &reqwest::Error) -> ModelError {
     let mut cause: &dyn Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
     let cause = match error.source() {
-        // Its own text would have the URL.
+        // The error's own text would contain the URL.
         None if error.is_timeout() => "it took too long".to_owned(),
         None => "the request failed".to_owned(),
         Some(_) => failure::clean(&cause.to_string()),
@@ -219,17 +219,17 @@ fn build(route: &Route<'_>) -> Result<watch::Receiver<Built>, ModelError> {
     let mut over_tls = parse_base(route.base_url)?.scheme() == "https";
     if let Some(proxy) = route.proxy {
         let proxy = proxy.expose_secret();
-        // Its error would show the address, which may have a password in it.
+        // Its error would show the address, which may contain a password.
         let chosen = Proxy::all(proxy).map_err(|_| {
-            let message = "cannot understand the address of the proxy";
+            let message = "cannot parse the proxy address";
             ModelError::new(ErrorKind::Request, message)
         })?;
         builder = builder.proxy(chosen);
         over_tls |= proxy.starts_with("https:");
     }
-    // Reqwest panics where a process has chosen none; this is the one that programs of ours choose.
+    // Reqwest panics if the process has no default provider. All our programs use this one.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Somebody else may have been faster, with the same result.
+        // Another thread may have installed it first, with the same result.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
     let finish = |builder: reqwest::ClientBuilder| {
@@ -238,7 +238,7 @@ fn build(route: &Route<'_>) -> Result<watch::Receiver<Built>, ModelError> {
     };
     let (sender, receiver) = watch::channel(None);
     if over_tls {
-        // Not joined: it ends by itself in a moment and holds nothing but the channel.
+        // Not joined: it ends by itself within milliseconds and holds only the channel.
         let started = thread::Builder::new()
             .name("certificates".to_owned())
             .spawn(move || sender.send_replace(finish(builder)));
@@ -252,8 +252,8 @@ fn build(route: &Route<'_>) -> Result<watch::Receiver<Built>, ModelError> {
     Ok(receiver)
 }
 
-/// The address of `path` under a base URL that people give with or without `/v1` and a slash. One
-/// that already ends with the path is taken as it is.
+/// The URL of `path` under a base URL, which may be given with or without `/v1` and a trailing
+/// slash. A base URL that already ends with the path is used unchanged.
 pub(crate) fn endpoint(base_url: &str, path: &str) -> Result<Url, ModelError> {
     let mut url = parse_base(base_url)?;
     let base = url.path().trim_end_matches('/');
@@ -273,7 +273,7 @@ fn parse_base(base_url: &str) -> Result<Url, ModelError> {
     };
     match Url::parse(base_url.trim()) {
         Ok(url) if !url.username().is_empty() || url.password().is_some() => {
-            bad("it has a name or password in it, and the key has a place of its own")
+            bad("it contains a user name or password; set the key separately")
         }
         Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(url),
         _ => bad(&format!(

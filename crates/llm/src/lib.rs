@@ -1,9 +1,9 @@
-//! Models: one port, [`Model`], and one file for each kind of provider behind it.
+//! Model clients: one port, [`Model`], and one module for each kind of provider.
 //!
-//! A client turns a [`Request`] into the provider's wire format and a stream of events back into
-//! one [`Reply`], telling of pieces as they come. It prints nothing, reads no environment and no
-//! settings, and knows nothing of tools or sandboxes. Entry points: [`Anthropic`], [`OpenAi`],
-//! [`Scripted`], each wrapped in [`Patient`] by whoever wants failed requests made again.
+//! A client converts a [`Request`] to the provider's wire format and a stream of events to a
+//! [`Reply`], emitting pieces as they arrive. It prints nothing, reads no environment and no
+//! settings, and does not know tools or sandboxes. Entry points: [`Anthropic`], [`OpenAi`],
+//! [`Scripted`], each wrapped in [`Patient`] to retry failed requests.
 
 mod anthropic;
 mod calls;

@@ -1,4 +1,4 @@
-//! The port: what an agent asks of a model, and what it gets.
+//! The port between an agent and a model.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -10,20 +10,21 @@ use protocol::{Block, CallId, Message, Stop, ToolDefinition, Usage};
 
 use crate::error::ModelError;
 
-/// A model that can be asked. Dropping a returned future stops the request.
+/// A language model. Dropping a returned future cancels the request.
 pub trait Model: Send + Sync + Debug {
-    /// The name that people chose it by, such as `claude-sonnet-4-5-20250929` or `openai/qwen3`.
+    /// The model's name in Hotcell, such as `claude-sonnet-4-5-20250929` or `openai/qwen3`.
     fn name(&self) -> &str;
 
-    /// Asks for one reply. `hear` is told of each piece as it comes; the reply has them all.
+    /// Requests one reply. `hear` is called with each piece as it arrives; the reply contains them
+    /// all.
     fn reply<'a>(
         &'a self,
         request: Request<'a>,
         hear: &'a mut (dyn FnMut(Piece<'_>) + Send),
     ) -> BoxFuture<'a, Result<Reply, ModelError>>;
 
-    /// How many input tokens the request has: counted by the provider where it can, estimated
-    /// where not.
+    /// The number of input tokens of the request, counted by the provider if it can, else
+    /// estimated.
     fn count<'a>(&'a self, request: Request<'a>) -> BoxFuture<'a, Result<u64, ModelError>>;
 }
 
@@ -45,50 +46,51 @@ impl<M: Model + ?Sized> Model for Arc<M> {
     }
 }
 
-/// Everything that a model is told. Borrowed, so that a long history costs nothing to ask with.
+/// Everything that is sent to a model. Borrowed, so that a long history is not copied for each
+/// request.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// The system prompt, in blocks from the most to the least stable.
     pub system: &'a [String],
     pub tools: &'a [ToolDefinition],
-    /// Begins with a user message; roles alternate; every tool call has its result.
+    /// Starts with a user message; roles alternate; every tool call has its result.
     pub messages: &'a [Arc<Message>],
-    /// Most tokens of the reply.
+    /// Maximum number of tokens of the reply.
     pub max_tokens: u32,
 }
 
-/// A part of a reply, or news of it, as it comes.
+/// A part of a reply, or a progress report, emitted as it arrives.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece<'a> {
     Text(&'a str),
     Thinking(&'a str),
-    /// JSON text of a call's input; empty when the call begins.
+    /// JSON text of a call's input; empty when the call starts.
     Input {
         call: &'a CallId,
         name: &'a str,
         json: &'a str,
     },
-    /// What the provider has counted so far, for a reply that may not come to its end.
+    /// The provider's token counts so far, for a reply that may not complete.
     Used(Usage),
-    /// The request failed and is made again; all pieces so far are void.
+    /// The request failed and will be retried; all earlier pieces are void.
     Retrying {
-        /// 1 for the first try after the first failure.
+        /// 1 for the first retry.
         attempt: u32,
         wait: Duration,
         reason: &'a ModelError,
     },
 }
 
-/// A reply, whole.
+/// A complete reply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// Thinking, text and calls in their order. Every call's input is a JSON object.
+    /// Thinking, text and calls in order. Every call's input is a JSON object.
     pub content: Vec<Block>,
     pub stop: Stop,
-    /// Calls that must not be run, with a reason for the model: cut by the token limit (their
-    /// input is then empty), or input that is no JSON object (then under the key `unparsed`).
+    /// Calls that must not run, with a reason for the model: cut off by the token limit (the input
+    /// is then empty), or input that is not a JSON object (then under the key `unparsed`).
     pub broken_calls: BTreeMap<CallId, String>,
     pub usage: Usage,
-    /// The model that answered, as the provider names it.
+    /// The model that replied, as named by the provider.
     pub model: String,
 }

@@ -1,8 +1,8 @@
-//! OpenAI's chat completions API, as the many servers speak it that are compatible with it.
+//! OpenAI's chat completions API, as implemented by many compatible servers.
 //!
-//! Asks and listens; [`body`] says how a request is written, [`stream`] how a reply is put
-//! together. Thinking is told of as it comes but not kept, because the API does not take it back.
-//! Entry type: [`OpenAi`].
+//! Sends requests and reads replies. [`body`] serialises a request, [`stream`] assembles a reply.
+//! Thinking is emitted as it arrives but not stored, because the API does not accept it back. Entry
+//! type: [`OpenAi`].
 
 mod body;
 mod chunk;
@@ -27,29 +27,29 @@ use crate::model::{Model, Piece, Reply, Request};
 use crate::openai::body::Body;
 use crate::openai::stream::StreamState;
 
-/// How long figures are waited for once the reply is whole.
+/// How long to wait for token counts once the reply is complete.
 const FIGURES_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone)]
 pub struct OpenAiConfig {
-    /// The name that people chose the model by.
+    /// The model's name in Hotcell.
     pub name: String,
-    /// The name that the server knows the model by.
+    /// The model's name at the server.
     pub model: String,
-    /// With or without `/v1` and a slash at the end.
+    /// With or without `/v1` and a trailing slash.
     pub base_url: String,
-    /// Servers on this machine want none.
+    /// Not needed for local servers.
     pub api_key: Option<SecretString>,
-    /// URL of a proxy, which may have a password in it.
+    /// Proxy URL. May contain a password.
     pub proxy: Option<SecretString>,
     pub connect_limit: Duration,
-    /// Longest time in which nothing comes. A server on this machine may need minutes to read a
-    /// long prompt, and says nothing meanwhile.
+    /// Maximum time without receiving anything. A local server may need minutes to process a long
+    /// prompt, and sends nothing meanwhile.
     pub silence_limit: Duration,
 }
 
 impl OpenAiConfig {
-    /// For a server that wants no key.
+    /// For a server that needs no key.
     pub fn new(model: impl Into<String>, base_url: impl Into<String>) -> Self {
         let model = model.into();
         Self {
@@ -71,7 +71,7 @@ pub struct OpenAi {
     model: String,
     completions: Url,
     http: Http,
-    /// The server has said that it knows the limit on a reply only by its newer name.
+    /// The server reported that it accepts the reply limit only by its newer name.
     has_newer_limit: AtomicBool,
     calibration: Calibration,
 }
@@ -111,13 +111,13 @@ impl OpenAi {
             limit,
         };
         let body = serde_json::to_vec(&body).map_err(|error| {
-            let message = format!("cannot write the request: {error}");
+            let message = format!("cannot serialise the request: {error}");
             ModelError::new(ErrorKind::Request, message)
         })?;
         self.http.post(&self.completions, body).await
     }
 
-    /// The reply, and the server's figures if there were any.
+    /// The reply, and the server's token counts if it sent any.
     async fn ask(
         &self,
         request: Request<'_>,
@@ -146,7 +146,7 @@ impl OpenAi {
             match events.next().await {
                 Ok(Some(data)) => state.apply(&data, hear)?,
                 Ok(None) => break,
-                // What breaks after the reply is whole takes nothing from it.
+                // A failure after the reply is complete does not affect it.
                 Err(_) if state.is_whole() => break,
                 Err(error) => return Err(error),
             }

@@ -1,4 +1,4 @@
-//! What tokens cost. The list that is built in is `prices.toml`; a user's own goes on top of it.
+//! Token prices. The built-in list is `prices.toml`; a user's own list extends and overrides it.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,20 +7,20 @@ use protocol::Usage;
 use serde::Deserialize;
 use thiserror::Error;
 
-/// Of one model, in US dollars for a million tokens.
+/// The price of one model, in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(from = "Entry")]
 pub struct Price {
     pub input: f64,
     pub output: f64,
-    /// Kept for five minutes.
+    /// For a cache lifetime of five minutes.
     pub cache_write: f64,
     pub cache_read: f64,
-    /// Most tokens of a request and its reply together, where known.
+    /// Maximum number of tokens of a request and its reply together, if known.
     pub window: Option<u64>,
 }
 
-/// As the list has it.
+/// A price as written in the list.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -44,7 +44,7 @@ impl From<Entry> for Price {
 }
 
 impl Price {
-    /// In US dollars.
+    /// Cost in US dollars.
     pub fn cost(&self, usage: &Usage) -> f64 {
         let parts = [
             (usage.input_tokens, self.input),
@@ -59,7 +59,7 @@ impl Price {
     }
 }
 
-/// Prices by the beginning of a model's name.
+/// Prices by model name prefix.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
@@ -72,33 +72,33 @@ pub struct Prices {
 pub struct PricesError(#[from] toml::de::Error);
 
 static BUILTIN: LazyLock<Prices> = LazyLock::new(|| {
-    Prices::parse(include_str!("prices.toml")).expect("the list that is built in is well formed")
+    Prices::parse(include_str!("prices.toml")).expect("the built-in price list is valid")
 });
 
 impl Prices {
-    /// Those that this release knows.
+    /// The prices built into this release.
     pub fn builtin() -> &'static Self {
         &BUILTIN
     }
 
-    /// Reads a list in TOML, in the form of `prices.toml`.
+    /// Parses a list in TOML, in the form of `prices.toml`.
     pub fn parse(text: &str) -> Result<Self, PricesError> {
         Ok(toml::from_str(text)?)
     }
 
-    /// These, with those of `over` added; where both have a name, `over` counts.
+    /// Adds the prices of `over`, which override existing ones.
     #[must_use]
     pub fn merge(mut self, over: Self) -> Self {
         self.models.extend(over.models);
         self
     }
 
-    /// The beginnings of names that have a price.
+    /// The model name prefixes that have a price.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.models.keys().map(String::as_str)
     }
 
-    /// The price under the longest beginning of the model's name, if there is one.
+    /// The price with the longest matching prefix of the model's name.
     pub fn find(&self, model: &str) -> Option<Price> {
         let bare = model.strip_prefix("anthropic/");
         [Some(model), bare].into_iter().flatten().find_map(|name| {
@@ -109,13 +109,13 @@ impl Prices {
     }
 }
 
-/// The price of a model of the list that is built in.
+/// The built-in price of a model.
 pub fn price(model: &str) -> Option<Price> {
     Prices::builtin().find(model)
 }
 
-/// Whether the name begins so and is no later version: `claude-opus-4` stands for
-/// `claude-opus-4-20250514`, but not for `claude-opus-4-6`, whose price it cannot know.
+/// Whether the name starts with the prefix and is not a later version: `claude-opus-4` matches
+/// `claude-opus-4-20250514`, but not `claude-opus-4-6`, whose price may differ.
 fn fits(prefix: &str, name: &str) -> bool {
     let Some(rest) = name.strip_prefix(prefix) else {
         return false;

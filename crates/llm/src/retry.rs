@@ -1,4 +1,4 @@
-//! Makes failed requests again, after a while. [`Patience::delay`] decides, [`Patient`] waits.
+//! Retries failed requests after a delay. [`Patience::delay`] decides, [`Patient`] waits.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use tracing::debug;
 use crate::error::ModelError;
 use crate::model::{Model, Piece, Reply, Request};
 
-/// How often a request is made, and how long is waited in between.
+/// How often a request is sent, and the delays in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// Requests in all, the first included.
+    /// Total number of attempts, including the first.
     pub tries: u32,
-    /// Before the second try; doubled before each further one.
+    /// Delay before the second attempt. Doubled before each further one.
     pub first_wait: Duration,
     pub longest_wait: Duration,
-    /// The longest wait that a provider may ask for: whoever sits before a screen would rather
-    /// know.
+    /// The longest delay that a provider may ask for. If it asks for more, the request fails at
+    /// once, so that the user is not kept waiting.
     pub longest_asked: Duration,
 }
 
@@ -34,9 +34,9 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// How long to wait before the try after the `attempt`th failure, from 1 on; `None` to give
-    /// up. `random` is from 0 to 1: what a provider asks for is kept exactly, all else is spread
-    /// over its upper half, so that many clients do not come back all at once.
+    /// The delay after the `attempt`th failure, counted from 1; `None` to give up. `random` is from
+    /// 0 to 1. A delay that the provider asks for is used exactly; any other delay is spread over
+    /// its upper half, so that many clients do not retry at the same time.
     pub fn delay(&self, attempt: u32, error: &ModelError, random: f64) -> Option<Duration> {
         if !error.is_retryable() || attempt >= self.tries {
             return None;
@@ -50,7 +50,7 @@ impl Patience {
         Some(full.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0))
     }
 
-    /// The error, with why it was given up on where that does not go without saying.
+    /// The error, with the reason for giving up added where it is not obvious.
     fn give_up(&self, attempt: u32, mut error: ModelError) -> ModelError {
         let asked = error
             .retry_after
@@ -60,7 +60,7 @@ impl Patience {
         }
         error.message = match asked {
             Some(asked) => format!(
-                "{}; the provider asks to wait {} s, and more than {} s are not waited",
+                "{}; the provider asks to wait {} s, more than the limit of {} s",
                 error.message,
                 asked.as_secs_f64().ceil(),
                 self.longest_asked.as_secs()
@@ -72,8 +72,8 @@ impl Patience {
     }
 }
 
-/// A model that is asked again when it fails in a way that may pass. Of a reply that breaks off,
-/// nothing is kept: no tool has run before a reply is whole.
+/// A model that retries temporary failures. An interrupted reply is discarded entirely, which is
+/// safe because tools run only after a complete reply.
 #[derive(Debug)]
 pub struct Patient<M> {
     model: M,
@@ -161,7 +161,7 @@ mod tests {
         Patient::new(Arc::new(Scripted::new(script)), Patience::default())
     }
 
-    /// What was heard, and what came of it.
+    /// The pieces that were emitted, and the result.
     async fn ask(model: &dyn Model) -> (Vec<String>, Result<Reply, ModelError>) {
         let mut heard = Vec::new();
         let mut hear = |piece: Piece<'_>| match piece {

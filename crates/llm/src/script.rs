@@ -1,7 +1,7 @@
-//! Scripts: what a scripted model says, reply by reply, and what goes wrong on the way.
+//! Scripts for the scripted model: its replies in order, and the failures on the way.
 //!
-//! The same script drives the model inside `hotcell demo` and the model server of the tests.
-//! Each request gets the next reply.
+//! The model of `hotcell demo` and the model server of the tests use the same scripts. Each request
+//! gets the next reply.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
-    /// What the script is about, for people.
+    /// What the script is about.
     #[serde(default)]
     pub title: String,
     #[serde(default, rename = "reply")]
@@ -29,16 +29,16 @@ pub struct ScriptedReply {
     pub text: Option<String>,
     #[serde(rename = "call")]
     pub calls: Vec<ScriptedCall>,
-    /// As the Messages API names it; without one, `tool_use` if there are calls, else `end_turn`.
+    /// As in the Messages API. By default `tool_use` if there are calls, else `end_turn`.
     pub stop: Option<String>,
     pub usage: Option<Usage>,
-    /// Before the first piece.
+    /// Delay before the first piece.
     pub delay_ms: u64,
-    /// Between words.
+    /// Delay between words.
     pub pace_ms: u64,
-    /// The connection ends after this many events of the stream.
+    /// The connection closes after this many events of the stream.
     pub cut_after: Option<usize>,
-    /// Answered instead of, or in the middle of, the reply.
+    /// Sent instead of, or in the middle of, the reply.
     pub error: Option<ScriptedError>,
 }
 
@@ -48,7 +48,7 @@ pub struct ScriptedCall {
     pub tool: String,
     #[serde(default)]
     pub input: Value,
-    /// JSON text that is sent as the input instead, whether it is JSON or not.
+    /// Text that is sent as the input instead, even if it is not valid JSON.
     #[serde(default)]
     pub raw: Option<String>,
 }
@@ -56,13 +56,13 @@ pub struct ScriptedCall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedError {
-    /// HTTP status; for an error in mid-stream it only chooses the kind.
+    /// HTTP status. For an error in the middle of the stream it only determines the kind.
     pub status: u16,
-    /// As in `overloaded_error`.
+    /// Such as `overloaded_error`.
     #[serde(rename = "type")]
     pub kind: String,
     pub message: String,
-    /// After this many events of the stream, instead of at once.
+    /// Send the error after this many events of the stream, instead of at once.
     #[serde(default)]
     pub after: Option<usize>,
     /// Response headers, such as `retry-after`.
@@ -75,7 +75,7 @@ pub struct ScriptedError {
 pub struct ScriptError(#[from] toml::de::Error);
 
 impl Script {
-    /// Reads a script in TOML.
+    /// Parses a script in TOML.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
         Ok(toml::from_str(text)?)
     }
@@ -113,7 +113,7 @@ impl ScriptedReply {
         }
     }
 
-    /// The stop reason that it ends with.
+    /// The stop reason of the reply.
     pub fn stop(&self) -> &str {
         match &self.stop {
             Some(stop) => stop,

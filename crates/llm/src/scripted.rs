@@ -1,8 +1,8 @@
-//! A model that says what its script says: for tests, and for `hotcell demo`, which needs neither
-//! key nor network.
+//! A model that replies from a script: for tests, and for `hotcell demo`, which needs neither key
+//! nor network.
 //!
-//! A reply is played as the events of a stream of the Messages API, through the same code that
-//! reads the real one, so that what goes wrong goes wrong in the same way.
+//! A reply is played as the events of a Messages API stream, through the code that reads real
+//! streams, so that failures behave as they do with a provider.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -27,7 +27,7 @@ const NAME: &str = "scripted";
 #[derive(Debug)]
 pub struct Scripted {
     script: Script,
-    /// How many requests have been made; each gets the reply of its place.
+    /// How many requests have been made. Also the index of the next reply.
     asked: AtomicUsize,
 }
 
@@ -36,7 +36,7 @@ impl Scripted {
         Self::starting_at(script, 0)
     }
 
-    /// Goes on where so many replies have been given already.
+    /// Starts at the reply with this index.
     pub fn starting_at(script: Script, place: usize) -> Self {
         Self {
             script,
@@ -49,7 +49,7 @@ impl Scripted {
         let replies = &self.script.replies;
         let reply = replies.get(place).ok_or_else(|| {
             let message = format!(
-                "cannot get a reply: the script is over after {} of them",
+                "cannot get a reply: the script ends after {} replies",
                 replies.len()
             );
             ModelError::new(ErrorKind::Request, message)
@@ -87,7 +87,7 @@ impl Model for Scripted {
     }
 }
 
-/// Waits without a timer where there is nothing to wait for: a timer has a grain of 1 ms.
+/// Skips the timer for a zero duration: timers have a resolution of 1 ms.
 async fn pause(time: Duration) {
     if !time.is_zero() {
         sleep(time).await;
@@ -123,7 +123,7 @@ async fn play(
     }
 }
 
-/// As the same answer of a server would be understood.
+/// The error as it would be read from a server's response.
 fn error_of(error: &ScriptedError) -> ModelError {
     let body = json!({"type": "error", "error": {"type": error.kind, "message": error.message}});
     let headers = error.headers.iter().filter_map(|(name, value)| {
@@ -187,7 +187,7 @@ fn events(place: usize, scripted: &ScriptedReply) -> Vec<Value> {
     events
 }
 
-/// With the space that follows each.
+/// Each word includes the whitespace that follows it.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(char::is_whitespace)
 }
@@ -317,7 +317,7 @@ mod tests {
             role: Role::Assistant,
             content: reply.content.clone(),
         });
-        // A new model that goes on with the old one's conversation.
+        // A new model instance that continues the old conversation.
         let second = ask(&scripted(text), &[first]).await.1.unwrap();
         let id = |reply: &Reply| match &reply.content[..] {
             [Block::ToolUse { id, .. }] => id.clone(),

@@ -1,22 +1,22 @@
-//! Server-sent events: bytes in, events out. Does no I/O, so it is tested as data.
+//! Server-sent events: bytes in, events out. Does no I/O, so tests need only data.
 //!
-//! Our own decoder, because the crate that was looked at (`eventsource-stream`) panics on a byte
-//! order mark, shows nothing of an event whose last blank line is missing, and looks at a long
-//! line anew for each byte that comes. Entry type: [`Decoder`].
+//! Our own decoder, because the alternative (`eventsource-stream`) panics on a byte order mark,
+//! drops an event whose last blank line is missing, and scans a long line again for each byte
+//! received. Entry type: [`Decoder`].
 
 use std::str;
 
 use thiserror::Error;
 
-/// An event. Its place in the stream (`id`) is left out: whoever needs it has it in the data too.
+/// An event. The `id` field is ignored: the data contains it where it is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Empty where it has none.
+    /// Empty if the event has no name.
     pub name: String,
     pub data: String,
 }
 
-/// Bytes that are no events.
+/// The bytes are not an event stream.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BadStream {
     #[error("it is not UTF-8")]
@@ -25,19 +25,19 @@ pub enum BadStream {
     TooLong,
 }
 
-/// The longest event. A reply has at most some hundred thousand tokens, in pieces.
+/// Maximum size of an event. A reply has at most some hundred thousand tokens, split into events.
 const MOST_BYTES: usize = 16 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 #[derive(Debug, Default)]
 pub struct Decoder {
-    /// Bytes of lines that have not been read; those before `line` have.
+    /// Received bytes. Those before `line` have been processed.
     buffer: Vec<u8>,
     line: usize,
-    /// No line ends before this place, so that a long line is looked through only once.
+    /// No line ends before this offset, so a long line is scanned only once.
     scanned: usize,
-    /// The last line ended with a carriage return, whose line feed may be yet to come.
+    /// The last line ended with a carriage return; a line feed that belongs to it may follow.
     after_return: bool,
     past_first_line: bool,
     name: String,
@@ -55,7 +55,7 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next event that is whole, if there is one.
+    /// The next complete event, if there is one.
     pub fn next_event(&mut self) -> Result<Option<Event>, BadStream> {
         while let Some(end) = self.end_of_line() {
             let line = self.line..end;
@@ -67,7 +67,7 @@ impl Decoder {
                     return Ok(Some(event));
                 }
             } else {
-                // Taken out of `self` for the time of the call; given back unchanged.
+                // Taken out of `self` to satisfy the borrow checker; put back unchanged.
                 let buffer = std::mem::take(&mut self.buffer);
                 let read = self.read_line(&buffer[line]);
                 self.buffer = buffer;
@@ -81,8 +81,8 @@ impl Decoder {
         }
     }
 
-    /// What is left when the stream has ended: an event without its last blank line, if the
-    /// server forgot that, or part of one, if the stream was cut.
+    /// What remains when the stream has ended: an event without its last blank line, if the server
+    /// omitted that, or part of an event, if the stream was cut off.
     pub fn finish(mut self) -> Result<Option<Event>, BadStream> {
         let rest = self.buffer.split_off(self.line);
         if !rest.is_empty() {
@@ -91,8 +91,8 @@ impl Decoder {
         Ok(self.take())
     }
 
-    /// Where the line ends that begins at `self.line`, if it does: at a line feed, or a carriage
-    /// return with or without one.
+    /// The end of the line that starts at `self.line`, if it has arrived. A line ends with LF, CR
+    /// or CRLF.
     fn end_of_line(&mut self) -> Option<usize> {
         if self.after_return && self.line < self.buffer.len() {
             self.after_return = false;
@@ -123,7 +123,7 @@ impl Decoder {
         let line = str::from_utf8(line).map_err(|_| BadStream::Encoding)?;
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
-        // A comment is a line with an empty field; other fields are of no use to us.
+        // A comment is a line with an empty field name. Other fields are not used.
         if field == "event" {
             value.clone_into(&mut self.name);
         }
@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// All events of a stream that comes in the given chunks, the one after its end included.
+    /// All events of a stream that arrives in the given chunks, including an incomplete last one.
     fn decode<'a>(
         chunks: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<(Vec<String>, Option<String>), BadStream> {

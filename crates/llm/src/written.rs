@@ -1,34 +1,34 @@
-//! Messages that were sent before, as the JSON that was sent: a long history is written once, and
-//! a turn costs no more because there were many before it, except for sending them.
+//! Caches the JSON of messages that were sent before. A long history is serialised once, so the
+//! cost of a turn does not grow with the number of earlier turns, except for sending them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::Message;
 use serde_json::value::RawValue;
 
-/// What one client has written, message by message from the beginning of a conversation.
+/// The serialised messages of one client, from the start of a conversation.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     messages: Mutex<Vec<Entry>>,
 }
 
-/// A message and its JSON. The message is held, so that another cannot come to stand at its
-/// address and be taken for it.
+/// A message and its JSON. Holding the message ensures that its address is not reused for another
+/// one.
 #[derive(Debug)]
 pub(crate) struct Entry {
     message: Arc<Message>,
-    /// `None` for one that is not sent.
+    /// `None` if the message is not sent.
     pub(crate) json: Option<Box<RawValue>>,
 }
 
 impl Written {
-    /// The JSON of all of these messages; only those that are new since the last time are written.
+    /// The JSON of all of these messages. Serialises only those that are new since the last call.
     pub(crate) fn update(
         &self,
         messages: &[Arc<Message>],
         write: impl Fn(&Message) -> serde_json::Result<Option<Box<RawValue>>>,
     ) -> serde_json::Result<MutexGuard<'_, Vec<Entry>>> {
-        // What it holds is good at any moment, whoever panicked.
+        // The value is valid even if a thread panicked while holding the lock.
         let mut known = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         let pairs = known.iter().zip(messages);
         let same = pairs
@@ -86,7 +86,7 @@ mod tests {
         let (one, two, three) = (message("1"), message("2"), message("3"));
         check(&[one.clone(), two.clone()], 2);
         check(&[one.clone(), two.clone(), three.clone()], 1);
-        // An equal message is not the same one.
+        // Compared by identity: an equal message is serialised again.
         check(&[one.clone(), message("2"), three], 2);
         check(&[], 0);
         check(&[one], 1);

@@ -1,7 +1,8 @@
-//! Both clients against a real model behind a real server, llama.cpp, which speaks both wires.
+//! Both clients against a real model behind a real server, llama.cpp, which supports both APIs.
 //!
-//! `make test-real-model` starts the server and says in `HOTCELL_REAL_MODEL_URL` where it is. The
-//! model is far too small to be right about anything, so nothing here asks what it says.
+//! `make test-real-model` starts the server and passes its address in `HOTCELL_REAL_MODEL_URL`. The
+//! model is far too small to be right about anything, so the tests do not check the content of
+//! replies.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -16,10 +17,10 @@ use serde_json::json;
 
 fn server() -> String {
     std::env::var("HOTCELL_REAL_MODEL_URL")
-        .expect("`HOTCELL_REAL_MODEL_URL` says where the server is; run `make test-real-model`")
+        .expect("`HOTCELL_REAL_MODEL_URL` must be the server's address; run `make test-real-model`")
 }
 
-/// A client for each wire.
+/// One client for each API.
 fn models(base_url: &str) -> [Box<dyn Model>; 2] {
     let anthropic = AnthropicConfig {
         base_url: base_url.to_owned(),

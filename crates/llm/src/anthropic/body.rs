@@ -1,7 +1,7 @@
-//! Requests of the Messages API, written straight from what is borrowed. Pure.
+//! Request bodies of the Messages API, serialised directly from borrowed data. Pure.
 //!
-//! The wire form is the same as that of `protocol`, but for marks of the prompt cache and text
-//! that the API would refuse.
+//! The wire form is that of `protocol`, plus prompt cache marks and minus text that the API would
+//! refuse.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::model::Request;
 use crate::written::Entry;
 
-/// The least that the API takes as a budget for thinking.
+/// The smallest thinking budget that the API accepts.
 const LEAST_THINKING: u32 = 1_024;
 
-/// How a model is told to think.
+/// How a model is asked to think.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Thinking {
-    /// Up to so many tokens, as models know it until Claude 4.6.
+    /// Up to this many tokens. Supported by models up to Claude 4.6.
     Budget(u32),
-    /// As much as the model finds right; later models know only this.
+    /// The model decides how much. Later models support only this.
     Adaptive,
 }
 
-/// What the body is for.
+/// What the body is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Reply,
@@ -38,7 +38,7 @@ pub(super) enum Purpose {
 pub(super) struct Body<'a> {
     pub(super) model: &'a str,
     pub(super) request: Request<'a>,
-    /// The first of the messages, none of which has a mark, as they were written before.
+    /// The leading messages, none of which has a cache mark, as serialised for an earlier request.
     pub(super) written: &'a [Entry],
     pub(super) thinking: Option<Thinking>,
     pub(super) purpose: Purpose,
@@ -47,7 +47,7 @@ pub(super) struct Body<'a> {
 impl Body<'_> {
     fn thinking(&self) -> Option<serde_json::Value> {
         match self.thinking? {
-            // Without `display`, later models keep all of their thinking to themselves.
+            // Without `display`, later models do not send any of their thinking.
             Thinking::Adaptive => Some(json!({"type": "adaptive", "display": "summarized"})),
             Thinking::Budget(budget) => {
                 let room = self.request.max_tokens.saturating_sub(1);
@@ -59,9 +59,9 @@ impl Body<'_> {
     }
 }
 
-/// Whether the request is in the middle of a turn whose first reply has no thinking, because it
-/// came from another model or from before thinking was switched on. The API then refuses to think
-/// until the turn is over. Later replies of a turn need none.
+/// Whether the request continues a turn whose first reply has no thinking, because it came from
+/// another model or from before thinking was enabled. The API then refuses thinking until the turn
+/// ends. Only the first reply of a turn needs thinking.
 fn goes_on_unthought(messages: &[Arc<Message>]) -> bool {
     let answers = |message: &Message| {
         let mut blocks = message.content.iter();
@@ -113,14 +113,14 @@ impl Serialize for Body<'_> {
     }
 }
 
-/// The mark that asks the service to keep all that comes before it.
+/// The mark that asks the service to cache everything before it.
 ///
-/// A request has at most four. The prefix of a request is tools, then system prompt, then
-/// messages, so: one on the last tool, one on the last block of the system prompt (each stays good
-/// when what follows it changes), and one on each of the last two user messages. The very last one
-/// keeps this request for the next. The one before is where the last request had its own mark: the
-/// service looks back only some twenty blocks from a mark for what it has kept, so after a reply
-/// with many calls the last mark alone would not find it.
+/// A request has at most four. The prefix of a request is tools, then system prompt, then messages.
+/// So there is one mark on the last tool, one on the last block of the system prompt (each stays
+/// valid when what follows it changes), and one on each of the last two user messages. The last one
+/// caches this request for the next. The one before it is where the previous request had its last
+/// mark: the service searches only about twenty blocks back from a mark for a cached prefix, so
+/// after a reply with many calls the last mark alone would not find it.
 #[derive(Serialize)]
 struct CacheControl {
     r#type: &'static str,
@@ -203,7 +203,7 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// The last two user messages that can be marked.
+/// Positions of the last two user messages that can carry a mark.
 fn marks(messages: &[Arc<Message>]) -> [Option<usize>; 2] {
     let mut marked = messages.iter().enumerate().rev().filter(|(_, message)| {
         message.role == Role::User && message.content.iter().any(can_be_marked)
@@ -212,12 +212,12 @@ fn marks(messages: &[Arc<Message>]) -> [Option<usize>; 2] {
     [next(), next()]
 }
 
-/// How many messages stand before the first mark: they are written the same in every request.
+/// The number of messages before the first mark. They are serialised the same in every request.
 pub(super) fn settled(messages: &[Arc<Message>]) -> usize {
     marks(messages).into_iter().flatten().min().unwrap_or(0)
 }
 
-/// A message without a mark; `None` for one that is not sent.
+/// Serialises a message without a mark; `None` if it is not sent.
 pub(super) fn write(message: &Message) -> serde_json::Result<Option<Box<RawValue>>> {
     Sent::new(message, false)
         .map(|sent| to_raw_value(&sent))
@@ -245,7 +245,7 @@ impl<'a> Sent<'a> {
 
 struct Content<'a> {
     blocks: &'a [Block],
-    /// On the last block that can be.
+    /// The mark is on the last block that can carry one.
     is_marked: bool,
 }
 
@@ -275,7 +275,7 @@ impl Serialize for Content<'_> {
                         },
                         is_error: *is_error,
                     };
-                    // A mark is written in a slower way, and a long history has many results.
+                    // Serialising a mark is slower, and a long history has many results.
                     if is_marked {
                         blocks.serialize_element(&Marked::new(result, true))?
                     } else {
@@ -299,7 +299,7 @@ struct ToolResult<'a> {
     is_error: bool,
 }
 
-/// The API refuses text without a letter in it.
+/// The API refuses blank text.
 fn can_be_sent(block: &Block) -> bool {
     block.as_text().is_none_or(|text| !is_blank(text))
 }

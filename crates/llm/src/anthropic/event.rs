@@ -1,5 +1,5 @@
-//! Events of a stream of the Messages API, as they stand on the wire. What is newer than this
-//! program is `Unknown` and passed over.
+//! Events of a Messages API stream, in wire form. Event types that are not known here become
+//! `Unknown` and are ignored.
 
 use protocol::Usage;
 use serde::Deserialize;
@@ -68,7 +68,7 @@ pub(super) struct End {
     pub(super) stop_reason: Option<String>,
 }
 
-/// Tokens so far. Every figure is of the whole reply, and replaces the one before.
+/// Token counts so far. Each number is for the whole reply and replaces the previous one.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Counted {
@@ -97,12 +97,12 @@ impl Counted {
 impl Event {
     pub(super) fn parse(data: &str) -> Result<Self, ModelError> {
         serde_json::from_str(data).or_else(|error| match serde_json::from_str::<Value>(data) {
-            // Not of this API, such as what a proxy sends to keep the connection alive.
+            // Not part of this API, such as a keep-alive message of a proxy.
             Ok(value) if value.get("type").is_none() => Ok(Self::Unknown),
             _ => Err(ModelError::new(
                 ErrorKind::Stream,
                 format!(
-                    "cannot understand an event of the reply: {}",
+                    "cannot parse an event of the reply: {}",
                     clean(&error.to_string())
                 ),
             )),

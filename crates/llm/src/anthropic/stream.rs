@@ -1,5 +1,5 @@
-//! Puts a reply together from the events of its stream. Does no I/O: [`StreamState::apply`] takes
-//! events as data, [`StreamState::finish`] says what they came to.
+//! Assembles a reply from the events of its stream. Does no I/O: [`StreamState::apply`] takes
+//! events as data, [`StreamState::finish`] returns the reply.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, ModelError};
 use crate::failure;
 use crate::model::{Piece, Reply};
 
-/// A reply so far.
+/// A reply under construction.
 #[derive(Debug)]
 pub(crate) struct StreamState<'a> {
     ids: Ids<'a>,
@@ -23,7 +23,7 @@ pub(crate) struct StreamState<'a> {
     is_over: bool,
 }
 
-/// A block so far.
+/// A block under construction.
 #[derive(Debug)]
 enum Part {
     Text {
@@ -37,21 +37,22 @@ enum Part {
     Call {
         id: CallId,
         name: String,
-        /// What the block began with: `{}` from the API, the whole input from some servers.
+        /// The input at the start of the block: `{}` from the API, the whole input from some
+        /// servers.
         begun_with: Value,
         json: String,
     },
-    /// A kind that is newer than this program, with the JSON text of its input, if it has one.
+    /// A block type that is not known here, with the JSON text of its input, if it has one.
     Other {
         fields: Map<String, Value>,
         json: String,
     },
-    /// One that comes whole.
+    /// A block that arrives complete.
     Whole(Block),
 }
 
 impl<'a> StreamState<'a> {
-    /// `ids` are for the calls of this reply.
+    /// `ids` assigns the ids of this reply's calls.
     pub(crate) fn new(ids: Ids<'a>) -> Self {
         Self {
             ids,
@@ -63,12 +64,12 @@ impl<'a> StreamState<'a> {
         }
     }
 
-    /// Whether the reply has come to its end.
+    /// Whether the end of the reply was received.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Takes the data of the next event.
+    /// Processes the data of the next event.
     pub(crate) fn apply(
         &mut self,
         data: &str,
@@ -91,7 +92,7 @@ impl<'a> StreamState<'a> {
                 let part = self.parts.get_mut(&index);
                 let fits = part.is_some_and(|part| extend(part, delta, hear));
                 if !fits {
-                    return Err(broken("a piece came that fits no block"));
+                    return Err(broken("a delta matches no block"));
                 }
             }
             Event::MessageDelta { delta, usage } => {
@@ -100,17 +101,17 @@ impl<'a> StreamState<'a> {
             }
             Event::MessageStop => self.is_over = true,
             Event::Error { error } => return Err(failure::from_stream(&error)),
-            // A block's end says nothing: whether its input is whole shows when the reason for
-            // the end of the reply is known.
+            // The end of a block needs no action: whether its input is complete is known only with
+            // the reply's stop reason.
             Event::ContentBlockStop | Event::Ping | Event::Unknown => {}
         }
         Ok(())
     }
 
-    /// The reply, if all of it has come.
+    /// The reply, if it is complete.
     pub(crate) fn finish(self) -> Result<Reply, ModelError> {
         if !self.is_over {
-            return Err(broken("it broke off"));
+            return Err(broken("the stream ended early"));
         }
         let is_call = |part: &Part| matches!(part, Part::Call { .. });
         let has_calls = self.parts.values().any(is_call);
@@ -140,11 +141,11 @@ impl<'a> StreamState<'a> {
 fn broken(why: &str) -> ModelError {
     ModelError::new(
         ErrorKind::Stream,
-        format!("cannot read the reply to its end: {why}"),
+        format!("cannot read the whole reply: {why}"),
     )
 }
 
-/// A block from the form in which it begins, told of at once if something of it is there.
+/// Creates a block from its initial form. Emits content that is already in it.
 fn begin(
     mut fields: Map<String, Value>,
     ids: &mut Ids<'_>,
@@ -201,7 +202,7 @@ fn begin(
     }
 }
 
-/// Tells of a piece that has something in it.
+/// Emits a piece unless it is empty.
 fn say(hear: &mut (dyn FnMut(Piece<'_>) + Send), piece: Piece<'_>) {
     let (Piece::Text(text) | Piece::Thinking(text) | Piece::Input { json: text, .. }) = piece
     else {
@@ -212,7 +213,7 @@ fn say(hear: &mut (dyn FnMut(Piece<'_>) + Send), piece: Piece<'_>) {
     }
 }
 
-/// Adds a piece to a block; false if the piece is for another kind of block.
+/// Adds a delta to a block; false if the delta is for another kind of block.
 fn extend(part: &mut Part, delta: Delta, hear: &mut (dyn FnMut(Piece<'_>) + Send)) -> bool {
     match (part, delta) {
         (_, Delta::Unknown) => {}
@@ -245,7 +246,8 @@ fn extend(part: &mut Part, delta: Delta, hear: &mut (dyn FnMut(Piece<'_>) + Send
     true
 }
 
-/// New kinds of blocks come in the old kinds of pieces, so these go where they would in others.
+/// New block types use the existing delta types, so each delta goes to the field that it has in
+/// known blocks.
 fn extend_other(fields: &mut Map<String, Value>, json: &mut String, delta: Delta) {
     let (key, piece) = match delta {
         Delta::InputJson { partial_json } => return json.push_str(&partial_json),
@@ -270,10 +272,10 @@ fn extend_other(fields: &mut Map<String, Value>, json: &mut String, delta: Delta
     }
 }
 
-/// Adds a block, now whole or cut, to the reply.
+/// Adds a finished block, complete or cut off, to the reply.
 fn end(part: Part, is_cut: bool, reply: &mut Reply) {
     let block = match part {
-        // The API sends such blocks at times and refuses to get them back.
+        // The API sometimes sends such blocks and refuses them in later requests.
         Part::Text { text, citations } if text.is_empty() && citations.is_empty() => return,
         Part::Text { text, citations } => Block::Text { text, citations },
         Part::Thinking {

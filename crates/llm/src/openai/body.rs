@@ -1,8 +1,8 @@
-//! Requests of the chat completions API, written straight from what is borrowed. Pure.
+//! Request bodies of the chat completions API, serialised directly from borrowed data. Pure.
 //!
-//! The form is poorer than ours. A tool's answer is text only, so pictures in it follow as a
-//! user message; that a call failed is said in words; thinking and blocks that only their own
-//! provider understands are left out.
+//! The format is less expressive than ours. A tool result is text only, so its images follow in a
+//! user message; a failed call is reported in words; thinking and provider-specific blocks are left
+//! out.
 
 use std::fmt::{self, Display};
 
@@ -17,7 +17,7 @@ use crate::model::Request;
 pub(super) struct Body<'a> {
     pub(super) model: &'a str,
     pub(super) request: Request<'a>,
-    /// The name that this server has for the limit on the reply.
+    /// The name that this server uses for the reply limit.
     pub(super) limit: &'static str,
 }
 
@@ -84,8 +84,8 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// A user message: an answer to each call first, then what the user said and the pictures of the
-/// answers.
+/// A user message: first a result for each call, then the user's text and the images of the
+/// results.
 fn user<S: SerializeSeq>(messages: &mut S, message: &Message) -> Result<(), S::Error> {
     for block in &message.content {
         if let Block::ToolResult {
@@ -117,7 +117,7 @@ fn user<S: SerializeSeq>(messages: &mut S, message: &Message) -> Result<(), S::E
             content,
         })
     } else if !text.is_empty() {
-        // Plain text, because many servers know no other form.
+        // Plain text, because many servers accept no other form.
         messages.serialize_element(&Plain {
             role: "user",
             content: text,
@@ -139,12 +139,12 @@ struct Plain<T> {
     content: T,
 }
 
-/// Texts in one, a blank line between each two.
+/// Joins texts with a blank line between them.
 #[derive(Clone)]
 struct Text<I>(I);
 
 impl<'a> Text<()> {
-    /// All text among these blocks.
+    /// All text of these blocks.
     fn of(blocks: &'a [Block]) -> Text<impl Iterator<Item = &'a str> + Clone> {
         Text(blocks.iter().filter_map(Block::as_text))
     }
@@ -198,7 +198,7 @@ impl Display for AnswerText<'_> {
         match has_picture(self.content) {
             true if !text.is_empty() => formatter.write_str("\n\n(its picture follows)"),
             true => formatter.write_str("(its picture follows)"),
-            // Some servers refuse a message without content.
+            // Some servers reject a message without content.
             false if text.is_empty() => formatter.write_str("(no output)"),
             false => Ok(()),
         }
@@ -211,7 +211,7 @@ impl Serialize for AnswerText<'_> {
     }
 }
 
-/// A user's content in parts, which it must be where pictures are.
+/// User content as a list of parts, which images require.
 struct Parts<'a>(&'a [Block]);
 
 #[derive(Serialize)]
@@ -290,7 +290,7 @@ impl Serialize for DataUrl<'_> {
     }
 }
 
-/// A reply of the model, on its way back.
+/// A reply of the model, sent back as history.
 struct Assistant<'a>(&'a [Block]);
 
 impl Serialize for Assistant<'_> {
@@ -345,7 +345,7 @@ impl Serialize for Calls<'_> {
     }
 }
 
-/// JSON as a string in JSON, written on the way.
+/// A JSON value as a JSON string, serialised without an intermediate copy.
 struct JsonText<'a>(&'a Value);
 
 impl Serialize for JsonText<'_> {

@@ -1,11 +1,11 @@
-//! Chunks of a chat completion, as they stand on the wire. Servers differ, so that almost nothing
-//! is required and many forms of one thing are taken.
+//! Chunks of a chat completion, in wire form. Servers differ, so almost nothing is required and
+//! several forms of the same field are accepted.
 
 use protocol::Usage;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// One event of a stream, or the whole answer of a server that does not stream.
+/// One event of a stream, or the whole response of a server that does not stream.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Chunk {
     #[serde(default)]
@@ -22,7 +22,7 @@ pub(super) struct Chunk {
 pub(super) struct Choice {
     #[serde(default)]
     pub(super) index: Option<u64>,
-    /// `message` is what it is called where the answer comes whole.
+    /// Called `message` in a response that is not streamed.
     #[serde(default, alias = "message", deserialize_with = "or_default")]
     pub(super) delta: Delta,
     #[serde(default)]
@@ -81,7 +81,7 @@ pub(super) struct FunctionPiece {
 }
 
 impl FunctionPiece {
-    /// A piece of JSON text; some servers send the object itself.
+    /// A piece of JSON text. Some servers send the object itself.
     pub(super) fn arguments(&self) -> String {
         match &self.arguments {
             Value::String(text) => text.clone(),
@@ -119,7 +119,7 @@ impl Counted {
     }
 }
 
-/// `null` is as good as nothing.
+/// Treats `null` like a missing field.
 fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

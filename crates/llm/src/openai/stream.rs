@@ -1,7 +1,7 @@
-//! Puts a reply together from the chunks of a chat completion. Does no I/O.
+//! Assembles a reply from the chunks of a chat completion. Does no I/O.
 //!
-//! What differs between servers is settled here: which call a piece belongs to, ids that are
-//! missing or used twice, reasons to stop that do not fit the content.
+//! Differences between servers are handled here: which call a piece belongs to, ids that are
+//! missing or used twice, stop reasons that do not match the content.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::failure;
 use crate::model::{Piece, Reply};
 use crate::openai::chunk::{CallPiece, Chunk, Delta};
 
-/// A reply so far.
+/// A reply under construction.
 #[derive(Debug)]
 pub(crate) struct StreamState<'a> {
     ids: Ids<'a>,
@@ -28,11 +28,11 @@ pub(crate) struct StreamState<'a> {
     is_over: bool,
 }
 
-/// A call so far.
+/// A call under construction.
 #[derive(Debug)]
 struct Call {
     index: Option<u64>,
-    /// As the server names it, which is not always as we do.
+    /// The server's id, which may differ from ours.
     offered: Option<String>,
     id: CallId,
     name: String,
@@ -53,17 +53,18 @@ impl<'a> StreamState<'a> {
         }
     }
 
-    /// Whether nothing more can come.
+    /// Whether the stream has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Whether the reply is whole, though figures may still come.
+    /// Whether the reply is complete. Token counts may still follow.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_over || self.finish_reason.is_some()
     }
 
-    /// Takes the data of the next event, or the whole answer of a server that does not stream.
+    /// Processes the data of the next event, or the whole response of a server that does not
+    /// stream.
     pub(crate) fn apply(
         &mut self,
         data: &str,
@@ -75,7 +76,7 @@ impl<'a> StreamState<'a> {
         }
         let chunk: Chunk = serde_json::from_str(data).map_err(|error| {
             let error = failure::clean(&error.to_string());
-            let message = format!("cannot understand a part of the reply: {error}");
+            let message = format!("cannot parse a part of the reply: {error}");
             ModelError::new(ErrorKind::Stream, message)
         })?;
         if let Some(error) = chunk.error {
@@ -84,10 +85,10 @@ impl<'a> StreamState<'a> {
         if let Some(model) = chunk.model.filter(|model| !model.is_empty()) {
             self.model = model;
         }
-        // Some servers have figures in each chunk, and zeros in all but the last.
+        // Some servers send token counts in each chunk, with zeros in all but the last.
         let usage = chunk.usage.map(|counted| counted.usage());
         self.usage = usage.filter(|usage| usage.total() > 0).or(self.usage);
-        // One reply was asked for.
+        // Only one reply was requested.
         let choices = chunk.choices.into_iter();
         for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {
             self.take(choice.delta, hear);
@@ -150,10 +151,10 @@ impl<'a> StreamState<'a> {
         }
     }
 
-    /// Which call a piece goes on with, if it does not begin one. In order of trust: the server's
-    /// index, its id, and else the call that came last. A piece with a name begins a new call
-    /// where the one it would go on with has another id, or is whole already: there are servers
-    /// that count every call as the first.
+    /// The call that a piece continues; `None` if it starts a new one. In order of trust: the
+    /// server's index, its id, the most recent call. A piece with a name starts a new call if the
+    /// call that it would continue has another id or is already complete: some servers give every
+    /// call the index 0.
     fn place(&self, index: Option<u64>, offered: Option<&str>, name: &str) -> Option<usize> {
         let by_index = || {
             let index = Some(index?);
@@ -182,10 +183,10 @@ impl<'a> StreamState<'a> {
         (!begins_another).then_some(place)
     }
 
-    /// The reply, if all of it has come, and its figures, if the server gave any.
+    /// The reply, if it is complete, and the server's token counts, if it sent any.
     pub(crate) fn finish(self) -> Result<(Reply, Option<Usage>), ModelError> {
         if !self.is_whole() {
-            let message = "cannot read the reply to its end: it broke off";
+            let message = "cannot read the whole reply: the stream ended early";
             return Err(ModelError::new(ErrorKind::Stream, message));
         }
         let has_calls = !self.calls.is_empty();
@@ -228,7 +229,7 @@ impl<'a> StreamState<'a> {
 }
 
 impl Call {
-    /// Whether its input can take no further piece.
+    /// Whether its input is complete JSON.
     fn is_whole(&self) -> bool {
         serde_json::from_str::<IgnoredAny>(&self.json).is_ok()
     }

@@ -1,4 +1,4 @@
-//! How the tests ask: clients for a server, a request, and all that is heard.
+//! Test helpers: clients for a server, requests, and recorded pieces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Client {
         }
     }
 
-    /// One that waits no longer than this for the next byte.
+    /// A client with this idle timeout.
     pub(crate) fn hasty(self, server: &ModelServer, silence_limit: Duration) -> Arc<dyn Model> {
         let base_url = server.base_url();
         match self {
@@ -69,7 +69,7 @@ impl Client {
     }
 }
 
-/// A [`Piece`] to keep.
+/// A [`Piece`] with owned data.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Heard {
     Used(Usage),
@@ -109,7 +109,7 @@ impl From<Piece<'_>> for Heard {
     }
 }
 
-/// All text that was heard, of the last try only.
+/// All text that was emitted, of the last attempt only.
 pub(crate) fn text_of(heard: &[Heard]) -> String {
     pieces_of(heard, |piece| match piece {
         Heard::Text(text) => Some(text),
@@ -137,7 +137,7 @@ fn pieces_of(heard: &[Heard], pick: impl Fn(&Heard) -> Option<&String>) -> Strin
         .collect()
 }
 
-/// A request that owns what it is made of.
+/// A request with owned data.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) system: Vec<String>,
@@ -180,7 +180,7 @@ impl Asked {
     }
 }
 
-/// The plainest request.
+/// Sends the simplest request.
 pub(crate) async fn ask(model: &dyn Model) -> Result<Reply, ModelError> {
     Asked::default().ask(model).await.0
 }
@@ -224,7 +224,7 @@ pub(crate) fn results_of(reply: &Reply) -> Arc<Message> {
     user(results)
 }
 
-/// Thinking, text and two calls, with letters that are more than a byte and JSON that is escaped.
+/// Thinking, text and two calls, with multi-byte characters and escaped JSON.
 pub(crate) fn rich() -> ScriptedReply {
     let call = |tool: &str, input| ScriptedCall {
         tool: tool.to_owned(),
@@ -251,7 +251,7 @@ pub(crate) fn rich() -> ScriptedReply {
     }
 }
 
-/// What a reply to [`rich`] has to have in it, whatever the ids.
+/// Checks that a reply has the content of [`rich`], ignoring ids.
 pub(crate) fn assert_rich(client: Client, reply: &Reply) {
     let script = rich();
     let mut content = reply.content.iter();

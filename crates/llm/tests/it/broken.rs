@@ -1,4 +1,4 @@
-//! Streams that are no replies: an error each, of a kind that tells whether to ask again.
+//! Streams that are not valid replies: each is an error whose kind says whether to retry.
 
 use llm::script::ScriptedReply;
 use llm::{ErrorKind, ModelError};

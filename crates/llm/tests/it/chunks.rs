@@ -1,4 +1,4 @@
-//! A reply is the same however its bytes are cut, and whatever else is said between its events.
+//! A reply does not depend on how its bytes are split, or on other data between its events.
 
 use llm::script::ScriptedReply;
 use protocol::{Block, Stop};
@@ -27,7 +27,7 @@ async fn chunks_of_every_size_and_every_line_end() {
     }
 }
 
-/// Nothing of this is part of a reply, and none of it hurts one.
+/// None of this is part of a reply, and none of it breaks one.
 #[tokio::test]
 async fn what_is_not_understood_is_passed_over() {
     for client in BOTH {

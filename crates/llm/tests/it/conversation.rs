@@ -1,4 +1,4 @@
-//! What goes back to the provider. The server holds each request against the provider's rules.
+//! What is sent back to the provider. The server checks each request against the provider's rules.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ async fn blocks_that_only_the_provider_reads_go_back_as_they_came() {
     let model = Client::Anthropic.of(&server);
     let reply = ask(&*model).await.unwrap();
     assert_eq!(reply.stop, Stop::PauseTurn);
-    // A paused reply goes back as the last message, and is gone on with.
+    // A paused reply is sent back as the last message, and the model continues it.
     Asked::default()
         .with([assistant(reply.content)])
         .ask(&*model)
@@ -80,7 +80,7 @@ fn picture() -> Block {
     }
 }
 
-/// Two calls, one answered with a picture, one with an error.
+/// Two calls, one answered with an image, one with an error.
 fn looked() -> [Arc<Message>; 2] {
     let call = |id: &str| Block::ToolUse {
         id: id.into(),
@@ -139,7 +139,7 @@ async fn results_with_pictures_and_errors() {
 
 #[tokio::test]
 async fn broken_and_thoughtful_replies_can_be_sent_back() {
-    // What one provider said goes on with the other.
+    // A conversation with one provider continues with the other.
     for (before, after) in [
         (Client::Anthropic, Client::OpenAi),
         (Client::OpenAi, Client::Anthropic),
@@ -156,7 +156,7 @@ async fn broken_and_thoughtful_replies_can_be_sent_back() {
     }
 }
 
-/// Models say such things, commands print nothing, and the provider refuses empty text.
+/// Models produce empty text, commands print nothing, and the provider refuses empty text.
 #[tokio::test]
 async fn empty_text_never_goes_back() {
     let mut blank = ScriptedReply::call("bash", json!({}));
@@ -196,7 +196,8 @@ async fn a_thinking_budget_fits_every_request() {
     }
 }
 
-/// Asks with thinking on after these replies and their results; whether it still is on.
+/// Sends a request with thinking enabled after these replies and their results. Returns whether
+/// thinking is still enabled in it.
 async fn thinks_after(replies: Vec<ScriptedReply>, others: Client) -> bool {
     let count = replies.len();
     let more = [ScriptedReply::text("done")];
@@ -226,9 +227,10 @@ async fn calls_that_were_made_without_thinking_are_done_with_first() {
     assert!(!thinks_after(vec![rich()], Client::OpenAi).await);
 }
 
-/// A model thinks at the head of its turn and, until the next prompt, not again; the service wants
-/// thinking before the first calls of the turn, and takes later ones without. Switched off in
-/// mid-turn, thinking and the messages' part of the prompt cache are lost for the rest of it.
+/// A model thinks at the start of its turn and not again until the next prompt. The service
+/// requires thinking before the first calls of the turn, and accepts later calls without it.
+/// Disabling thinking in the middle of a turn would lose thinking and the messages' part of the
+/// prompt cache for the rest of the turn.
 #[tokio::test]
 async fn thinking_stays_on_in_a_turn_that_began_with_it() {
     let unthought = ScriptedReply::call("bash", json!({}));
@@ -236,7 +238,7 @@ async fn thinking_stays_on_in_a_turn_that_began_with_it() {
     assert!(thinks_after(replies, Client::Anthropic).await);
 }
 
-/// Where the marks of the prompt cache are, as paths.
+/// The positions of the prompt cache marks, as paths.
 fn marks(value: &Value, path: &str) -> Vec<String> {
     match value {
         Value::Object(fields) => fields
@@ -287,7 +289,7 @@ async fn cache_marks_move_with_the_conversation() {
         ],
         "the mark of the request before is still there"
     );
-    // The prefix up to the older mark has not changed by a byte but for the marks.
+    // The prefix up to the older mark is unchanged except for the marks.
     let text = |request: usize| {
         let body = String::from_utf8(requests[request].body.to_vec()).unwrap();
         body.replace(",\"cache_control\":{\"type\":\"ephemeral\"}", "")

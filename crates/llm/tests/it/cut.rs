@@ -1,4 +1,4 @@
-//! A stream that ends too early, at every place where it can.
+//! A stream that ends too early, at every possible position.
 
 use llm::script::ScriptedReply;
 use llm::{ErrorKind, Patient};
@@ -7,12 +7,12 @@ use testkit::{Answer, Framing, ModelServer, Settings};
 use crate::ask::{Asked, BOTH, Client, Heard, ask, assert_rich, rich, text_of, thinking_of};
 use crate::patience::quick;
 
-/// Events that a reply needs, before the end that only says so.
+/// The number of events that a complete reply needs.
 fn needed_events(client: Client) -> usize {
     match client {
-        // All of them: without `message_stop` a reply is cut.
+        // All of them: without `message_stop` a reply is incomplete.
         Client::Anthropic => 35,
-        // Up to the chunk with the reason to finish; usage and `[DONE]` may be missing.
+        // Up to the chunk with the finish reason; usage and `[DONE]` may be missing.
         Client::OpenAi => 25,
     }
 }
@@ -49,7 +49,7 @@ async fn cut_at_every_event() {
     }
 }
 
-/// All that was said has come; only figures and the farewell have not.
+/// The reply is complete; only token counts and the end marker are missing.
 #[tokio::test]
 async fn a_whole_reply_outlives_its_connection() {
     for client in BOTH {

@@ -8,7 +8,7 @@ use testkit::{Answer, Dialect, Framing, ModelServer, Settings};
 
 use crate::ask::{Asked, Client, ask, assert_rich, assistant, results_of, rich, thinking_of};
 
-/// Every dialect that there can be.
+/// Every combination of dialect options.
 fn dialects() -> impl Iterator<Item = Dialect> {
     (0_u32..1 << 9).map(|bits| {
         let has = |place: u32| bits & (1 << place) != 0;
@@ -42,7 +42,8 @@ async fn all_dialects_say_the_same() {
         if !dialect.no_usage {
             assert_eq!(Some(first.usage), rich().usage, "{dialect:?}");
         }
-        // Ids, also those made up, are good for a whole conversation: the server looks.
+        // Ids, including generated ones, are valid for a whole conversation: the server checks
+        // them.
         let asked = Asked::default().with([assistant(first.content.clone()), results_of(&first)]);
         let second = asked.ask(&*model).await.0.unwrap();
         let ids = |content: &[Block]| -> Vec<_> {

@@ -1,4 +1,4 @@
-//! Requests that get no reply: the kind of each status, what the provider says of trying again.
+//! Failed requests: the kind for each status, and the provider's retry advice.
 
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ async fn the_wait_that_the_provider_asks_for_is_heard() {
                 &[("retry-after", "9"), ("retry-after-ms", "20")],
                 Some(Duration::from_millis(20)),
             ),
-            // Long past.
+            // In the past.
             (
                 &[("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT")],
                 Some(Duration::ZERO),

@@ -1,4 +1,4 @@
-//! A provider that goes silent.
+//! A provider that stops sending.
 
 use std::time::Duration;
 

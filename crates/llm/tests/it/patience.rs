@@ -1,4 +1,4 @@
-//! Failed requests that are made again, over real connections.
+//! Retries of failed requests, over real connections.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use testkit::{Answer, ModelServer};
 
 use crate::ask::{Asked, BOTH, Heard};
 
-/// Waits that a test can bear.
+/// Delays that are short enough for a test.
 pub(crate) fn quick() -> Patience {
     Patience {
         first_wait: Duration::from_millis(1),

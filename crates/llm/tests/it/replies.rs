@@ -1,4 +1,4 @@
-//! Whole replies: every stop reason, every kind of content, usage, counts.
+//! Complete replies: every stop reason, every kind of content, usage, counts.
 
 use llm::script::{ScriptedCall, ScriptedReply};
 use llm::{Model, OpenAi, Reply, Scripted};
@@ -246,7 +246,7 @@ async fn many_requests_at_once_stay_apart() {
     }
 }
 
-/// The model of `hotcell demo` and the server of the tests read one kind of script.
+/// The model of `hotcell demo` and the test server use the same script format.
 #[tokio::test]
 async fn a_script_means_the_same_in_process_and_over_http() {
     let script = llm::script::Script {
@@ -266,7 +266,7 @@ async fn a_script_means_the_same_in_process_and_over_http() {
         let told = |reply: &Reply| -> Vec<Value> {
             let mut blocks = serde_json::to_value(&reply.content).unwrap();
             for block in blocks.as_array_mut().unwrap() {
-                // Each provider has its own.
+                // Each provider reports its own.
                 block.as_object_mut().unwrap().remove("id");
                 block.as_object_mut().unwrap().remove("signature");
             }

@@ -1,4 +1,4 @@
-//! The key is in one header, and nowhere else.
+//! The key is sent in one header, and appears nowhere else.
 
 use std::sync::Arc;
 

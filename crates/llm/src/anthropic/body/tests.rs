@@ -1,4 +1,4 @@
-//! Bodies as the service sees them.
+//! Request bodies as the service receives them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ fn body(request: Request<'_>, thinking: Option<Thinking>) -> Value {
         serde_json::to_vec(&body).unwrap()
     };
     let fresh = body(&[]);
-    // What was written before makes no difference.
+    // The cache of serialised messages does not change the body.
     let written = Written::default();
     let settled = &request.messages[..settled(request.messages)];
     assert_eq!(body(&written.update(settled, write).unwrap()), fresh);
@@ -44,7 +44,7 @@ fn request(messages: &[Arc<Message>]) -> Request<'_> {
     }
 }
 
-/// The places of all marks, as JSON pointers.
+/// The positions of all marks, as JSON pointers.
 fn marks(value: &Value, path: &str, found: &mut Vec<String>) {
     let mut visit = |key: &str, value: &Value| match key {
         "cache_control" => {
@@ -143,7 +143,7 @@ fn a_history_goes_back_byte_for_byte() {
     let sent = body(request(&messages), None).to_string();
     for message in &messages {
         for block in &message.content {
-            // All but its end, before which a mark may have come.
+            // Everything but its end, which may be preceded by a mark.
             let block = serde_json::to_string(block).unwrap();
             let block = block.strip_suffix('}').unwrap();
             assert!(sent.contains(block), "{block} is not in {sent}");

@@ -1,4 +1,4 @@
-//! Streams as data: every kind of event, every reason to stop, every way to break.
+//! Streams as data: every event type, every stop reason, every failure.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::sse::Decoder;
 
-/// What came of a stream: the reply or error, and the pieces, one line each.
+/// The result of a stream: the reply or error, and the emitted pieces, one line each.
 type Outcome = (Result<Reply, ModelError>, Vec<String>);
 
 fn play<'a>(data: impl IntoIterator<Item = &'a str>) -> Outcome {
@@ -57,7 +57,7 @@ fn input(index: u64, json: &str) -> Value {
     )
 }
 
-/// The blocks' events with what stands around them in every stream.
+/// The events of the blocks, with the events that begin and end every stream.
 fn around(blocks: &[Value], reason: &str) -> Vec<Value> {
     let mut events = vec![
         json!({"type": "message_start", "message": {"id": "msg_1", "role": "assistant",
@@ -164,7 +164,7 @@ fn blocks_come_out_as_the_service_means_them() {
         ],
         json!([{"type": "thinking", "thinking": "", "signature": "second"}]),
     );
-    // Blocks that begin with something in them, and no ends.
+    // Blocks that start with content and have no end event.
     check(
         &[
             start(0, json!({"type": "text", "text": "be", "citations": null})),
@@ -190,12 +190,12 @@ fn blocks_come_out_as_the_service_means_them() {
         ],
         json!([{"type": "text", "text": "cited", "citations": [{"cited_text": "x"}]}]),
     );
-    // Empty text would be refused when it goes back.
+    // Empty text would be refused in the next request.
     check(
         &[start(0, json!({"type": "text", "text": ""})), stop(0)],
         json!([]),
     );
-    // Pieces may be mixed, and order is by index.
+    // Deltas may be interleaved; blocks are ordered by index.
     check(
         &[
             start(1, json!({"type": "text", "text": ""})),
@@ -365,7 +365,7 @@ fn events_that_make_no_sense_are_errors() {
     assert_eq!(play_events(&other).0.unwrap_err().kind, ErrorKind::Stream);
 }
 
-/// The stream in bytes, with everything that may stand between events.
+/// The stream in bytes, with everything that may come between events.
 fn bytes(line_end: &str) -> Vec<u8> {
     let mut text = format!("\u{feff}: hello{line_end}{line_end}");
     for event in full_stream() {

@@ -1,4 +1,4 @@
-//! Bodies as a server sees them.
+//! Request bodies as a server receives them.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Streams as data: what servers send, in all their dialects.
+//! Streams as data: what different servers send.
 
 #![allow(clippy::unwrap_used)]
 
@@ -35,7 +35,7 @@ fn play(data: &[String]) -> Outcome {
     play_after(&[], data)
 }
 
-/// Chunks with these deltas, then the reason to stop, then the end.
+/// Chunks with these deltas, then the stop reason, then the end.
 fn stream(deltas: &[Value], reason: &str) -> Vec<String> {
     let chunk = |delta: &Value, reason: Value| {
         json!({"id": "c", "object": "chat.completion.chunk", "model": "qwen3", "choices":
@@ -54,7 +54,7 @@ fn calls(pieces: Value) -> Value {
     json!({ "tool_calls": pieces })
 }
 
-/// Name and input of each call, and whether it may be run.
+/// Name and input of each call, and whether it may run.
 fn called(reply: &Reply) -> Vec<(String, Value, bool)> {
     let calls = reply.content.iter().filter_map(|block| match block {
         Block::ToolUse { id, name, input } => {
