@@ -1,12 +1,12 @@
-//! A model's JSON against a tool's schema: what is harmless is put right, and what is not is
-//! said so that the model can put it right itself.
+//! Checks a model's JSON against a tool's schema. Harmless mistakes are corrected; for others the
+//! error message tells the model how to correct them.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 
 use crate::tool::ToolError;
 
-/// Reads arguments as the schema has them.
+/// Parses arguments according to the schema.
 pub(crate) fn parse<T: DeserializeOwned>(
     tool: &str,
     schema: &Value,
@@ -20,7 +20,7 @@ pub(crate) fn parse<T: DeserializeOwned>(
     serde_json::from_value(input).map_err(|error| refuse(error.to_string()))
 }
 
-/// The value as the schema wants it, or where and why it cannot be that.
+/// The value converted to what the schema requires, or where and why it does not match.
 fn conform(schema: &Value, value: Value, path: &str) -> Result<Value, String> {
     let expected = schema["type"].as_str().unwrap_or_default();
     let value = reread(expected, value);
@@ -32,7 +32,7 @@ fn conform(schema: &Value, value: Value, path: &str) -> Result<Value, String> {
                 items.map(|(at, item)| conform(&schema["items"], item, &format!("{path}[{at}]")));
             return Ok(Value::Array(items.collect::<Result<_, _>>()?));
         }
-        // One where a list was meant.
+        // A single item where a list is expected.
         ("array", single @ (Value::String(_) | Value::Object(_))) => {
             let item = conform(&schema["items"], single, &format!("{path}[0]"))?;
             return Ok(Value::Array(vec![item]));
@@ -99,7 +99,7 @@ fn conform_fields(schema: &Value, fields: Map<String, Value>, path: &str) -> Res
     }
 }
 
-/// Text that is plainly the JSON of what was expected.
+/// Parses a string that contains the JSON of the expected type.
 fn reread(expected: &str, value: Value) -> Value {
     let Value::String(text) = &value else {
         return value;
@@ -119,7 +119,7 @@ fn reread(expected: &str, value: Value) -> Value {
     }
 }
 
-/// A number without its fraction, which rounds up: half a second is still some time.
+/// Rounds a fraction up: half a second must not become zero.
 fn whole(number: &Number) -> Option<Value> {
     let whole = number.as_u64().or_else(|| {
         let number = number.as_f64()?.ceil();
@@ -148,7 +148,7 @@ fn describe(value: &Value) -> String {
     }
 }
 
-/// The name that was probably meant.
+/// The known name that was probably meant.
 fn similar_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |name: &str| name.to_ascii_lowercase().replace(['-', '_'], "");
     let name = plain(name);
@@ -162,7 +162,7 @@ fn similar_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, one)| one)
 }
 
-/// Levenshtein's, of names and so short.
+/// Levenshtein distance. Names are short, so the quadratic cost does not matter.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

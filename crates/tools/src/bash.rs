@@ -1,7 +1,8 @@
-//! `bash`: a command in the sandbox's one shell session, whose folder and variables live on.
+//! `bash`: runs a command in the sandbox's only shell session, which keeps its folder and
+//! variables.
 //!
-//! A command that outlives its wait goes on in the background as a job; one whose call is
-//! cancelled is ended.
+//! A command that exceeds its wait continues in the background as a job. Cancelling the call kills
+//! the command.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,13 +19,13 @@ use crate::shown::{failure, name};
 use crate::tool::{Access, Context, ToolError, ToolOutput};
 use crate::typed::Typed;
 
-/// The session's name.
+/// Name of the shell session.
 const SESSION: &str = "main";
 
 const WAIT: u64 = 120;
 pub(crate) const LONGEST_WAIT: u64 = 600;
 
-/// For a command that is to go on in the background: long enough to fail at once.
+/// How long to wait for a background command: enough to see it fail immediately.
 const BRIEFLY: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
@@ -36,16 +37,16 @@ pub(crate) struct Bash {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     command: String,
-    /// Seconds to wait, 120 by default, at most 600; then it goes on as a job.
+    /// Seconds to wait, 120 by default, at most 600; then it continues as a job.
     timeout: Option<u64>,
-    /// Does not wait: for servers and the like.
+    /// Do not wait, e.g. for servers.
     background: Option<bool>,
 }
 
 impl Typed for Bash {
     const NAME: &'static str = "bash";
     const DESCRIPTION: &'static str = "Runs a command in a persistent bash session in the \
-        sandbox: folder and variables live on. What reads standard input waits for `bash_job`.";
+        sandbox: folder and variables persist. `bash_job` writes to its standard input.";
     const ACCESS: Access = Access::Changes;
 
     type Arguments = Arguments;
@@ -77,7 +78,7 @@ impl Typed for Bash {
             progress = sandbox.shell(SESSION, &arguments.command, wait, print) => {
                 Some(progress.map_err(failure)?)
             }
-            // No longer being waited for ends the command.
+            // Dropping the future of `shell` kills the command.
             () = context.cancel.cancelled() => None,
         };
         let Some(progress) = progress else {
@@ -113,7 +114,7 @@ async fn interrupted(printed: Bounded, context: Context<'_>) -> Result<ToolOutpu
     Ok(result.into_output())
 }
 
-/// A result that is being written: what was printed, notes, and the state as the last line.
+/// A result under construction: the output, then notes, then the state as the last line.
 pub(crate) struct Report {
     pub(crate) text: String,
     pub(crate) notes: Vec<String>,
@@ -137,7 +138,7 @@ impl Report {
     }
 }
 
-/// What a look at a command came to.
+/// Describes the progress of a command for the model.
 pub(crate) async fn report(
     printed: Bounded,
     progress: &Progress,
@@ -149,7 +150,7 @@ pub(crate) async fn report(
     let mut notes = Vec::new();
     if progress.dropped > 0 {
         notes.push(format!(
-            "[{} bytes of older output were dropped: nobody looked in time]",
+            "[{} bytes of older output were dropped: they were not polled in time]",
             progress.dropped
         ));
     }

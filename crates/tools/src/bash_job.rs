@@ -1,4 +1,4 @@
-//! `bash_job`: a command in the background: what it printed, what it reads, its end.
+//! `bash_job`: polls, writes to or kills a command that runs in the background.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,14 +16,14 @@ use crate::shown::failure;
 use crate::tool::{Access, Context, ToolError, ToolOutput};
 use crate::typed::Typed;
 
-/// Seconds to wait for the end, and for an answer to what was written.
+/// Default seconds to wait for the end of a job, and for its output after a write.
 const POLL: u64 = 5;
 const ANSWER: u64 = 1;
 
-/// Time for a command to take its input, and to end by itself when it is told to.
+/// How long a command may take to read its input, and to exit after a signal.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two looks at what a command left behind, of whose end nobody tells.
+/// Poll interval for processes that a command left behind, whose exit is not reported.
 const PAUSE: Duration = Duration::from_millis(50);
 
 const TERMINATE: i32 = 15;
@@ -39,9 +39,9 @@ pub(crate) struct BashJob {
 pub(crate) struct Arguments {
     job: u32,
     action: Action,
-    /// To write, newline included.
+    /// Text to write, newline included.
     text: Option<String>,
-    /// Closes standard input, after `text`.
+    /// Close standard input, after `text`.
     end: Option<bool>,
     /// Seconds to wait for the end: 5 by default, 1 after a write.
     wait: Option<u64>,
@@ -57,8 +57,8 @@ enum Action {
 
 impl Typed for BashJob {
     const NAME: &'static str = "bash_job";
-    const DESCRIPTION: &'static str = "A background job of `bash`. Every action answers with the \
-        output since the last look.";
+    const DESCRIPTION: &'static str = "A background job of `bash`. Every action returns the new \
+        output.";
     const ACCESS: Access = Access::Changes;
 
     type Arguments = Arguments;
@@ -136,7 +136,7 @@ impl BashJob {
 
 enum Failure {
     Sandbox(SandboxError),
-    /// Its input is full.
+    /// The job's standard input is full and is not being read.
     Deaf,
 }
 
@@ -146,7 +146,7 @@ impl From<SandboxError> for Failure {
     }
 }
 
-/// One call: what is done, and what was printed meanwhile.
+/// One tool call, and the output that arrived during it.
 struct Look<'a> {
     number: u32,
     context: Context<'a>,
@@ -165,7 +165,7 @@ impl Look<'_> {
             progress = sandbox.poll(job, wait, &mut print) => return Ok(progress?),
             () = context.cancel.cancelled() => {}
         }
-        // Whoever cancels wants an answer now; the job is left as it is.
+        // A cancelled call returns at once; the job keeps running.
         Ok(sandbox.poll(job, Duration::ZERO, print).await?)
     }
 
@@ -178,7 +178,7 @@ impl Look<'_> {
         }
     }
 
-    /// Tells the command to end, and ends it if it does not, with all of its group.
+    /// Sends SIGTERM, and SIGKILL to the whole process group if that is not enough.
     async fn kill(&mut self) -> Result<Progress, Failure> {
         for signal in [TERMINATE, KILL] {
             self.context.sandbox.kill(self.number, signal).await?;

@@ -1,5 +1,5 @@
-//! Output of any length in constant memory: its beginning and its end for the model, and more of
-//! both to be kept, for a model that wants to read on.
+//! Collects output of any length in constant memory: its beginning and end for the model, and more
+//! of both in the output store, where the model can read further.
 
 use protocol::Kept;
 
@@ -7,13 +7,13 @@ use crate::clean::Cleaner;
 use crate::shown::count;
 use crate::tool::Outputs;
 
-/// What a model gets of the beginning and of the end, each, in bytes.
+/// Bytes shown to the model, each of the beginning and the end.
 pub const SHOWN: usize = 12 * 1024;
 
-/// What is kept of the beginning and of the end, each, in bytes.
+/// Bytes stored, each of the beginning and the end.
 pub const KEPT: usize = 2 * 1024 * 1024;
 
-/// Collects what a command prints.
+/// Collects the output of a command.
 #[derive(Debug, Default)]
 pub struct Bounded {
     cleaner: Cleaner,
@@ -23,31 +23,31 @@ pub struct Bounded {
 #[derive(Debug, Default)]
 struct Collected {
     start: String,
-    /// What follows the start; trimmed to its last [`KEPT`] bytes whenever it has twice as many.
+    /// The output after `start`. Trimmed to its last [`KEPT`] bytes whenever it has twice as many.
     end: Vec<u8>,
     bytes: u64,
     lines: u64,
 }
 
-/// What became of output.
+/// Collected output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Gathered {
-    /// All of it.
+    /// All of the output.
     Whole(String),
     Cut(Cut),
 }
 
-/// The ends of output that was too long.
+/// Output that was too long to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     pub head: String,
     pub tail: String,
-    /// What is between them.
+    /// Size of the part between them.
     pub bytes: u64,
     pub lines: u64,
-    /// All of it, or as much as is kept.
+    /// All of the output, or as much as is stored.
     pub kept: Vec<u8>,
-    /// Bytes that not even `kept` has.
+    /// Bytes that are missing even in `kept`.
     pub lost: u64,
 }
 
@@ -63,7 +63,7 @@ impl Bounded {
         text.finish()
     }
 
-    /// What the model reads, and what was kept for it.
+    /// The text for the model, and the handle of the stored output.
     pub(crate) async fn render(self, outputs: &dyn Outputs) -> (String, Option<Kept>) {
         let cut = match self.finish() {
             Gathered::Whole(text) => return (text, None),
@@ -83,7 +83,7 @@ impl Bounded {
                 let how = format!("`read_file` with path `{}` reads them{part}", kept.handle);
                 (Some(kept), how)
             }
-            Err(error) => (None, format!("they could not be kept: {error}")),
+            Err(error) => (None, format!("they could not be stored: {error}")),
         };
         let newline = if cut.head.ends_with('\n') { "" } else { "\n" };
         let text = format!("{}{newline}[… {gap}; {how} …]\n{}", cut.head, cut.tail);
@@ -96,7 +96,7 @@ impl Collected {
         self.bytes += text.len() as u64;
         self.lines += newlines(text.as_bytes());
         let room = KEPT.saturating_sub(self.start.len());
-        // Once something is in the end, all that follows is.
+        // Once `end` has content, everything that follows goes there.
         let room = if self.end.is_empty() { room } else { 0 };
         let split = text.floor_char_boundary(room);
         self.start.push_str(&text[..split]);
@@ -109,7 +109,7 @@ impl Collected {
     fn finish(mut self) -> Gathered {
         let lost = self.end.len().saturating_sub(KEPT);
         self.end.drain(..lost);
-        // A cut may have gone through a character.
+        // The trim may have split a character.
         let broken = self.end.iter().take_while(|byte| **byte & 0xc0 == 0x80);
         let broken = broken.count();
         self.end.drain(..broken);
@@ -130,7 +130,7 @@ impl Collected {
         let tail = tail.to_owned();
         let mut kept = self.start.into_bytes();
         if lost > 0 {
-            kept.extend_from_slice(format!("\n[… {lost} bytes were not kept …]\n").as_bytes());
+            kept.extend_from_slice(format!("\n[… {lost} bytes were not stored …]\n").as_bytes());
         }
         kept.extend_from_slice(end.as_bytes());
         Gathered::Cut(Cut {
@@ -144,7 +144,7 @@ impl Collected {
     }
 }
 
-/// The first lines, or a part of a line that is too long.
+/// The first lines, or part of the first line if it is too long.
 fn head(text: &str) -> &str {
     let text = &text[..text.floor_char_boundary(SHOWN)];
     match text.rfind('\n') {
@@ -153,7 +153,7 @@ fn head(text: &str) -> &str {
     }
 }
 
-/// The last lines, or a part of a line that is too long.
+/// The last lines, or part of the last line if it is too long.
 fn tail(text: &str) -> &str {
     let text = &text[text.ceil_char_boundary(text.len().saturating_sub(SHOWN))..];
     match text.find('\n') {

@@ -1,13 +1,13 @@
-//! What a command prints, as text that a model can read: no colours, no cursor moves, no control
-//! characters but line ends and tabs, and of a progress bar only its last state.
+//! Converts a command's output to text for a model: without colours, cursor movements and control
+//! characters other than newline and tab. Of a progress bar only its last state remains.
 
-/// Longer lines are passed on in parts, and a carriage return then takes back the last part only.
+/// Longer lines are passed on in parts. A carriage return then clears only the last part.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// A sequence that has not ended by now is none: it must not hide what follows.
+/// A longer sequence is treated as ended, so that it cannot hide the text after it.
 const LONGEST_SEQUENCE: usize = 4096;
 
-/// Both streams of a command, in the order in which they come.
+/// Merges both streams of a command, in order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaner {
     output: Decoder,
@@ -16,7 +16,7 @@ pub(crate) struct Cleaner {
 }
 
 impl Cleaner {
-    /// `put` gets text that will not change any more.
+    /// `put` receives text that is final.
     pub(crate) fn push(&mut self, bytes: &[u8], is_error: bool, mut put: impl FnMut(&str)) {
         let line = &mut self.line;
         let decoder = if is_error {
@@ -38,10 +38,10 @@ impl Cleaner {
     }
 }
 
-/// One stream: bytes to text without escape sequences. Carriage returns are left in.
+/// One stream: bytes to text without escape sequences. Carriage returns are kept.
 #[derive(Debug, Default)]
 struct Decoder {
-    /// The beginning of a character.
+    /// The first bytes of an incomplete character.
     unfinished: Vec<u8>,
     state: State,
 }
@@ -52,9 +52,9 @@ enum State {
     Text,
     /// After ESC.
     Escape,
-    /// After ESC and a character that asks for one more.
+    /// After ESC and an intermediate character.
     Intermediate,
-    /// After ESC and `[`: parameters, then a letter.
+    /// After ESC and `[`: parameters, then a final letter.
     Control,
     /// A title, a link or other data, until ST or BEL.
     Data { length: usize, after_escape: bool },
@@ -110,7 +110,7 @@ impl Decoder {
     }
 }
 
-/// Whether more bytes could make a character of it.
+/// Whether the bytes are the start of an incomplete character.
 fn is_beginning(bytes: &[u8]) -> bool {
     let needed = match bytes[0] {
         0xc2..=0xdf => 2,
@@ -121,13 +121,13 @@ fn is_beginning(bytes: &[u8]) -> bool {
     bytes.len() < needed
 }
 
-/// Bytes with which something other than plain text may begin; 0xc2 begins the controls from
+/// Bytes that may start something other than plain text. 0xc2 starts the control characters from
 /// U+0080 on.
 fn is_special(byte: u8) -> bool {
     (byte < 0x20 && byte != b'\n' && byte != b'\t') || byte == 0x7f || byte == 0xc2
 }
 
-/// Where a character leads, and whether it is part of the text.
+/// The next state, and whether the character is part of the text.
 fn step(state: State, character: char) -> (State, bool) {
     use State::{Control, Data, Escape, Intermediate, Text};
     let data = Data {
@@ -168,7 +168,7 @@ fn step(state: State, character: char) -> (State, bool) {
     }
 }
 
-/// The line that is being printed, which a carriage return begins anew.
+/// The current line. After a carriage return, new text replaces it.
 #[derive(Debug, Default)]
 struct Line {
     text: String,
@@ -251,7 +251,7 @@ mod tests {
         check(b"\x1b(Ba\x1b=b\x1bMc\x1b7d", "abcd");
         check(b"\x1bPdata\x1b\\x\x1b_app\x1b\\y\xc2\x9bmz", "xyz");
         check(b"a\x00b\x08c\x07d\x7fe\xc2\x85f\x0bg", "abcdefg");
-        // What never ends hides no more than its line.
+        // An unterminated sequence hides only its own line.
         check(b"\x1b]0;never ends\nshown", "\nshown");
         check(b"\x1b[12\nshown\x1b", "\nshown");
         // Progress bars.
@@ -263,7 +263,7 @@ mod tests {
             b"\x1b[32m 1/2\x1b[0m\r\x1b[K\x1b[32m 2/2\x1b[0m\r\n",
             " 2/2\n",
         );
-        // Text that is none.
+        // Invalid UTF-8.
         check(
             "gr\u{fc}\u{df}e \u{1f980} \u{a0}".as_bytes(),
             "gr\u{fc}\u{df}e \u{1f980} \u{a0}",
@@ -296,7 +296,8 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes are cut into pieces, the text is the same, and has no controls.
+        /// The result does not depend on how the bytes are split, and contains no control
+        /// characters.
         #[test]
         fn pieces_make_no_difference(
             bytes in proptest::collection::vec(

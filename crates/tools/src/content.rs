@@ -1,16 +1,16 @@
-//! What a file is, told by its first bytes and never by its name.
+//! Detects the type of a file by its first bytes, never by its name.
 
 use std::fmt::Write;
 
-/// Enough to tell.
+/// Number of bytes needed for detection.
 pub(crate) const START: usize = 8 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
     Text,
-    /// Of this media type, which models can look at.
+    /// An image of this media type, which models can view.
     Image(&'static str),
-    /// In a few words.
+    /// A short description of the format.
     Binary(&'static str),
 }
 
@@ -37,7 +37,7 @@ const BINARY: [(&[u8], &str); 14] = [
     ),
 ];
 
-/// Tells by the first [`START`] bytes, or by all there are.
+/// Detects by the first [`START`] bytes, or by all bytes of a shorter file.
 pub(crate) fn content_of(start: &[u8]) -> Content {
     match start {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Content::Image("image/png"),
@@ -67,7 +67,7 @@ pub(crate) fn content_of(start: &[u8]) -> Content {
     }
 }
 
-/// Whether a person could read it, in UTF-8 or some encoding of one byte for each character.
+/// Whether it is readable text, in UTF-8 or a single-byte encoding.
 pub(crate) fn is_text(start: &[u8]) -> bool {
     let is_odd = |byte: &&u8| **byte < 0x20 && !b"\n\r\t\x0c\x1b\x08".contains(*byte);
     let controls = start.iter().filter(is_odd).count();
@@ -75,7 +75,7 @@ pub(crate) fn is_text(start: &[u8]) -> bool {
     !start.contains(&0) && (controls + foreign) * 10 <= start.len() * 3
 }
 
-/// The first bytes, as numbers and as what of them can be read.
+/// The first bytes as a hex dump with printable characters.
 pub(crate) fn hex(start: &[u8]) -> String {
     let mut text = String::new();
     for row in start.chunks(16).take(4) {

@@ -1,4 +1,4 @@
-//! Differences between two texts, in unified form and of bounded size.
+//! Unified diffs of two texts, of bounded size.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use similar::TextDiff;
 
 use crate::content::{Content, START, content_of};
 
-/// For people to look at: longer ones are cut.
+/// Maximum size of a diff for the user. Longer ones are cut.
 pub(crate) const FOR_PEOPLE: usize = 32 * 1024;
 
-/// For the model, which knows what it wrote.
+/// Maximum size of a diff for the model, which knows what it wrote.
 pub(crate) const FOR_THE_MODEL: usize = 4 * 1024;
 
-/// Texts longer than this are not compared.
+/// Longer texts are not compared.
 pub(crate) const LONGEST: usize = 2 * 1024 * 1024;
 
-/// The best difference that can be found in this time will do.
+/// Time limit. The best diff found until then is used.
 const TIME: Duration = Duration::from_millis(500);
 
-/// A line of a difference is cut at this length.
+/// Longer lines of a diff are cut.
 const LONGEST_LINE: usize = 500;
 
-/// What changed in a file, for people to look at; `None` if nothing did, or there is no text to show.
+/// The diff of a file for the user; `None` if nothing changed or the content is not text.
 pub fn difference(old: &[u8], new: &[u8]) -> Option<String> {
     let is_text = |bytes: &[u8]| {
         let start = &bytes[..bytes.len().min(START)];
@@ -37,7 +37,7 @@ pub fn difference(old: &[u8], new: &[u8]) -> Option<String> {
     unified(old, new, FOR_PEOPLE)
 }
 
-/// What changed; `None` if nothing did or the texts are too long.
+/// The diff of two texts; `None` if they are equal or too long.
 pub(crate) fn unified(old: &str, new: &str, most: usize) -> Option<String> {
     if old == new || old.len().max(new.len()) > LONGEST {
         return None;

@@ -22,7 +22,7 @@ pub(crate) struct EditFile;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
     path: String,
-    /// Made in this order, all or none.
+    /// Applied in this order, all or none.
     edits: Vec<Edit>,
 }
 
@@ -60,7 +60,7 @@ impl Typed for EditFile {
         let new = apply(old, &edits).map_err(|why| refuse(&why))?;
         let shown = diff::unified(old, &new, diff::FOR_THE_MODEL);
         let diff = diff::unified(old, &new, diff::FOR_PEOPLE);
-        // Nobody holds the file meanwhile; this leaves the least time for another to change it.
+        // The file is not locked. Reading it again here keeps the window for a lost update small.
         if read_whole(sandbox, &path).await? != before {
             return Err(refuse("it changed meanwhile; read it again"));
         }

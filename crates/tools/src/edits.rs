@@ -1,4 +1,4 @@
-//! Exact replacements in a text, all of them or none. Decides only: nothing here reads or writes.
+//! Exact replacements in a text, all or none. Pure: no I/O.
 
 use std::borrow::Cow;
 
@@ -11,17 +11,17 @@ use crate::nearest::explain;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Edit {
-    /// Text to replace, exactly as in the file and, without `all`, only once in it.
+    /// Text to replace, exactly as in the file. Must be unique in it unless `all`.
     pub(crate) old: String,
     pub(crate) new: String,
     /// Replaces every occurrence.
     pub(crate) all: Option<bool>,
 }
 
-/// Lines that are named when a text occurs more than once.
+/// Maximum number of lines listed when a text occurs more than once.
 const MOST_NAMED: usize = 10;
 
-/// The text with every edit made in order, or why it cannot be.
+/// The text with all edits applied in order, or why they cannot be.
 pub(crate) fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
     if edits.is_empty() {
         return Err("there are no edits".to_owned());
@@ -48,7 +48,7 @@ fn apply_one(text: &str, edit: &Edit, ends: LineEnds) -> Result<String, String> 
     if edit.old == edit.new {
         return Err("`old` and `new` are the same".to_owned());
     }
-    // As it was given, or with the other line ends; never half of one.
+    // As given, or with CRLF line ends; never with a part of them converted.
     let mut candidates = [Cow::Borrowed(edit.old.as_str()), with_returns(&edit.old)];
     if ends == LineEnds::Returns {
         candidates.reverse();
@@ -89,7 +89,7 @@ fn not_unique(text: &str, places: &[usize]) -> String {
         lines.push("…".to_owned());
     }
     format!(
-        "`old` is there {} times, on lines {}: make it longer until it is unique, or set `all`",
+        "`old` occurs {} times, on lines {}: make it longer until it is unique, or set `all`",
         places.len(),
         lines.join(", ")
     )

@@ -1,9 +1,9 @@
-//! How a command ended, in words: the last line of every result, and which rule was behind it.
+//! Describes how a command ended and which limit or isolation rule was the cause.
 
 use sandbox::request::{Exit, Limit, Status};
 use sandbox::{LimitKind, Network, Sandbox};
 
-/// Phrases of programs that could not reach something.
+/// Messages of programs that could not reach a host.
 const UNREACHED: [&str; 6] = [
     "Could not resolve",
     "Couldn't resolve",
@@ -13,13 +13,13 @@ const UNREACHED: [&str; 6] = [
     "ENOTFOUND",
 ];
 
-/// Phrases of programs that the proxy refused.
+/// Messages of programs whose connection the proxy refused.
 const REFUSED: [&str; 2] = ["CONNECT tunnel failed, response 403", "hotcell: denied"];
 
 const READ_ONLY: &str = "Read-only file system";
 
-/// The limit that ended a command, if one did. Whether the kernel killed for want of memory
-/// meanwhile is a count of the caller's.
+/// The limit that ended a command, if any. `memory_kills` is the number of kernel OOM kills during
+/// the command, counted by the caller.
 pub(crate) fn limit_behind(exit: &Exit, memory_kills: u64) -> Option<LimitKind> {
     match exit.limit {
         Some(Limit::Time) => Some(LimitKind::WallTime),
@@ -31,12 +31,12 @@ pub(crate) fn limit_behind(exit: &Exit, memory_kills: u64) -> Option<LimitKind> 
     }
 }
 
-/// How a command in the background ended, in a few words.
+/// A short description of how a background command ended.
 pub fn describe_ending(exit: &Exit, sandbox: &Sandbox) -> String {
     describe(exit, limit_behind(exit, 0), sandbox)
 }
 
-/// `exit code: 0`, `killed by signal 9 (SIGKILL)`, and the limit with its value.
+/// `exit code: 0` or `killed by signal 9 (SIGKILL)`, and the limit with its value.
 pub(crate) fn describe(exit: &Exit, limit: Option<LimitKind>, sandbox: &Sandbox) -> String {
     let ended = match exit.status {
         Status::Code(code) => format!("exit code: {code}"),
@@ -57,7 +57,7 @@ pub(crate) fn describe(exit: &Exit, limit: Option<LimitKind>, sandbox: &Sandbox)
     )
 }
 
-/// What a wall had to do with a failure, as far as its words tell.
+/// A note if the output suggests that the sandbox's isolation caused the failure.
 pub(crate) fn wall_behind(printed: &str, network: &Network) -> Option<String> {
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| printed.contains(phrase));
     match network {
@@ -65,7 +65,7 @@ pub(crate) fn wall_behind(printed: &str, network: &Network) -> Option<String> {
             Some("[the network of this sandbox is off: only loopback can be reached]".to_owned())
         }
         network if network.asks() && says(&REFUSED) => Some(
-            "[the person did not open that host to this sandbox: do not try another way]"
+            "[the user did not allow that host for this sandbox: do not try another way]"
                 .to_owned(),
         ),
         Network::Allow(_) | Network::Gated(_) if says(&UNREACHED) || says(&REFUSED) => Some(

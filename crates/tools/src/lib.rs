@@ -1,9 +1,9 @@
-//! What a model can do: tools, one file each, that work in a sandbox and nowhere else.
+//! The tools of a model, one module each. They work only inside a sandbox.
 //!
-//! A tool says what it is ([`Tool::definition`]), gets its input as JSON, checks it, and answers
-//! with what the model is to read. It knows neither the session nor the model that calls it.
-//! Whatever a sandbox holds, no result and no memory of this side is larger than its bounds.
-//! Entry points: [`ToolSet::standard`], [`Tool`], [`Typed`] for a new one.
+//! A tool describes itself ([`Tool::definition`]), receives its input as JSON, validates it, and
+//! returns text or images for the model. It does not know the session or the model that calls it.
+//! Results and host memory are bounded, whatever the sandbox contains. Entry points:
+//! [`ToolSet::standard`], [`Tool`], [`Typed`] to add a tool.
 
 mod arguments;
 mod bash;

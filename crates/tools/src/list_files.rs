@@ -1,4 +1,4 @@
-//! `list_files`: a folder as a tree, without what its ignore files name.
+//! `list_files`: a folder as a tree, without ignored files.
 
 use sandbox::request::{Entry, List, Raw};
 use schemars::JsonSchema;
@@ -11,10 +11,10 @@ use crate::typed::Typed;
 
 const DEPTH: u32 = 3;
 
-/// Entries that are shown.
+/// Maximum number of entries shown.
 const SHOWN: usize = 500;
 
-/// Entries that are looked at, so that it can be said how many are not shown.
+/// Maximum number of entries scanned, to report how many are not shown.
 const SEEN: u64 = 20_000;
 
 #[derive(Debug)]
@@ -27,14 +27,14 @@ pub(crate) struct Arguments {
     path: Option<String>,
     /// Levels, 3 by default.
     depth: Option<u32>,
-    /// Also what .gitignore names, and .git.
+    /// Include .git and ignored files.
     all: Option<bool>,
 }
 
 impl Typed for ListFiles {
     const NAME: &'static str = "list_files";
-    const DESCRIPTION: &'static str = "Shows a folder as a tree with sizes. Hidden files are \
-        shown; .git and what .gitignore names are not.";
+    const DESCRIPTION: &'static str = "Shows a folder as a tree with sizes. Includes hidden \
+        files, but not .git and what .gitignore excludes.";
     const ACCESS: Access = Access::Reads;
 
     type Arguments = Arguments;
@@ -67,7 +67,7 @@ impl Typed for ListFiles {
             let all = if all {
                 ""
             } else {
-                ", except perhaps what is ignored"
+                ", apart from ignored files"
             };
             text = format!("`{}` is empty{all}\n", shown::path(path));
         }
@@ -78,7 +78,7 @@ impl Typed for ListFiles {
     }
 }
 
-/// All entries, and whether there are more.
+/// All entries, and whether the list is truncated.
 pub(crate) async fn collect(
     context: Context<'_>,
     request: List,

@@ -1,4 +1,4 @@
-//! Why a text was not found: the place in the file that is most like it, and how it differs.
+//! Explains why a text was not found: the most similar lines of the file, and how they differ.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -9,13 +9,13 @@ const MOST_LINES: usize = 40;
 /// Lines of the file that are compared.
 const MOST_SEARCHED: usize = 200_000;
 
-/// A line is shown up to this many bytes.
+/// Longer lines are cut to this many bytes.
 const LONGEST_LINE: usize = 300;
 
-/// Below this likeness, of 1, nothing is near.
+/// Minimum similarity, from 0 to 1, of a line that is shown.
 const NEAR: f64 = 0.5;
 
-/// What to tell a model whose `old` is not in the text.
+/// The message for a model whose `old` text is not in the file.
 pub(crate) fn explain(text: &str, old: &str) -> String {
     let wanted: Vec<&str> = old.lines().take(MOST_LINES).collect();
     let lines: Vec<&str> = text.split('\n').take(MOST_SEARCHED).collect();
@@ -61,10 +61,10 @@ pub(crate) fn explain(text: &str, old: &str) -> String {
     message
 }
 
-/// The line at which the most like place begins.
+/// Index of the first line of the most similar place.
 fn nearest(lines: &[&str], wanted: &[&str]) -> Option<usize> {
     let plain: Vec<String> = wanted.iter().map(|line| plain(line)).collect();
-    // A line that says something: a place is found by the lines that are the same there.
+    // Lines with content. The place with the most equal lines is chosen.
     let anchors: Vec<(usize, &str)> = plain
         .iter()
         .enumerate()
@@ -90,7 +90,7 @@ fn nearest(lines: &[&str], wanted: &[&str]) -> Option<usize> {
     {
         return Some(first);
     }
-    // None is the same: the line that is most like the longest one.
+    // No line is equal: use the line that is most similar to the longest wanted one.
     let (offset, anchor) = anchors.iter().max_by_key(|(_, line)| line.len())?;
     let pairs = pairs(anchor);
     let (likeness, at) = lines
@@ -102,7 +102,7 @@ fn nearest(lines: &[&str], wanted: &[&str]) -> Option<usize> {
     (likeness >= NEAR).then(|| at.saturating_sub(*offset))
 }
 
-/// A line without what is often mistaken: blanks, and characters that look like others.
+/// A line with normalised whitespace and typographic characters replaced by ASCII.
 fn plain(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     for word in line.split_whitespace() {
@@ -114,7 +114,7 @@ fn plain(line: &str) -> String {
     plain
 }
 
-/// The character of a keyboard that looks like this one.
+/// The ASCII character that looks like this one.
 fn straight(character: char) -> char {
     match character {
         '\u{2018}' | '\u{2019}' | '\u{201b}' => '\'',
@@ -125,7 +125,7 @@ fn straight(character: char) -> char {
     }
 }
 
-/// Why two lines that say the same are not the same.
+/// Why two lines with the same content differ.
 fn difference(old: &str, file: &str) -> Option<&'static str> {
     let indent = |line: &str| line[..line.len() - line.trim_start().len()].to_owned();
     let without = |line: &str| -> String { line.split_whitespace().collect() };
@@ -159,7 +159,7 @@ fn pairs(text: &str) -> HashSet<[u8; 2]> {
         .collect()
 }
 
-/// How many pairs of characters two lines share, of 1.
+/// The share of byte pairs that two lines have in common, from 0 to 1.
 fn likeness(pairs: &HashSet<[u8; 2]>, other: &str) -> f64 {
     let others = self::pairs(other);
     let common = pairs.intersection(&others).count();

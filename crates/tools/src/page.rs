@@ -1,13 +1,13 @@
-//! A page of numbered lines out of text of any length, which comes in pieces.
+//! A page of numbered lines from text of any length, which arrives in pieces.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::io::BufRead;
 
-/// A page has no more bytes than this, whatever its lines.
+/// Maximum size of a page.
 const MOST_BYTES: usize = 50_000;
 
-/// Of a longer line, so many bytes are shown.
+/// Longer lines are cut to this many bytes.
 const LONGEST_LINE: usize = 2000;
 
 /// Collects the lines from `first` on.
@@ -17,30 +17,30 @@ pub(crate) struct Page {
     limit: u64,
     text: String,
     shown: u64,
-    /// No more lines go in.
+    /// The page takes no more lines.
     is_full: bool,
-    /// Lines that have ended.
+    /// Number of complete lines read.
     lines: u64,
-    /// The beginning of the line that is being read, if it is wanted, and its length.
+    /// The start of the current line, if it is on the page, and the line's length so far.
     line: Vec<u8>,
     length: u64,
     is_lossy: bool,
     has_returns: bool,
 }
 
-/// What a page shows, and what it does not.
+/// A finished page, and what is missing from it.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) text: String,
     pub(crate) first: u64,
     pub(crate) shown: u64,
-    /// Lines seen; all of them, if all was read.
+    /// Lines read. The total if the whole text was read.
     pub(crate) lines: u64,
     pub(crate) notes: Vec<&'static str>,
 }
 
 impl Page {
-    /// Lines count from 1.
+    /// Line numbers start at 1.
     pub(crate) fn new(first: u64, limit: u64) -> Self {
         Self {
             first: first.max(1),
@@ -63,7 +63,7 @@ impl Page {
     pub(crate) fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let mut rest = bytes;
-            // The standard library's own search for a byte: cannot fail on a slice.
+            // The standard library's fast search for a byte. It cannot fail on a slice.
             let length = rest.skip_until(b'\n').unwrap_or(bytes.len());
             let (piece, ended) = match &bytes[..length] {
                 [piece @ .., b'\n'] => (piece, true),
@@ -108,7 +108,7 @@ impl Page {
             self.is_full = true;
             return;
         }
-        // A character that only the cut broke is not shown.
+        // Ignores a character that was only broken by the cut.
         self.is_lossy |= matches!(text, Cow::Owned(_)) && shown.contains('\u{fffd}');
         // Writing to a string does not fail.
         let _ = writeln!(self.text, "{:>5}\t{shown}{cut}", self.lines);
@@ -116,7 +116,7 @@ impl Page {
         self.is_full = self.shown >= self.limit;
     }
 
-    /// `is_end` says whether all was read.
+    /// `is_end`: the whole text was read.
     pub(crate) fn finish(mut self, is_end: bool) -> Finished {
         let is_unended = self.length > 0;
         let was_full = self.is_full;
@@ -203,7 +203,7 @@ mod tests {
         let found = page(b"a\xff\n", 1, 9);
         assert_eq!(found.text, "    1\ta\u{fffd}\n");
         assert_eq!(found.notes.len(), 1);
-        // A cut through a character is no fault of the file.
+        // A character split by the cut does not count as invalid UTF-8.
         let found = page(format!("a{}", "\u{fc}".repeat(5000)).as_bytes(), 1, 9);
         assert_eq!(found.notes, ["no newline at the end"]);
     }

@@ -1,5 +1,5 @@
-//! `plan`: the steps of a longer task and how far they are, for the person to see. Touches
-//! nothing: what it is told is in the call itself, and the latest call is the plan.
+//! `plan`: shows the user the steps of a longer task and their progress. Has no effect: the
+//! arguments of the latest call are the plan.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::tool::{Access, Context, ToolError, ToolOutput};
 use crate::typed::Typed;
 
-/// More is no plan.
+/// Maximum number of steps.
 const MOST_STEPS: usize = 50;
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ enum Status {
 
 impl Typed for Plan {
     const NAME: &'static str = "plan";
-    const DESCRIPTION: &'static str = "Shows the person your plan for a task of several steps. \
+    const DESCRIPTION: &'static str = "Shows the user your plan for a task of several steps. \
         Call it again, with all steps, when one is done.";
     const ACCESS: Access = Access::Reads;
 
@@ -53,7 +53,7 @@ impl Typed for Plan {
 
     async fn run(&self, arguments: Arguments, _: Context<'_>) -> Result<ToolOutput, ToolError> {
         match arguments.steps.len() {
-            1..=MOST_STEPS => Ok(ToolOutput::text("The person sees the plan.")),
+            1..=MOST_STEPS => Ok(ToolOutput::text("The user sees the plan.")),
             0 => Err(ToolError::Refused(
                 "a plan has at least one step".to_owned(),
             )),

@@ -1,6 +1,6 @@
-//! `read_file`: a page of a text file or of kept output, a picture, or what a file is.
+//! `read_file`: a page of a text file or of stored output, an image, or the type of another file.
 //!
-//! Reads in pieces: however long the file, only the page is held.
+//! Streams the file: only the page is held in memory.
 
 use base64::Engine;
 use protocol::{Block, Image};
@@ -17,13 +17,13 @@ use crate::typed::Typed;
 
 const LINES: u64 = 2000;
 
-/// The largest picture that models take, before it is encoded.
+/// The largest image that models accept, before encoding.
 const LARGEST_IMAGE: u64 = 3_750_000;
 
-/// As long as no more than this is left of a file, its lines are counted to the end.
+/// Lines are counted to the end of the file if no more than this remains.
 const MOST_COUNTED: u64 = 32 << 20;
 
-/// Before the number of kept output.
+/// Prefix of the handles of stored output.
 const KEPT: &str = "output:";
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct ReadFile;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Arguments {
-    /// A file, or `output:N` for kept output.
+    /// A file, or `output:N` for stored output.
     path: String,
     /// First line, from 1 on.
     offset: Option<u64>,
@@ -88,7 +88,7 @@ impl Typed for ReadFile {
                 read_image(path, media_type, start, reading).await
             }
             Content::Image(media_type) => Ok(ToolOutput::text(format!(
-                "`{}` is an image ({media_type}, {}), and too large to look at: at most {}",
+                "`{}` is an image ({media_type}, {}), too large to view: at most {}",
                 shown::path(path),
                 shown::size(size),
                 shown::size(LARGEST_IMAGE)
@@ -110,7 +110,7 @@ async fn read_kept(
 ) -> Result<ToolOutput, ToolError> {
     let Some(content) = context.outputs.read(path).await? else {
         return Err(ToolError::Refused(format!(
-            "there is no kept output `{}`",
+            "there is no stored output `{}`",
             shown::path(path)
         )));
     };
@@ -143,7 +143,7 @@ async fn read_text(
     })
 }
 
-/// The page, and below it what it leaves out.
+/// The page, followed by a note about what it leaves out.
 fn present(page: Finished, is_end: bool) -> Result<ToolOutput, ToolError> {
     let Finished {
         mut text,
@@ -161,11 +161,11 @@ fn present(page: Finished, is_end: bool) -> Result<ToolOutput, ToolError> {
     let last = first + shown - 1;
     let place = match (is_end, last < lines) {
         (true, true) => format!(
-            "lines {first} to {last} of {lines}; offset {} goes on",
+            "lines {first} to {last} of {lines}; continue with offset {}",
             last + 1
         ),
         (false, _) => format!(
-            "lines {first} to {last}, many more follow; offset {} goes on",
+            "lines {first} to {last}, many more follow; continue with offset {}",
             last + 1
         ),
         (true, false) if first > 1 => format!("lines {first} to {last}, the last"),
@@ -192,7 +192,7 @@ async fn read_image(
         content.extend_from_slice(&piece);
         if content.len() as u64 > LARGEST_IMAGE {
             let why = format!(
-                "cannot read `{}`: it grows while it is read",
+                "cannot read `{}`: it grew while it was read",
                 shown::path(path)
             );
             return Err(ToolError::Refused(why));
@@ -212,7 +212,7 @@ async fn read_image(
     })
 }
 
-/// Says what to do with a folder; a symlink to one is one too.
+/// Adds a hint if the path is a folder or a symlink to one.
 async fn cannot_open(path: &str, error: SandboxError, sandbox: &Sandbox) -> ToolError {
     let is_other =
         matches!(&error, SandboxError::Refused(refusal) if refusal.kind == RefusalKind::WrongType);

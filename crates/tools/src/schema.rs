@@ -1,13 +1,13 @@
-//! The JSON Schema of a tool's arguments, without what only costs tokens.
+//! The JSON Schema of a tool's arguments, without keys that only cost tokens.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-/// What a model need not read: dialects, names of Rust types, widths of integers.
+/// Keys that a model does not need: schema dialect, Rust type names, integer widths.
 const NOISE: [&str; 5] = ["$schema", "title", "format", "minimum", "default"];
 
-/// The schema of an argument struct. The comments on its fields are the descriptions.
+/// The schema of an argument struct. The doc comments of its fields are the descriptions.
 pub(crate) fn schema_of<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
@@ -43,7 +43,7 @@ fn clean(schema: &mut Value) {
     }
 }
 
-/// An optional field may be left out, which says all that `null` would.
+/// Removes `null` as an option: an optional field can be left out instead.
 fn drop_null(fields: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = fields.get_mut("type") {
         types.retain(|one| one != "null");
@@ -61,7 +61,7 @@ fn drop_null(fields: &mut Map<String, Value>) {
             let only = std::mem::take(only);
             fields.remove("anyOf");
             for (name, value) in only {
-                // What the field says of itself goes before what its type says.
+                // The field's own keys take precedence over those of its type.
                 fields.entry(name).or_insert(value);
             }
         }

@@ -1,4 +1,4 @@
-//! `search_files`: lines that match a pattern, or files whose names match a glob.
+//! `search_files`: lines that match a pattern, or files that match a glob.
 
 use std::fmt::Write;
 
@@ -16,10 +16,10 @@ const MOST_MATCHES: u64 = 1000;
 const MOST_CONTEXT: u32 = 20;
 const MOST_FILES: u64 = 500;
 
-/// Of a longer line, so many bytes are shown.
+/// Longer lines are cut to this many bytes.
 const LONGEST_LINE: usize = 300;
 
-/// No result is longer than this, in bytes.
+/// Maximum size of a result, in bytes.
 const LONGEST_RESULT: usize = 32 * 1024;
 
 #[derive(Debug)]
@@ -32,14 +32,14 @@ pub(crate) struct Arguments {
     pattern: Option<String>,
     /// Folder or file, /workspace by default.
     path: Option<String>,
-    /// Such as `*.rs`; with `!` before it leaves files out.
+    /// Such as `*.rs`; a leading `!` excludes files.
     glob: Option<Vec<String>>,
     /// Lines around each match.
     context: Option<u32>,
     case_insensitive: Option<bool>,
-    /// Also what .gitignore names, and .git.
+    /// Include .git and ignored files.
     all: Option<bool>,
-    /// Matches at most, 100 by default.
+    /// Maximum matches, 100 by default.
     limit: Option<u64>,
 }
 
@@ -110,7 +110,7 @@ async fn search(
         let ignored = if all {
             ""
         } else {
-            "; ignored files were not searched, `all` does that"
+            "; ignored files were not searched, `all` includes them"
         };
         let text = format!("no line matches `{pattern}`{ignored}");
         return Ok(ToolOutput::text(text));
@@ -161,7 +161,7 @@ async fn find(arguments: Arguments, context: Context<'_>) -> Result<ToolOutput, 
     Ok(ToolOutput::text(text))
 }
 
-/// Matches by file, as text of bounded length.
+/// Matches grouped by file, as text of bounded length.
 struct Found<'a> {
     root: &'a str,
     has_context: bool,
@@ -185,7 +185,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Whether there is room for more.
+    /// Returns whether there is room for more.
     fn push(&mut self, one: &Match) -> bool {
         if self.text.len() > LONGEST_RESULT {
             self.is_cut = true;
@@ -210,7 +210,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// A path that `read_file` understands.
+/// A path that `read_file` accepts.
 fn below(root: &str, path: &Raw) -> Raw {
     match root {
         "." | "./" | "" => path.clone(),

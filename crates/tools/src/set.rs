@@ -1,4 +1,4 @@
-//! The tools of a session, by name. The one place that knows them all.
+//! The tools of a session, by name. The only place that lists all of them.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::tool::Tool;
 use crate::typed::adapt;
 use crate::write_file::WriteFile;
 
-/// The tools of a session, in the order in which the model is told of them.
+/// The tools of a session, in the order in which they are presented to the model.
 #[derive(Clone, Default)]
 pub struct ToolSet {
     tools: Vec<Arc<dyn Tool>>,
@@ -27,7 +27,7 @@ impl ToolSet {
         Self { tools }
     }
 
-    /// Every tool that works in any sandbox. A new one is added here, and nowhere else.
+    /// Every tool that works in any sandbox. A new tool is added here, and nowhere else.
     pub fn standard() -> Self {
         let shells = Arc::new(Shells::default());
         Self::new(vec![

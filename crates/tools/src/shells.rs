@@ -1,6 +1,6 @@
-//! What is remembered of the shells of each sandbox from one call to the next: the folder, and
-//! since when jobs run. It ends with the sandbox: one that replaces it begins with nothing, also
-//! under the same id. Losing it costs a word in a result, no more.
+//! State of each sandbox's shell between calls: its folder, and its jobs with their start times. A
+//! replacement sandbox starts with empty state, even under the same id. Losing the state only costs
+//! a detail in a result.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -18,7 +18,7 @@ pub(crate) struct Shells {
 
 #[derive(Debug)]
 struct Shell {
-    /// Of the sandbox.
+    /// Instance number of the sandbox.
     instance: u64,
     cwd: Raw,
     jobs: BTreeMap<u32, Job>,
@@ -34,11 +34,11 @@ impl Shell {
     }
 }
 
-/// A command that goes on.
+/// A command that runs in the background.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Job {
     pub(crate) started: Instant,
-    /// Kernel kills for want of memory before its start.
+    /// The number of kernel OOM kills before it started.
     pub(crate) memory_kills: u64,
 }
 
@@ -61,12 +61,12 @@ impl Shells {
                 *shell = Shell::new(instance);
                 change(shell)
             }
-            // Replaced already, while a call in it was under way.
+            // The sandbox was replaced while a call in it was running.
             Ordering::Greater => change(&mut Shell::new(instance)),
         }
     }
 
-    /// Takes note of where a command stands.
+    /// Records whether the job still runs.
     pub(crate) fn note(&self, sandbox: &Sandbox, progress: &Progress, job: Job) {
         self.with(sandbox, |shell| {
             if progress.exit.is_some() && !progress.output_open {
@@ -77,8 +77,7 @@ impl Shells {
         });
     }
 
-    /// Takes note of the folder that a command which has just ended left. Says whether it is
-    /// another than before.
+    /// Records the folder after a command has ended. Returns whether it changed.
     pub(crate) fn moved_to(&self, sandbox: &Sandbox, cwd: &Raw) -> bool {
         self.with(sandbox, |shell| {
             let before = std::mem::replace(&mut shell.cwd, cwd.clone());
@@ -90,7 +89,7 @@ impl Shells {
         self.with(sandbox, |shell| shell.jobs.get(&job).copied())
     }
 
-    /// It is not there any more.
+    /// Removes a job that no longer exists.
     pub(crate) fn forget(&self, sandbox: &Sandbox, job: u32) {
         self.with(sandbox, |shell| shell.jobs.remove(&job));
     }

@@ -1,4 +1,4 @@
-//! How names, sizes and refusals are written for a model to read.
+//! Formats names, sizes and errors for the model.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -9,10 +9,10 @@ use sandbox::request::{Raw, RefusalKind};
 
 use crate::tool::ToolError;
 
-/// A person's line is no longer than this, in characters.
+/// Maximum length of a call's summary for the user, in characters.
 const LONGEST_SUMMARY: usize = 160;
 
-/// Text as one line: what is not printed becomes a space, and what is too long is cut.
+/// Text as one line: unprintable characters become spaces, and long text is cut.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::new();
     for (at, character) in text.trim().chars().enumerate() {
@@ -26,12 +26,12 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
-/// Characters that change how others around them are shown, or that nobody sees.
+/// Characters that are invisible or change how the text around them is displayed.
 fn is_invisible(character: char) -> bool {
     matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// A file's name as it is, or as the shell would write it if it is not plain text.
+/// A file name unchanged, or quoted for the shell if it is not plain text.
 pub(crate) fn name(raw: &Raw) -> Cow<'_, str> {
     match std::str::from_utf8(&raw.0) {
         Ok(text)
@@ -75,12 +75,12 @@ fn hex(text: &mut String, byte: u8) {
     text.push_str(&format!("\\x{byte:02x}"));
 }
 
-/// A path that a model gave, in a sentence.
+/// A path given by the model, for use in a sentence.
 pub(crate) fn path(path: &str) -> String {
     name(&Raw::from(Path::new(path))).into_owned()
 }
 
-/// A size as a person would say it.
+/// A size in human-readable form.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         1 => "1 byte".to_owned(),
@@ -110,7 +110,7 @@ pub(crate) fn count(number: u64, one: &str, more: &str) -> String {
     }
 }
 
-/// A refusal is for the model; the end of the sandbox is for whoever started it.
+/// A refusal is reported to the model; a broken sandbox is reported to its owner.
 pub(crate) fn failure(error: SandboxError) -> ToolError {
     match error {
         SandboxError::Refused(refusal) => ToolError::Refused(refusal.message),
@@ -122,12 +122,12 @@ pub(crate) fn failure(error: SandboxError) -> ToolError {
     }
 }
 
-/// The same for a change: says which rule refused it.
+/// Like [`failure`], for writes: adds which rule refused them.
 pub(crate) fn change_failure(error: SandboxError) -> ToolError {
     match error {
         SandboxError::Refused(refusal) => ToolError::Refused(match refusal.kind {
             RefusalKind::Denied => format!(
-                "{}\nhint: a sandbox's user writes to `/workspace` and `/tmp`; the rest is read-only",
+                "{}\nhint: only `/workspace` and `/tmp` are writable in the sandbox",
                 refusal.message
             ),
             RefusalKind::NoSpace => {

@@ -1,4 +1,4 @@
-//! The port: what a tool is, what it is given, and what it answers.
+//! The port between the agent and its tools.
 
 use futures_util::future::BoxFuture;
 use protocol::{Block, Change, Kept, ToolDefinition};
@@ -7,14 +7,14 @@ use serde_json::Value;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
-/// Something that a model can ask for.
+/// A tool that a model can call.
 pub trait Tool: Send + Sync {
     fn definition(&self) -> &ToolDefinition;
 
-    /// Calls that only read run side by side, and never wait for a checkpoint.
+    /// Read-only calls run in parallel and never wait for a checkpoint.
     fn access(&self) -> Access;
 
-    /// One line for a person, such as `$ cargo test` or `read src/main.rs`.
+    /// One line for the user, such as `$ cargo test` or `read src/main.rs`.
     fn summary(&self, input: &Value) -> String;
 
     fn run<'a>(
@@ -30,15 +30,15 @@ pub enum Access {
     Changes,
 }
 
-/// What a call may use.
+/// What a call has access to.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub sandbox: &'a Sandbox,
-    /// Once cancelled, the tool stops what it started and answers with what it has.
+    /// When cancelled, the tool stops what it started and returns what it has.
     pub cancel: &'a CancellationToken,
-    /// Hears what a command prints while it runs; the flag marks standard error.
+    /// Called with a command's output while it runs; the flag marks standard error.
     pub print: &'a (dyn Fn(&[u8], bool) + Send + Sync),
-    /// Hears of a command that goes on after the call: the number of its job, and the command.
+    /// Called with the job number and the command if it continues after the call.
     pub background: &'a (dyn Fn(u32, &str) + Send + Sync),
     pub outputs: &'a dyn Outputs,
 }
@@ -49,21 +49,21 @@ impl std::fmt::Debug for Context<'_> {
     }
 }
 
-/// Where output that is too long for a model is kept.
+/// Stores output that is too long for a model.
 pub trait Outputs: Send + Sync {
-    /// Keeps it, and says by which handle it can be read again.
+    /// Stores the output and returns the handle to read it with.
     fn keep(&self, output: Vec<u8>) -> BoxFuture<'_, Result<Kept, ToolError>>;
 
-    /// All of it; `None` when there is no such handle.
+    /// The whole output; `None` if there is no such handle.
     fn read<'a>(&'a self, handle: &'a str) -> BoxFuture<'a, Result<Option<Vec<u8>>, ToolError>>;
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolOutput {
     /// For the model: text and images.
     pub content: Vec<Block>,
-    /// The tool did its work and has bad news, such as an exit code other than 0.
+    /// The tool worked but reports a failure, such as an exit code other than 0.
     pub is_error: bool,
     pub kept: Option<Kept>,
     pub changes: Vec<Change>,
@@ -78,16 +78,16 @@ impl ToolOutput {
     }
 }
 
-/// Why a call came to nothing. The text is for the model.
+/// Why a call failed. The text is for the model.
 #[derive(Debug, Error)]
 pub enum ToolError {
-    /// The input is not what the schema says.
+    /// The input does not match the schema.
     #[error("bad arguments for `{tool}`: {why}")]
     Arguments { tool: String, why: String },
-    /// The tool could not do what was asked; the message says what and why.
+    /// The tool could not do what was asked; the message says why.
     #[error("{0}")]
     Refused(String),
-    /// The sandbox is gone or does not answer: nothing in it can be used any more.
+    /// The sandbox is gone or does not respond, so it can no longer be used.
     #[error("the sandbox broke")]
     Broken(#[source] SandboxError),
 }

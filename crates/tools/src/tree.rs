@@ -1,4 +1,4 @@
-//! Entries of a folder as a tree of bounded size. Decides only: whoever has the entries asks.
+//! Renders the entries of a folder as a tree of bounded size. Pure: no I/O.
 
 use std::collections::HashMap;
 
@@ -6,15 +6,15 @@ use sandbox::request::{Entry, FileKind, Raw};
 
 use crate::shown::{count, name, size};
 
-/// Entries that are shown of one folder before the others have had their turn.
+/// Entries shown of one folder before other folders of its level get theirs.
 const FAIR_SHARE: usize = 50;
 
-/// The tree, as lines; at most `most` entries are in it, those nearest to the top first. Entries
-/// come in the order of a walk: a folder, then what is in it.
+/// The tree as lines, with at most `most` entries, starting with the top levels. Entries must be in
+/// walk order: a folder, then its content.
 pub(crate) fn draw(entries: &[Entry], most: usize) -> String {
     let is_shown = choose(entries, most);
     let mut text = String::new();
-    // What was left out, by folder; said where the folder ends.
+    // The open folders, each with the number of entries left out so far.
     let mut open: Vec<(&[u8], u64)> = vec![(b"", 0)];
     for (entry, is_shown) in entries.iter().zip(is_shown) {
         let parent = parent(entry);
@@ -43,7 +43,7 @@ pub(crate) fn draw(entries: &[Entry], most: usize) -> String {
     text
 }
 
-/// Says what was left out of the innermost folder, which ends here.
+/// Closes the innermost folder and reports the entries left out of it.
 fn close(text: &mut String, open: &mut Vec<(&[u8], u64)>) {
     if let Some((_, left_out @ 1..)) = open.pop() {
         text.push_str(&"  ".repeat(open.len()));
@@ -51,8 +51,8 @@ fn close(text: &mut String, open: &mut Vec<(&[u8], u64)>) {
     }
 }
 
-/// Which entries are shown: level by level, and of each folder no more than its share until
-/// every folder of the level had its own. What is below one that is not shown is not either.
+/// Which entries are shown: level by level, and of each folder only its share until every folder of
+/// the level had its own. The content of a hidden folder is hidden too.
 fn choose(entries: &[Entry], most: usize) -> Vec<bool> {
     let mut levels: Vec<Vec<usize>> = Vec::new();
     for (at, entry) in entries.iter().enumerate() {

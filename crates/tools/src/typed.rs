@@ -1,5 +1,5 @@
-//! Tools with typed arguments. A tool says what it takes as a struct; the schema, the check of
-//! what a model sends and the way to cancel are the same for all.
+//! Tools with typed arguments. A tool declares its arguments as a struct; the schema, validation
+//! and cancellation are shared.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::schema::schema_of;
 use crate::shown::one_line;
 use crate::tool::{Access, Context, Tool, ToolError, ToolOutput};
 
-/// A tool whose arguments are a struct. [`adapt`] makes a [`Tool`] of it.
+/// A tool whose arguments are a struct. [`adapt`] converts it to a [`Tool`].
 pub trait Typed: Send + Sync + 'static {
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
@@ -23,11 +23,11 @@ pub trait Typed: Send + Sync + 'static {
 
     type Arguments: DeserializeOwned + JsonSchema + Send;
 
-    /// One line for a person.
+    /// One line for the user.
     fn summary(&self, arguments: &Self::Arguments) -> String;
 
-    /// Does it. A tool that changes things heeds `context.cancel` itself; one that reads is
-    /// simply not waited for any longer.
+    /// Runs the tool. A tool that changes something must handle `context.cancel` itself; the future
+    /// of a read-only tool is dropped on cancellation.
     fn run<'a>(
         &'a self,
         arguments: Self::Arguments,
@@ -35,7 +35,7 @@ pub trait Typed: Send + Sync + 'static {
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send + 'a;
 }
 
-/// The tool as a model can call it.
+/// Wraps the tool so that a model can call it.
 pub fn adapt<T: Typed>(tool: T) -> Arc<dyn Tool> {
     Arc::new(Adapter {
         definition: ToolDefinition {

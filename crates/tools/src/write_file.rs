@@ -1,4 +1,4 @@
-//! `write_file`: a file whole, the old content or the new one, never a mixture.
+//! `write_file`: creates or replaces a whole file atomically.
 
 use protocol::Change;
 use sandbox::request::{RefusalKind, WriteMode};
@@ -66,11 +66,11 @@ impl Typed for WriteFile {
     }
 }
 
-/// What was there.
+/// The content of the file before the write.
 enum Before {
     Nothing,
     Text(String),
-    /// Too long to compare, or no text.
+    /// Too long to compare, or not text.
     Other,
 }
 
@@ -84,7 +84,7 @@ async fn read_before(sandbox: &Sandbox, path: &str) -> Result<Before, ToolError>
         Err(SandboxError::Refused(refusal)) if refusal.kind == RefusalKind::NotFound => {
             Ok(Before::Nothing)
         }
-        // It cannot be read, and may yet be replaced: the write says what is wrong.
+        // It cannot be read but may still be replaceable. If not, the write reports the error.
         Err(SandboxError::Refused(_)) => Ok(Before::Other),
         Err(error) => Err(failure(error)),
     }

@@ -1,4 +1,4 @@
-//! What a model is told of the tools, and what it is told when it calls one wrongly.
+//! Tool definitions, and the errors for invalid arguments.
 
 use serde_json::{Value, json};
 use tools::{Access, ToolError, ToolSet};
@@ -16,7 +16,7 @@ fn definitions_are_short_and_closed() {
     for noise in [
         "$schema",
         "$ref",
-        // Of a schema; a property of that name is an object.
+        // A schema title; a property of that name is an object.
         "\"title\":\"",
         "\"format\"",
         "null",
@@ -43,7 +43,7 @@ fn definitions_are_short_and_closed() {
     assert_eq!(timeout["type"], "integer");
 }
 
-/// No object takes what it does not name.
+/// Checks that no object accepts unknown fields.
 fn closed(schema: &Value) {
     if let Some(properties) = schema["properties"].as_object() {
         assert_eq!(schema["additionalProperties"], false, "{schema}");
@@ -259,7 +259,7 @@ fn harmless_mistakes_are_put_right() {
             "+three",
         )
         .await;
-        // Text stays text, also where it looks like something else.
+        // Strings stay strings, even if they look like another type.
         check(
             "write_file",
             json!({"path": "n", "content": "{\"a\": 1}"}),

@@ -1,4 +1,4 @@
-//! `bash`: what a command prints, how it ended, and what stopped it.
+//! `bash`: output, exit status, and limits.
 
 use std::fs;
 use std::sync::Mutex;
@@ -44,7 +44,7 @@ fn output_comes_as_it_was_printed_and_the_exit_code_is_the_last_line() {
         .await;
         check("printf 'a\\377b'", "a\u{fffd}b\nexit code: 0", false).await;
         check("if then", "/proc/self/fd/8: line 1: syntax error near unexpected token `then'\n/proc/self/fd/8: line 1: `if then'\nexit code: 2", true).await;
-        // The session lives on.
+        // The session persists.
         check("x=5; f() { echo f$x; }", "exit code: 0", false).await;
         check("f", "f5\nexit code: 0", false).await;
         check(
@@ -60,7 +60,7 @@ fn output_comes_as_it_was_printed_and_the_exit_code_is_the_last_line() {
             true,
         )
         .await;
-        // What a command prints is never taken for the state.
+        // Output that looks like a state line is still output.
         check(
             "echo exit code: 0; exit 1",
             "exit code: 0\nexit code: 1",
@@ -80,7 +80,7 @@ fn what_is_printed_can_be_seen_while_it_runs() {
             let mut seen = seen.lock().unwrap();
             seen.push((String::from_utf8(bytes.to_vec()).unwrap(), is_error));
             if seen.len() == 1 {
-                // It waits for this: so it was seen before the end.
+                // The command waits for this file, so its output was seen before it ended.
                 fs::write(world.path("seen"), "").unwrap();
             }
         };
@@ -119,7 +119,7 @@ fn a_cancelled_command_ends_and_what_it_printed_is_the_answer() {
             assert!(output.is_error);
             world.all_are_gone().await;
         }
-        // One that is cancelled before it begins does nothing.
+        // A call that is cancelled before it starts does nothing.
         let cancel = CancellationToken::new();
         cancel.cancel();
         let input = json!({"command": "echo never"});
@@ -160,10 +160,10 @@ fn huge_output_is_bounded_and_kept_to_be_paged_through() {
             .await;
         assert_eq!(
             page,
-            "50000\t50000\n50001\t50001\n[lines 50000 to 50001 of 100000; offset 50002 goes on]\n"
+            "50000\t50000\n50001\t50001\n[lines 50000 to 50001 of 100000; continue with offset 50002]\n"
         );
 
-        // 100 MB: only the ends are held.
+        // 100 MB: only the beginning and end are held in memory.
         let command = "yes 0123456789 | head -c 100000000; echo; echo the end";
         let call = world.call("bash", json!({"command": command}));
         let (output, held) = peak(call).await;
@@ -201,7 +201,7 @@ fn a_limit_that_ends_a_command_is_named_with_its_value() {
             .find(|one| one.limit == LimitKind::Memory)
             .unwrap();
         match memory.enforcer {
-            // Each process by itself: `tail` is told and says so.
+            // Applies to each process: `tail` gets an error and reports it.
             Enforcer::Rlimit => assert!(says.contains("memory exhausted"), "{says}"),
             _ => assert!(
                 says.ends_with("exit code: 1: the sandbox's memory limit of 256M was reached"),
@@ -245,7 +245,7 @@ fn a_wall_is_told_from_a_bug() {
 fn a_sandbox_that_is_gone_breaks_every_tool() {
     within(async {
         let world = World::with(|spec| spec.limits.wall = Some(Duration::from_secs(3))).await;
-        // Ends with the sandbox, in one way or another.
+        // Ends when the sandbox does.
         let _ = world.call("bash", json!({"command": "sleep 1000"})).await;
         for (tool, input) in [
             ("bash", json!({"command": "echo on"})),

@@ -1,4 +1,4 @@
-//! Output of any length: what of it is shown, what is kept, and that memory stays small.
+//! Output of any length: what is shown, what is stored, and that memory stays small.
 
 use proptest::prelude::*;
 use tools::bounded::{Bounded, Gathered, KEPT, SHOWN};
@@ -14,7 +14,7 @@ fn gather(pieces: &[&[u8]]) -> Gathered {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Lines of any length, with characters of any length.
+    /// Lines and characters of any length.
     #[test]
     fn the_ends_are_the_ends(
         lines in proptest::collection::vec("[a-zß€🦀\t]{0,40}", 0..60),
@@ -49,7 +49,7 @@ proptest! {
         }
     }
 
-    /// Whatever bytes come, the text is bounded and is text.
+    /// Any bytes become bounded, valid text.
     #[test]
     fn any_bytes_are_bounded(
         bytes in proptest::collection::vec(any::<u8>(), 0..3000),
@@ -89,7 +89,7 @@ fn of_endless_output_both_ends_are_kept() {
     let kept = String::from_utf8(cut.kept).unwrap();
     assert!(kept.len() <= 2 * KEPT + 100, "{}", kept.len());
     assert!(kept.starts_with(&cut.head) && kept.ends_with(&cut.tail));
-    let gap = format!("\n[… {} bytes were not kept …]\n", cut.lost);
+    let gap = format!("\n[… {} bytes were not stored …]\n", cut.lost);
     assert_eq!(kept.matches(&gap).count(), 1);
     assert_eq!(kept.len() - gap.len() + cut.lost as usize, total);
 }

@@ -1,4 +1,4 @@
-//! `edit_file`: what is replaced, what is kept, and what is said when nothing can be.
+//! `edit_file`: replacements, preserved content, and explanations of failures.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -40,11 +40,11 @@ fn exact_text_is_replaced() {
         )
         .await;
         check("ü€🦀\n", edits(&[("€", "$")]), "ü$🦀\n").await;
-        // In order, each on what the one before left.
+        // Applied in order, each to the result of the previous one.
         check("1 2\n", edits(&[("1", "2"), ("2 2", "3")]), "3\n").await;
         let all = json!([{"old": "x", "new": "yx", "all": true}]);
         check("x.x.x\n", all, "yx.yx.yx\n").await;
-        // Line ends stay as they are, however the model writes them.
+        // Line ends are preserved, whatever the model sends.
         check(
             "a\r\nb\r\nc\r\n",
             edits(&[("b", "1\n2")]),
@@ -66,7 +66,7 @@ fn exact_text_is_replaced() {
         check("a\r\nb\r\n", edits(&[("\nb", "\nc\nd")]), "a\r\nc\r\nd\r\n").await;
         check("a\r\nb\nc\n", edits(&[("b\nc", "x\ny")]), "a\r\nx\ny\n").await;
         check("a\r\nb\r\nc\n", edits(&[("a\nb", "x\ny")]), "x\r\ny\r\nc\n").await;
-        // So does the mark at the beginning.
+        // So is a byte order mark.
         check("\u{feff}a\nb\n", edits(&[("a\n", "c\n")]), "\u{feff}c\nb\n").await;
         world.end().await;
     });
@@ -116,7 +116,7 @@ fn what_cannot_be_replaced_changes_nothing_and_is_explained() {
         check(
             "x\ny\nx\n  x\n",
             edits(&[("x", "z")]),
-            &["`old` is there 3 times, on lines 1, 3, 4: make it longer"],
+            &["`old` occurs 3 times, on lines 1, 3, 4: make it longer"],
         )
         .await;
         check(
@@ -125,7 +125,7 @@ fn what_cannot_be_replaced_changes_nothing_and_is_explained() {
             &["50 times, on lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …"],
         )
         .await;
-        // Overlapping is not twice.
+        // Overlapping occurrences count once.
         check("aaa\n", edits(&[("aaaa", "b")]), &["not in the file"]).await;
         check(
             "fn one() {\n\tlet x = 1;\n\tlet y = 2;\n}\n",
@@ -199,7 +199,7 @@ fn an_edit_keeps_the_mode_and_shows_what_changed() {
         assert_eq!(output.changes[0].diff.as_deref(), Some(diff));
         let mode = fs::metadata(world.path("script")).unwrap().mode();
         assert_eq!(mode & 0o777, 0o750);
-        // For the model a part will do.
+        // The model gets a shortened diff.
         world.put("many", "old\n".repeat(20_000));
         let input = json!({"path": "many", "edits": [{"old": "old", "new": "new", "all": true}]});
         let output = world.call("edit_file", input).await.unwrap();
@@ -232,7 +232,7 @@ fn only_text_of_a_sensible_size_is_edited() {
         check("folder", "it is not a regular file").await;
         check("fifo", "it is not a regular file").await;
         check("nothing", "cannot read `/workspace/nothing`: No such file").await;
-        // The largest that is.
+        // The largest allowed size.
         let mut large = "a line of text\n".repeat(600_000);
         large.push_str("needle\n");
         world.put("large", &large);

@@ -1,4 +1,4 @@
-//! Commands in the background: looked at, written to, killed, and used by later ones.
+//! Background commands: polled, written to, killed, and used by later commands.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::world::{World, eventually, text, within};
 
-/// The number of the job that a result speaks of.
+/// The job number in a result.
 fn job_of(says: &str) -> u32 {
     let (_, rest) = says
         .split_once("as job ")
@@ -26,7 +26,7 @@ async fn start(world: &World, command: &str, expect: &str) -> u32 {
     job
 }
 
-/// Looks until the output so far contains `expect`.
+/// Polls until the output so far contains `expect`.
 async fn look_for(world: &World, job: u32, expect: &str) -> String {
     let mut all = String::new();
     eventually(expect, async || {
@@ -103,7 +103,7 @@ fn a_job_is_killed_politely_or_not_with_all_it_started() {
         assert_eq!(text(&output), "killed by signal 9 (SIGKILL)");
         assert!(output.is_error);
         world.all_are_gone().await;
-        // Also what a command left behind when it ended.
+        // Also kills processes that a command left behind.
         let says = world
             .ask("bash", json!({"command": "sleep 1000 & echo started"}))
             .await;
@@ -182,7 +182,7 @@ fn a_cancelled_look_leaves_the_job_alone() {
         );
         let (output, ()) = tokio::join!(look, async { cancel.cancel() });
         assert!(text(&output.unwrap()).starts_with("running"));
-        // One that reads nothing holds nobody for ever.
+        // A job that does not read its input does not block the call forever.
         let deaf = start(&world, "sleep 1000", "").await;
         let much = "x".repeat(1 << 20);
         let why = world
@@ -210,7 +210,7 @@ fn what_nobody_looked_at_in_time_is_said_to_be_gone() {
         let script = "read go; head -c 20000000 /dev/zero | tr '\\0' x; echo; \
                       echo the end; : > done; read go";
         let job = start(&world, script, "").await;
-        // Not through the tool, which would look.
+        // Not through the tool, which would poll the output.
         let go = Bytes::from_static(b"go\n");
         world.sandbox.feed(job, go, false).await.unwrap();
         eventually("all is printed", async || world.path("done").exists()).await;
@@ -218,14 +218,14 @@ fn what_nobody_looked_at_in_time_is_said_to_be_gone() {
         let says = text(&world.call("bash_job", input).await.unwrap());
         assert!(says.contains("the end\n"), "{says}");
         assert!(
-            says.contains("bytes of older output were dropped: nobody looked in time]"),
+            says.contains("bytes of older output were dropped: they were not polled in time]"),
             "{says}"
         );
         world.end().await;
     });
 }
 
-/// Whoever runs the tools looks after what goes on, and needs to know of nothing else.
+/// The caller is notified of commands that continue, and of nothing else.
 #[test]
 fn the_caller_hears_of_what_goes_on() {
     within(async {
@@ -263,7 +263,7 @@ fn a_sandbox_that_replaces_another_has_neither_its_folder_nor_its_jobs() {
         name(&mut spec);
         let new = sandbox::Sandbox::start(spec).await.unwrap();
         std::mem::replace(&mut world.sandbox, new).end().await;
-        // Its first command is where every first command is, and that is nothing to tell.
+        // The first command runs in the initial folder, which is not reported.
         let says = world.ask("bash", json!({"command": "pwd"})).await;
         assert_eq!(says.lines().next(), Some("/workspace"), "{says}");
         assert!(!says.contains("the folder is now"), "{says}");

@@ -1,4 +1,4 @@
-//! `list_files`: a tree of what matters, and how much of it.
+//! `list_files`: the tree, ignored files, and limits.
 
 use std::os::unix::fs::symlink;
 

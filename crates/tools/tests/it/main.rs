@@ -1,6 +1,6 @@
-//! Every tool, called as a model would, in real sandboxes, as root and as an ordinary user.
+//! Every tool, called as by a model, in real sandboxes, as root and as an ordinary user.
 //!
-//! Each module is a feature; none passes by skipping.
+//! Each module tests a feature. No test passes by skipping.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

@@ -1,5 +1,5 @@
-//! How much memory a piece of work holds at its peak, whatever other tests do meanwhile: each
-//! thread counts its own.
+//! Measures the peak memory of a piece of work. Counts per thread, so that other tests do not
+//! matter.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -20,7 +20,7 @@ fn count(change: i64) {
     PEAK.set(PEAK.get().max(live));
 }
 
-// SAFETY: every call goes to the system's allocator as it came; counting allocates nothing.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64);
@@ -41,8 +41,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// The most bytes that this thread held during the work, beyond those it held before. Means
-/// something on a runtime of one thread only.
+/// The maximum bytes that this thread held during the work, beyond those it held before. Only
+/// meaningful on a single-threaded runtime.
 pub(crate) async fn peak<T>(work: impl Future<Output = T>) -> (T, u64) {
     let before = LIVE.get();
     PEAK.set(before);

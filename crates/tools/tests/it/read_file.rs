@@ -1,4 +1,4 @@
-//! `read_file`: pages, pictures, and files that are neither.
+//! `read_file`: pages, images, and other files.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -31,12 +31,12 @@ fn text_comes_in_pages_with_line_numbers() {
         .await;
         check(
             json!({"path": "/workspace/a", "offset": 0, "limit": 1}),
-            "    1\tone\n[lines 1 to 1 of 3; offset 2 goes on]\n",
+            "    1\tone\n[lines 1 to 1 of 3; continue with offset 2]\n",
         )
         .await;
         check(
             json!({"path": "a", "offset": 2, "limit": 1}),
-            "    2\ttwo\n[lines 2 to 2 of 3; offset 3 goes on]\n",
+            "    2\ttwo\n[lines 2 to 2 of 3; continue with offset 3]\n",
         )
         .await;
         check(
@@ -99,7 +99,7 @@ fn a_page_is_bounded_and_the_next_one_goes_on() {
                 break;
             }
             assert!(
-                page.contains(&format!("of 9000; offset {offset} goes on]")),
+                page.contains(&format!("of 9000; continue with offset {offset}]")),
                 "{page}"
             );
         }
@@ -130,7 +130,7 @@ fn deep_inside_a_huge_file() {
             .ask("read_file", json!({"path": "huge", "limit": 2}))
             .await;
         assert!(
-            page.ends_with("[lines 1 to 2, many more follow; offset 3 goes on]\n"),
+            page.ends_with("[lines 1 to 2, many more follow; continue with offset 3]\n"),
             "{page}"
         );
         world.end().await;
@@ -141,7 +141,7 @@ fn deep_inside_a_huge_file() {
 fn pictures_are_shown_and_other_files_described() {
     within(async {
         let world = World::new().await;
-        // By content: no name says what they are.
+        // Detected by content: the names have no extensions.
         for (start, media_type) in [
             (b"\x89PNG\r\n\x1a\n".as_slice(), "image/png"),
             (b"\xff\xd8\xff\xe0", "image/jpeg"),
@@ -175,14 +175,14 @@ fn pictures_are_shown_and_other_files_described() {
             let shown = world.ask("read_file", json!({"path": path})).await;
             assert!(shown.contains(says), "{shown}");
         };
-        check("large.png", "too large to look at: at most 3.8 MB").await;
+        check("large.png", "too large to view: at most 3.8 MB").await;
         world.put("program", b"\x7fELF\x02\x01\x01\0\0abc");
         check("program", "is an ELF program or library, 12 bytes. It begins with\n7f 45 4c 46 02 01 01 00 00 61 62 63  .ELF.....abc\n").await;
         world.put("zeros", [0; 100]);
         check("zeros", "is binary data, 100 bytes").await;
         world.put("wide", b"\xff\xfea\0b\0");
         check("wide", "UTF-16").await;
-        // A picture by its name only.
+        // An image only by its name.
         world.put("fake.png", "no picture");
         check("fake.png", "    1\tno picture\n").await;
         world.end().await;
@@ -221,9 +221,9 @@ fn what_is_no_file_is_said_and_holds_nobody() {
         check("fifo", "it is not a regular file").await;
         check("secret", "Permission denied").await;
         check("/dev/zero", "it is not a regular file").await;
-        check("output:1", "there is no kept output `output:1`").await;
-        check("output:x", "there is no kept output `output:x`").await;
-        // What has no size and yet content.
+        check("output:1", "there is no stored output `output:1`").await;
+        check("output:x", "there is no stored output `output:x`").await;
+        // A file that has size 0 but content.
         let shown = world
             .ask("read_file", json!({"path": "/proc/self/status"}))
             .await;

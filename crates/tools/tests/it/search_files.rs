@@ -1,4 +1,4 @@
-//! `search_files`: lines by pattern, files by glob, and how much comes back.
+//! `search_files`: lines by pattern, files by glob, and result limits.
 
 use serde_json::json;
 
@@ -52,7 +52,7 @@ fn matches_are_grouped_by_file() {
         .await;
         check(
             json!({"pattern": "nothing"}),
-            "no line matches `nothing`; ignored files were not searched, `all` does that",
+            "no line matches `nothing`; ignored files were not searched, `all` includes them",
         )
         .await;
         check(

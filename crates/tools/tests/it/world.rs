@@ -1,4 +1,4 @@
-//! A sandbox with its workspace, the tools, and a memory for output that was too long.
+//! Test fixture: a sandbox with its workspace, the tools, and a store for long output.
 
 use std::fs;
 use std::future::Future;
@@ -14,11 +14,11 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tools::{Context, Outputs, ToolError, ToolOutput, ToolSet};
 
-/// Past this a test hangs. No test comes near it.
+/// A test that takes longer is treated as hanging. Tests take far less.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// Runs a test to its end, or fails it as hanging. On one thread, so that its memory can be told
-/// from that of other tests.
+/// Runs a test with a timeout. On one thread, so that its memory can be measured apart from other
+/// tests.
 pub(crate) fn within(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -31,7 +31,7 @@ pub(crate) fn within(test: impl Future<Output = ()>) {
         });
 }
 
-/// Waits for a condition that has no event.
+/// Waits for a condition by polling.
 pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let give_up = Instant::now() + PATIENCE / 2;
     while !condition().await {
@@ -40,7 +40,7 @@ pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> b
     }
 }
 
-/// Keeps output as a session would.
+/// Stores output in memory, as a session does on disk.
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) kept: Mutex<Vec<Vec<u8>>>,
@@ -70,7 +70,7 @@ pub(crate) struct World {
     pub(crate) sandbox: Sandbox,
     pub(crate) folder: TempDir,
     pub(crate) outputs: Memory,
-    /// Commands that went on after their calls, by job.
+    /// Commands that continued after their calls, by job.
     pub(crate) background: Mutex<Vec<(u32, String)>>,
     pub(crate) tools: ToolSet,
 }
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// A path of the workspace, on the host.
+    /// The host path of a workspace file.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -135,7 +135,7 @@ impl World {
             .await
     }
 
-    /// What a call that works out says to the model.
+    /// The text of a successful call.
     pub(crate) fn ask(&self, tool: &str, input: Value) -> impl Future<Output = String> {
         let shown = format!("{tool} {input}");
         async move {
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// What a call that does not work out says to the model.
+    /// The error text of a failed call.
     pub(crate) async fn refused(&self, tool: &str, input: Value) -> String {
         match self.call(tool, input.clone()).await {
             Err(error @ (ToolError::Refused(_) | ToolError::Arguments { .. })) => error.to_string(),
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// Waits until no command is left.
+    /// Waits until no command is running.
     pub(crate) async fn all_are_gone(&self) {
         eventually("all are gone", async || {
             self.sandbox.stats().await.unwrap().processes == 1

@@ -1,4 +1,4 @@
-//! `write_file`: what it makes, what it says, and what it does not touch.
+//! `write_file`: results, messages, and what it refuses.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -28,19 +28,19 @@ fn a_file_is_created_or_replaced_and_the_change_is_shown() {
         assert_eq!(diff.as_deref(), Some("@@ -1,2 +1,2 @@\n one\n-two\n+2\n"));
         let mode = fs::metadata(world.path("a/b/c.txt")).unwrap().mode();
         assert_eq!(mode & 0o777, 0o755);
-        // The same again is no change.
+        // Writing the same content is not a change.
         assert_eq!(write("a/b/c.txt", "one\n2\n").await.1, None);
         assert_eq!(
             write("empty", "").await.0,
             "created `empty`: 0 lines, 0 bytes"
         );
-        // A difference for people is bounded, and there is none with what is no text.
+        // A diff for the user is bounded; there is none if the old content is not text.
         let (_, diff) = write("big", &"line\n".repeat(100_000)).await;
         let diff = diff.unwrap();
         assert!(diff.len() < 33_000 && diff.ends_with("… more changes follow\n"));
         world.put("binary", [0; 10]);
         assert_eq!(write("binary", "text\n").await.1, None);
-        // Through a symlink to what it means.
+        // Through a symlink to its target.
         symlink("a/b/c.txt", world.path("link")).unwrap();
         write("link", "through\n").await;
         assert_eq!(world.get("a/b/c.txt"), "through\n");
