@@ -1,29 +1,30 @@
-//! Questions to a person before something leaves the sandbox, and the rules that answer them.
+//! Questions that a user must answer before something leaves the sandbox, and the rules that answer
+//! them automatically.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Something that waits for a person's word.
+/// An action that waits for the user's decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Question {
-    /// Within the run of a session, from 1 on.
+    /// Number within one run of a session, from 1.
     pub number: u32,
-    /// What is to be done, in one line: `connect to pypi.org:443`.
+    /// The action in one line: `connect to pypi.org:443`.
     pub what: String,
-    /// Why it is asked: which rule, or that there is none.
+    /// Why the user is asked: the rule that applies, or that there is none.
     pub why: String,
-    /// What an answer for longer than once is about.
+    /// What the answer applies to if it holds for longer than once.
     pub subject: Subject,
 }
 
-/// What a rule speaks of.
+/// What a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Subject {
-    /// A host, as `--allow-net` takes it.
+    /// A host, in the syntax of `--allow-net`.
     Host { host: String },
-    /// Calls of a tool; only those whose main argument (a command, a path) fits the pattern, if
-    /// there is one. `*` stands for anything, `\*` for a star.
+    /// Calls of a tool. With a pattern, only those whose main argument (a command, a path) matches
+    /// it. `*` matches anything, `\*` a star.
     Tool {
         tool: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,7 +32,7 @@ pub enum Subject {
     },
 }
 
-/// A standing answer.
+/// An answer given in advance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rule {
     #[serde(flatten)]
@@ -47,7 +48,7 @@ pub enum Action {
     Deny,
 }
 
-/// A person's answer.
+/// The user's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Decision {
     pub is_allowed: bool,
@@ -60,6 +61,6 @@ pub struct Decision {
 pub enum Scope {
     Once,
     Session,
-    /// As a rule, kept by whoever runs the session.
+    /// Stored as a rule by the program that runs the session.
     Always,
 }

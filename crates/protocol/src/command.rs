@@ -1,4 +1,4 @@
-//! What a user interface can ask of a running agent. The whole list.
+//! The commands that a user interface can send to a running agent. The complete list.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,33 +8,32 @@ use crate::message::Block;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Command {
-    /// Begins a turn; while one is under way, the next one.
+    /// Starts a turn. If one is running, the prompt is queued for the next.
     Prompt { content: Vec<Block> },
-    /// Takes up the last turn where it was cut short.
+    /// Continues the last turn after it was interrupted.
     Continue,
-    /// Stops the model and the tools; what was done stays done.
+    /// Stops the model and the tools. Completed work is kept.
     Interrupt,
-    /// Takes back the last turn: its files and its part of the conversation.
+    /// Reverts the last turn: its files and its part of the conversation.
     Undo,
-    /// Takes back the last undo, as long as nothing was said after it.
+    /// Reverts the last undo, if no turn was started since.
     Redo,
-    /// Puts a summary in the place of the conversation so far, for the model. The events stay.
+    /// Replaces the conversation so far by a summary, for the model only. The events are kept.
     Compact,
-    /// From the next request on, another model.
+    /// Switches to another model from the next request on.
     UseModel { name: String },
-    /// Opens a host to the sandbox, for the rest of the session: `example.com`, `*.example.com`,
-    /// `host:port`.
+    /// Allows a host for the rest of the session: `example.com`, `*.example.com`, `host:port`.
     AllowHost { host: String },
     /// Answers [`crate::EventKind::Asked`].
     Decide { question: u32, decision: Decision },
-    /// Asks for the names of the workspace's files: [`crate::EventKind::Files`].
+    /// Requests the names of the workspace's files: [`crate::EventKind::Files`].
     ListFiles,
-    /// Asks what the session has changed: [`crate::EventKind::Differs`].
+    /// Requests the changes made by the session: [`crate::EventKind::Differs`].
     Diff,
 }
 
 impl Command {
-    /// A prompt that is only text.
+    /// A prompt that consists of text only.
     pub fn prompt(text: impl Into<String>) -> Self {
         Self::Prompt {
             content: vec![Block::text(text)],

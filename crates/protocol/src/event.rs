@@ -1,8 +1,8 @@
-//! What an agent tells the world, one event at a time.
+//! The events that an agent reports.
 //!
-//! A *lasting* event is stored, and what a session is, is the fold over its lasting events. The
-//! others (pieces of a reply, live output, spending) only show work under way; whoever misses
-//! them learns the same from the lasting event that follows.
+//! A *lasting* event is stored; the state of a session is the fold over its lasting events. The
+//! other events (parts of a reply, live output, spending) only show work in progress. A client that
+//! misses them gets the same information from the lasting event that follows.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,16 @@ use crate::id::{CallId, SessionId};
 use crate::message::{Block, Stop};
 use crate::usage::Usage;
 
-/// Of the JSON form. Fields and kinds may be added under one version; none is taken away.
+/// Version of the JSON form. Fields and kinds may be added within a version, but none is removed.
 pub const VERSION: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// [`VERSION`].
+    /// Version of the JSON form.
     pub v: u32,
     pub session: SessionId,
-    /// Place among the session's lasting events, from 1 on; absent from those that do not last.
+    /// Position among the session's lasting events, from 1. Absent from events that are not
+    /// lasting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
     pub time: Timestamp,
@@ -35,130 +36,131 @@ pub struct Event {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
-    /// The sandbox stands and commands are listened to. Nothing of it is recorded before the first
-    /// turn.
+    /// The sandbox is running and commands are accepted. Not stored: the session's record starts
+    /// with the first turn.
     Ready {
         model: String,
-        /// Tokens of a request and its reply together that the model can take, where known.
+        /// The model's context window: tokens of a request and its reply together, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<u64>,
         backend: String,
-        /// What a way out of the sandbox has to break: `namespaces`, `kernel` or `vm`; `none` without
-        /// walls.
+        /// The isolation that an escape from the sandbox has to break: `namespaces`, `kernel` or
+        /// `vm`; `none` without isolation.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         strength: String,
-        /// Why this backend and no other.
+        /// Why this backend was chosen.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
         walls: Vec<String>,
-        /// The real path of the folder on the host that is `/workspace` inside.
+        /// Host path of the folder that is `/workspace` in the sandbox, with symlinks resolved.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         workspace: String,
-        /// Hosts that can be reached; none when the network is off.
+        /// Hosts that can be reached. Empty when the network is off.
         network: Vec<String>,
-        /// Other hosts are asked about.
+        /// Whether the user is asked about other hosts.
         asks: bool,
     },
     /// Lasting. The first event of every session.
     SessionStarted {
         /// Release of hotcell.
         release: String,
-        /// The folder on the host that is `/workspace` inside.
+        /// Host path of the folder that is `/workspace` in the sandbox.
         workspace: String,
         model: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forked_from: Option<Fork>,
     },
-    /// Lasting. What protects the machine from what follows.
+    /// Lasting. The isolation that applies to the events that follow.
     SandboxStarted {
         backend: String,
-        /// What a way out of the sandbox has to break: `namespaces`, `kernel` or `vm`; `none` without
-        /// walls.
+        /// The isolation that an escape from the sandbox has to break: `namespaces`, `kernel` or
+        /// `vm`; `none` without isolation.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         strength: String,
-        /// Why this backend and no other.
+        /// Why this backend was chosen.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
         walls: Vec<String>,
-        /// Hosts that can be reached; none when the network is off.
+        /// Hosts that can be reached. Empty when the network is off.
         network: Vec<String>,
-        /// Limit by name, with its value and what enforces it.
+        /// Limits by name, each with its value and how it is enforced.
         limits: BTreeMap<String, String>,
-        /// Why the sandbox before this one is gone, if the session had one and lost it.
+        /// Why the previous sandbox of the session was lost, if there was one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaces: Option<String>,
     },
-    /// Lasting. A person's words.
+    /// Lasting. The user's prompt starts a turn.
     TurnStarted { turn: u32, prompt: Vec<Block> },
-    /// Lasting. A turn that was cut short is taken up again, with no new words.
+    /// Lasting. An interrupted turn continues, without a new prompt.
     TurnContinued { turn: u32 },
-    /// A request is on its way to the model.
+    /// A request was sent to the model.
     RequestStarted { turn: u32, request: u32 },
-    /// The request failed and is made again after a while. What came of its reply is void.
+    /// The request failed and will be retried after a delay. What was received of its reply is
+    /// void.
     Retrying {
         attempt: u32,
         wait_ms: u64,
         reason: String,
     },
-    /// A piece of the model's words.
+    /// A part of the model's text.
     TextDelta { text: String },
-    /// A piece of the model's thinking.
+    /// A part of the model's thinking.
     ThinkingDelta { text: String },
-    /// A piece of a tool call's input, as JSON text.
+    /// A part of a tool call's input, as JSON text.
     InputDelta {
         call: CallId,
         name: String,
         json: String,
     },
-    /// Lasting. The model's reply, whole.
+    /// Lasting. The model's complete reply.
     Replied {
         turn: u32,
         content: Vec<Block>,
         stop: Stop,
-        /// Calls that cannot be run as they came, with the reason.
+        /// Calls that cannot be run, with the reason.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         broken_calls: BTreeMap<CallId, String>,
         usage: Usage,
-        /// In US dollars; absent when the model's prices are unknown.
+        /// Cost in US dollars. Absent when the model's prices are unknown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<f64>,
         model: String,
     },
-    /// A tool begins to work.
+    /// A tool starts.
     ToolStarted {
         call: CallId,
         name: String,
         input: Value,
-        /// One line for a person.
+        /// One line for the user.
         summary: String,
     },
-    /// What a tool prints while it works. Cleaned of nothing: it came from the sandbox.
+    /// Output of a running tool. Not sanitised: it comes from the sandbox.
     ToolOutput {
         call: CallId,
         text: String,
         is_error: bool,
     },
-    /// Lasting. A tool has ended; the content is what the model gets.
+    /// Lasting. A tool has ended. The content is sent to the model.
     ToolEnded {
         call: CallId,
         name: String,
         content: Vec<Block>,
         is_error: bool,
-        /// Output that was too long for the model, kept to be read in pieces.
+        /// Output that was too long for the model, stored so that it can be read in parts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept: Option<Kept>,
-        /// What it did to files, for people.
+        /// Changes to files, for the user.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changes: Vec<Change>,
         millis: u64,
-        /// Whether the call was not run because a rule or the person denied it. Absent from sessions
-        /// of older releases, whose results say so in words.
+        /// Whether the call was not run because a rule or the user denied it. Absent from sessions
+        /// of older releases, where only the result's text says so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         denied: Option<bool>,
     },
-    /// Lasting. Words of the harness itself to the model, beside the results.
+    /// Lasting. A note from the agent program to the model, in addition to the results.
     Noted { text: String },
-    /// Lasting. The workspace as it was before the first change of a turn, or after the last.
+    /// Lasting. The workspace before the first change of a turn, or after the last one.
     CheckpointMade {
         turn: u32,
         moment: Moment,
@@ -170,19 +172,19 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<u64>,
     },
-    /// Lasting. For the model, this summary stands in the place of the conversation so far.
+    /// Lasting. For the model, this summary replaces the conversation so far.
     Compacted {
         summary: String,
-        /// Of the request that made it.
+        /// Usage of the request that made the summary.
         usage: Usage,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<f64>,
         model: String,
     },
-    /// Lasting. Something waits for a person's word, and goes on with [`crate::Command::Decide`].
-    /// After a crash there may be no [`Self::Decided`] for it.
+    /// Lasting. An action waits for the user's decision, which is sent with the command `decide`.
+    /// After a crash there may be no `decided` event for it.
     Asked { question: Question },
-    /// Lasting. A question is answered, or nobody needs the answer any more.
+    /// Lasting. A question was answered, or no longer needs an answer.
     Decided {
         question: Question,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,42 +192,42 @@ pub enum EventKind {
     },
     /// Hosts that can be reached from now on.
     NetworkChanged { network: Vec<String> },
-    /// All commands that go on in the background, and those that have just ended.
+    /// All commands that run in the background, and those that have just ended.
     Background { jobs: Vec<BackgroundJob> },
-    /// Files of the workspace, by path, without those that are ignored.
+    /// Files of the workspace, by path, without ignored ones.
     Files { paths: Vec<String>, is_cut: bool },
-    /// What the session has changed, against how it found the workspace.
+    /// What the session has changed in the workspace since its start.
     Differs {
         changes: Vec<Change>,
-        /// Changed files that are not shown.
+        /// Number of changed files that are not shown.
         left_out: u64,
     },
-    /// A command could not be done, and nothing was changed.
+    /// A command was refused, and nothing was changed.
     CommandRefused { reason: String },
-    /// What the session has cost so far, against its budget.
+    /// What the session has cost so far, and its budget.
     Spent { spending: Spending },
-    /// Lasting. The turn is over.
+    /// Lasting. The turn has ended.
     TurnEnded {
         turn: u32,
         outcome: Outcome,
         spending: Spending,
     },
-    /// Lasting. This turn and all later ones are taken back, the conversation with the files.
+    /// Lasting. This turn and all later ones were reverted: the conversation and the files.
     Undone {
         turn: u32,
-        /// The workspace as it was before, for taking the undo back.
+        /// The workspace before the undo, so that it can be reverted.
         checkpoint: Checkpoint,
         restored: u64,
         removed: u64,
-        /// Files of the turn that are left as they are: somebody else has changed them since, or
-        /// they could not be put back.
+        /// Files of the turn that were not restored: they were changed by something else since, or
+        /// restoring them failed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         left: Vec<String>,
     },
-    /// Lasting. An undo is taken back: the turns from this one on count again.
+    /// Lasting. An undo was reverted: the turns from this one on count again.
     Redone {
         turn: u32,
-        /// The workspace as it was before.
+        /// The workspace before the redo.
         checkpoint: Checkpoint,
         restored: u64,
         removed: u64,
@@ -234,7 +236,7 @@ pub enum EventKind {
     },
 }
 
-/// A command that goes on after its call has ended.
+/// A command that continues after its call has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BackgroundJob {
     pub job: u32,
@@ -242,39 +244,39 @@ pub struct BackgroundJob {
     pub call: CallId,
     pub command: String,
     pub since: Timestamp,
-    /// The end of what it printed. Cleaned of nothing: it came from the sandbox.
+    /// The end of its output. Not sanitised: it comes from the sandbox.
     pub tail: String,
-    /// How it ended, in a few words; absent while it runs.
+    /// A short description of how it ended. Absent while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<String>,
 }
 
-/// Where a session branched off another.
+/// The session and event that a session was forked from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fork {
     pub session: SessionId,
-    /// The last event that both have in common.
+    /// The last event that both sessions have in common.
     pub seq: u64,
 }
 
-/// Output that was kept whole.
+/// Output that was stored completely.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Kept {
-    /// What `read_file` takes as a path, such as `output:3`.
+    /// Path for `read_file`, such as `output:3`.
     pub handle: String,
     pub bytes: u64,
 }
 
-/// A change of one file, for people to look at.
+/// A change of one file, for display.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     pub path: String,
-    /// In unified form; absent when there is nothing to show, as for a binary file.
+    /// Unified diff. Absent when there is nothing to show, as for a binary file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
 }
 
-/// Which end of a turn a checkpoint stands at.
+/// Whether a checkpoint was made before or after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
@@ -282,27 +284,27 @@ pub enum Moment {
     After,
 }
 
-/// A record of the workspace's files.
+/// A snapshot of the workspace's files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Checkpoint {
-    /// Number within the session, from 1 on.
+    /// Number within the session, from 1.
     pub number: u32,
     pub files: u64,
     pub bytes: u64,
-    /// Files left out, by path with the reason: they will not be restored.
+    /// Files left out, by path with the reason. They will not be restored.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub skipped: BTreeMap<String, String>,
 }
 
-/// What was used up, and of how much.
+/// What was used, and the limits.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Spending {
     pub usage: Usage,
-    /// In US dollars; absent when any part of it is unknown.
+    /// Cost in US dollars. Absent when any part of it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// Requests made to the model.
+    /// Requests sent to the model.
     pub requests: u32,
     pub seconds: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -316,7 +318,7 @@ pub struct Spending {
 }
 
 impl Spending {
-    /// Nothing, at no cost.
+    /// No usage, at no cost.
     pub fn none() -> Self {
         Self {
             cost: Some(0.0),
@@ -331,19 +333,19 @@ impl Spending {
 pub enum Outcome {
     /// The model ended its turn.
     Done,
-    /// The task cannot go on, for a reason that is not the provider's.
+    /// The task cannot continue, for a reason other than the provider.
     Failed {
         reason: String,
     },
-    /// A budget is used up.
+    /// A budget is exhausted.
     Budget {
         budget: BudgetKind,
         reason: String,
     },
-    /// The provider failed, also when asked again.
+    /// The provider failed, even after retries.
     Provider {
         reason: String,
-        /// The failure may pass by itself: no connection, 429, 5xx. The turn can be continued.
+        /// The failure may be temporary: no connection, 429, 5xx. The turn can be continued.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         transient: bool,
     },
@@ -360,7 +362,7 @@ pub enum BudgetKind {
 }
 
 impl EventKind {
-    /// Whether it is stored.
+    /// Whether the event is stored.
     pub fn lasts(&self) -> bool {
         match self {
             Self::SessionStarted { .. }

@@ -1,4 +1,4 @@
-//! Names of sessions and calls.
+//! Ids of sessions and calls.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,21 +6,21 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A session: when it began, and four letters that tell it from others of that second, as in
-/// `20260131-174502-k3fd`. Names sort by age, to a thousandth of a second.
+/// Id of a session: its start time and four characters that distinguish sessions of the same
+/// second, as in `20260131-174502-k3fd`. Ids sort by age, to a millisecond.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(try_from = "String", into = "String")]
 pub struct SessionId(String);
 
-/// Letters and digits that are not mistaken for one another, in the order in which they sort.
+/// Letters and digits that cannot be confused with one another, in sort order.
 const LETTERS: &[u8; 32] = b"23456789abcdefghijkmnpqrstuvwxyz";
 
 impl SessionId {
-    /// `random` should differ between sessions of one moment.
+    /// `random` should differ between sessions that start at the same time.
     pub fn new(begun: &jiff::civil::DateTime, random: u32) -> Self {
-        // Ten bits of the moment within the second, then ten that are random.
+        // Ten bits for the time within the second, then ten random bits.
         let moment = begun.subsec_nanosecond() as u32 / 976_563;
         let number = moment << 10 | random & 0x3ff;
         let suffix: String = [15, 10, 5, 0]
@@ -43,13 +43,13 @@ impl SessionId {
     }
 }
 
-/// Text that is no session's name.
+/// Text that is not a session id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadId(String);
 
 impl fmt::Display for BadId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "`{}` is no session name", self.0)
+        write!(formatter, "`{}` is not a session name", self.0)
     }
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// A tool call, by the name that the model's provider gave it.
+/// Id of a tool call, assigned by the model's provider.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

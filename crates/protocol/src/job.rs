@@ -1,9 +1,8 @@
-//! Jobs: what can be asked of a server, and what it tells of each.
+//! Jobs: the requests of a server's API and its responses.
 //!
-//! A job is a task with an agent session and a workspace of its own, and a life that the server
-//! looks after. Its prompts are its messages: the first is the task, and the turn with number `n`
-//! of its session has the `n`th message. So what was said and not yet heard is known from the
-//! session alone, also after a crash.
+//! A job is a task with its own agent session and workspace, managed by the server. Its prompts are
+//! its messages: the first is the task, and turn `n` of its session has the `n`th message. So the
+//! session alone shows which messages have not been processed yet, even after a crash.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +14,7 @@ use uuid::Uuid;
 use crate::event::Spending;
 use crate::id::SessionId;
 
-/// A job, by a name that sorts by age.
+/// Id of a job. Ids sort by age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
@@ -35,12 +34,12 @@ impl FromStr for JobId {
     }
 }
 
-/// What somebody wants done. Everything but the task may be left out.
+/// The request for a job. Everything but the task is optional.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct JobRequest {
-    /// What is to be done, in words.
+    /// What to do, in natural language.
     #[cfg_attr(
         feature = "openapi",
         schema(
@@ -51,31 +50,32 @@ pub struct JobRequest {
         )
     )]
     pub task: String,
-    /// `claude-…`, or `openai/NAME`; the server's own choice when absent.
+    /// `claude-…`, or `openai/NAME`. The server's default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Which walls; the server's own choice when absent.
+    /// The sandbox backend. The server's default when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<JobBackend>,
-    /// How strong the walls must be: nothing weaker is started. A server may require more by itself.
+    /// Minimum strength of the isolation. Starting fails if the backend is weaker. The server may
+    /// require more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub require: Option<JobStrength>,
     #[serde(default)]
     pub limits: JobLimits,
-    /// Hosts that can be reached from inside, such as `pypi.org` or `*.example.com:443`.
+    /// Hosts that can be reached from the sandbox, such as `pypi.org` or `*.example.com:443`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
     #[serde(default)]
     pub budget: JobBudget,
-    /// Seconds that the job may run, over all its attempts.
+    /// Time limit in seconds, over all attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub timeout: Option<u64>,
-    /// What lies in the workspace at the start; nothing when absent. A zip comes in a form.
+    /// Initial content of the workspace. Empty when absent. A zip is uploaded with a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RequestedInput>))]
     pub input: Option<JobInput>,
-    /// Told when the job has ended.
+    /// Called when the job has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Webhook>,
     /// The job stays ready for further messages for a while after each turn, as in a chat.
@@ -83,12 +83,12 @@ pub struct JobRequest {
     pub interactive: bool,
 }
 
-/// Which walls.
+/// The sandbox backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum JobBackend {
-    /// The strongest that was proved on the server and that is allowed.
+    /// The strongest allowed backend that was proved to work on the server.
     Auto,
     Native,
     Podman,
@@ -99,20 +99,20 @@ pub enum JobBackend {
     Microsandbox,
 }
 
-/// What a way out of the sandbox has to break, weakest first.
+/// The isolation that an escape from the sandbox has to break, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum JobStrength {
-    /// The server's kernel, seen through namespaces and filters.
+    /// The server's kernel, through namespaces and filters.
     Namespaces,
-    /// A kernel in user space, and then the server's.
+    /// A kernel in user space, then the server's.
     Kernel,
-    /// A kernel of its own on a machine of its own, and then the server's.
+    /// A guest kernel in a virtual machine, then the server's.
     Vm,
 }
 
-/// What the sandbox may use; the server's own limits where absent.
+/// Resource limits of the sandbox. The server's defaults where absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -140,7 +140,7 @@ pub struct JobLimits {
     pub open_files: Option<u64>,
 }
 
-/// Ceilings for all attempts together.
+/// Limits for all attempts together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -160,7 +160,7 @@ pub struct JobBudget {
     pub turns: Option<u32>,
 }
 
-/// What lies in the workspace at the start.
+/// Initial content of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -173,11 +173,11 @@ pub enum JobInput {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
     },
-    /// The zip that came with the request. Set by the server alone.
+    /// The zip uploaded with the request. Set by the server only.
     Upload { bytes: u64 },
 }
 
-/// What a request can name of [`JobInput`].
+/// The variants of [`JobInput`] that a request can contain.
 #[cfg(feature = "openapi")]
 #[derive(Debug, utoipa::ToSchema)]
 #[schema(rename_all = "snake_case")]
@@ -191,18 +191,18 @@ pub enum RequestedInput {
     },
 }
 
-/// Where to tell of a job's end.
+/// Where to report a job's end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Webhook {
     pub url: String,
-    /// Signs what is sent. Never shown again.
+    /// Signs the webhook's requests. Never shown again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
 
-/// A job in one word.
+/// Summary of a job's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -213,15 +213,15 @@ pub enum Status {
     Error,
 }
 
-/// Where a job is in its life.
+/// State in the life cycle of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum State {
-    /// Nobody works on it.
+    /// Not claimed by a worker.
     Queued,
-    /// A worker has it.
+    /// Claimed by a worker.
     Running,
-    /// A worker has it, and nothing to do: it waits for a message.
+    /// Claimed by a worker and idle: it waits for a message.
     Waiting,
     Complete,
     Failed {
@@ -244,12 +244,12 @@ impl State {
     }
 }
 
-/// Why a job ended without its task done.
+/// Why a job ended without completing its task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Failure {
     pub cause: Cause,
-    /// One line for a person.
+    /// One line for the user.
     pub message: String,
 }
 
@@ -257,25 +257,25 @@ pub struct Failure {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// The agent could not go on.
+    /// The agent could not continue.
     Agent,
     /// The model's provider failed.
     Provider,
-    /// Cost, tokens or requests are used up.
+    /// Cost, tokens or requests are exhausted.
     Budget,
-    /// It ran longer than it may.
+    /// It exceeded its time limit.
     Deadline,
     /// It made no progress for too long.
     Stuck,
-    /// Somebody cancelled it.
+    /// A user cancelled it.
     Cancelled,
-    /// Somebody interrupted it, and said nothing more.
+    /// A user interrupted it and sent no further message.
     Interrupted,
-    /// Its input could not be put into the workspace.
+    /// Its input could not be placed in the workspace.
     Input,
     /// Its sandbox could not be started.
     Sandbox,
-    /// It was taken up again and again, and the server died each time.
+    /// The server crashed repeatedly while running it.
     Crashes,
     /// Its result could not be packed.
     Artifact,
@@ -283,15 +283,16 @@ pub enum Cause {
     Server,
 }
 
-/// A job as it is kept.
+/// A job as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     pub id: JobId,
-    /// The user that it belongs to.
+    /// The user who owns it.
     pub owner: String,
     pub request: JobRequest,
     pub state: State,
-    /// How often it was claimed. What a worker writes holds only for the claim it was made under.
+    /// How often it was claimed. A worker's write is valid only for the claim under which it was
+    /// made.
     pub epoch: u32,
     /// How often its record changed.
     pub revision: u64,
@@ -299,43 +300,43 @@ pub struct Job {
     /// When it was first claimed.
     pub started: Option<Timestamp>,
     pub ended: Option<Timestamp>,
-    /// For how long it ran, over all claims.
+    /// How long it ran, over all claims.
     pub ran_millis: u64,
-    /// From its first claim on.
+    /// Set from its first claim on.
     pub session: Option<SessionId>,
-    /// How many messages it has, the task among them.
+    /// Number of messages, including the task.
     pub messages: u32,
-    /// How many of its claims ended with the death of the server.
+    /// How many of its claims ended because the server crashed.
     pub crashes: u32,
-    /// Set when a failure that may pass put it back into the queue; cleared when it goes on.
+    /// Set when a temporary failure put it back into the queue; cleared when it continues.
     pub parked: Option<Parked>,
-    /// The model's last words.
+    /// The model's last text.
     pub answer: Option<String>,
     pub artifact: Option<Artifact>,
     pub spending: Spending,
 }
 
-/// Why a queued job is not claimed again before a moment.
+/// Why a queued job is not claimed again before a certain time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Parked {
     pub cause: Cause,
-    /// One line for a person.
+    /// One line for the user.
     pub reason: String,
-    /// When it was parked last.
+    /// When it was last parked.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub since: Timestamp,
-    /// The earliest moment of the next try.
+    /// The earliest time of the next attempt.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub not_before: Timestamp,
-    /// Failures in a row, without a reply of the model in between.
+    /// Consecutive failures, without a reply of the model in between.
     pub failures: u32,
-    /// For how long it has been parked since the first of them, as the server measured it.
+    /// How long it has been parked since the first of them, as measured by the server.
     pub waited_millis: u64,
 }
 
 impl Job {
-    /// A job that was just asked for.
+    /// A new job.
     pub fn new(id: JobId, owner: String, request: JobRequest, created: Timestamp) -> Self {
         Self {
             id,
@@ -359,7 +360,7 @@ impl Job {
     }
 }
 
-/// The zip of a job's workspace, as it was published.
+/// The published zip of a job's workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Artifact {
@@ -367,7 +368,7 @@ pub struct Artifact {
     pub files: u64,
     /// In hexadecimal.
     pub sha256: String,
-    /// What is not in it, with the reason; at most a hundred.
+    /// Files that are missing from it, with the reason; at most a hundred.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
 }
@@ -379,27 +380,27 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// What a user may do.
+/// The permissions of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum UserRole {
-    /// Everything, with everybody's jobs.
+    /// Everything, with all users' jobs.
     Admin,
-    /// Everything with their own jobs.
+    /// Everything, with their own jobs.
     User,
 }
 
-/// A key of the API, without what makes it one.
+/// An API key, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApiKey {
     pub id: Uuid,
     pub user: String,
     pub role: UserRole,
-    /// What it is for, in its maker's words.
+    /// What it is for, as described by its creator.
     pub label: String,
-    /// How the token begins, to tell one from another.
+    /// The first characters of the token, to tell keys apart.
     pub prefix: String,
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created: Timestamp,

@@ -1,5 +1,5 @@
-//! The words that all parts share: what a user interface tells an agent ([`Command`]), what an
-//! agent tells the world ([`Event`]), and what a conversation is made of ([`Message`]).
+//! The types that all crates share: commands from a user interface to an agent ([`Command`]),
+//! events from an agent ([`Event`]), and the content of a conversation ([`Message`]).
 //!
 //! Only types and pure functions: no I/O, no clock, no randomness. The JSON form of an event is a
 //! public interface, described by [`schema`] and versioned by [`VERSION`].

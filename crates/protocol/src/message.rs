@@ -1,5 +1,5 @@
-//! What a conversation is made of. The JSON form is that of the Anthropic Messages API, because
-//! it is the richest of those in use: other providers' adapters translate.
+//! The content of a conversation. The JSON form is that of the Anthropic Messages API, because it
+//! is the most expressive one; the adapters of other providers translate.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub struct Message {
     pub content: Vec<Block>,
 }
 
-/// A piece of a message.
+/// A block of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
@@ -29,22 +29,22 @@ pub enum Block {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         citations: Vec<Value>,
     },
-    /// Goes back to the provider exactly as it came.
+    /// Must be sent back to the provider unchanged.
     Thinking {
         thinking: String,
         signature: String,
     },
-    /// Thinking that only the provider can read; goes back exactly as it came.
+    /// Thinking that only the provider can read. Must be sent back unchanged.
     RedactedThinking {
         data: String,
     },
-    /// The model asks for a tool.
+    /// A tool call by the model.
     ToolUse {
         id: CallId,
         name: String,
         input: Value,
     },
-    /// The answer to a [`Block::ToolUse`].
+    /// The result of a [`Block::ToolUse`].
     ToolResult {
         tool_use_id: CallId,
         content: Vec<Block>,
@@ -54,12 +54,12 @@ pub enum Block {
     Image {
         source: Image,
     },
-    /// A kind of block that is newer than this program; kept and sent back as it came.
+    /// A block type that is not known here. Stored and sent back unchanged.
     #[serde(untagged)]
     Other(Value),
 }
 
-/// A picture in the message itself.
+/// An image, embedded in the message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Image {
@@ -82,7 +82,7 @@ impl Block {
     }
 }
 
-/// A tool as a model is told of it.
+/// A tool, as described to a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolDefinition {
     pub name: String,
@@ -97,16 +97,16 @@ pub struct ToolDefinition {
 pub enum Stop {
     EndTurn,
     ToolUse,
-    /// The reply is cut, perhaps in the middle of a tool's input.
+    /// The reply was cut off, possibly in the middle of a tool's input.
     MaxTokens,
     StopSequence,
-    /// The provider paused a long reply: send it back, and it goes on.
+    /// The provider paused a long reply. It continues when the reply is sent back.
     PauseTurn,
     Refusal,
     ModelContextWindowExceeded,
-    /// We stopped listening.
+    /// We stopped reading the reply.
     Interrupted,
-    /// A reason that is newer than this program.
+    /// A reason that is not known here.
     #[serde(untagged)]
     Other(String),
 }

@@ -17,7 +17,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// All input, cached or not.
+    /// All input tokens, cached or not.
     pub fn input(&self) -> u64 {
         self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
     }

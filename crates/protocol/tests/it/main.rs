@@ -1,4 +1,4 @@
-//! The JSON form of events, as other programs rely on it.
+//! The JSON form of events, which other programs rely on.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

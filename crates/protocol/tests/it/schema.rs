@@ -1,4 +1,4 @@
-//! The committed schema is the one of the types, and events keep to it.
+//! The committed schema matches the types, and events conform to it.
 
 use std::collections::BTreeMap;
 
