@@ -275,7 +275,7 @@ mod tests {
 
         let error = ask(&model, &[]).await.1.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Request);
-        assert!(error.message.contains("script is over after 2"), "{error}");
+        assert!(error.message.contains("script ends after 2"), "{error}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! What the server says to one request: a scripted reply, perhaps disturbed, or bytes as given.
+//! The server's answer to one request: a scripted reply, possibly with disturbances, or raw bytes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use llm::script::ScriptedReply;
 use crate::framing::Framing;
 use crate::gate::Gate;
 
-/// Events are counted as the stream has them, `message_start` and `ping` too.
+/// Positions count all events of the stream, including `message_start` and `ping`.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub(crate) kind: Kind,
@@ -27,14 +27,14 @@ pub(crate) enum Kind {
     HangUp,
 }
 
-/// A step of a body that the test wrote itself.
+/// A step of a body that the test defines itself.
 #[derive(Debug, Clone)]
 pub enum RawChunk {
     Bytes(Bytes),
     Hold(Gate),
-    /// For scripts with a pace; a test that must wait has a gate.
+    /// For scripts with a pace. A test that needs to wait should use a gate.
     Pause(Duration),
-    /// The connection breaks. Without it the body ends as it should.
+    /// Breaks the connection. Without it the body ends normally.
     Cut,
 }
 
@@ -61,20 +61,20 @@ impl Answer {
         Self::new(Kind::Reply(Box::new(reply)))
     }
 
-    /// These chunks as the body, with status 200 and the type of an event stream unless told
-    /// otherwise.
+    /// These chunks as the body. The defaults are status 200 and the content type of an event
+    /// stream.
     pub fn raw(chunks: impl IntoIterator<Item = RawChunk>) -> Self {
         Self::new(Kind::Raw(chunks.into_iter().collect()))
     }
 
-    /// One body, whole.
+    /// A complete body.
     pub fn body(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
         Self::raw([RawChunk::Bytes(body.into())])
             .with_status(status)
             .with_header("content-type", content_type)
     }
 
-    /// The connection ends before any answer.
+    /// Closes the connection without an answer.
     pub fn hang_up() -> Self {
         Self::new(Kind::HangUp)
     }
@@ -85,36 +85,36 @@ impl Answer {
         self
     }
 
-    /// A header of the response, in place of one of that name that the server would send.
+    /// Sets a response header, replacing one that the server would send.
     #[must_use]
     pub fn with_header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Stops at the gate after so many events.
+    /// Stops at the gate after this many events.
     #[must_use]
     pub fn hold(mut self, after: usize, gate: &Gate) -> Self {
         self.holds.push((after, gate.clone()));
         self
     }
 
-    /// Sends these bytes after so many events: an event of an unknown kind, a comment, garbage.
+    /// Sends these bytes after this many events: an event of an unknown kind, a comment, garbage.
     #[must_use]
     pub fn insert(mut self, after: usize, bytes: impl Into<Bytes>) -> Self {
         self.inserts.push((after, bytes.into()));
         self
     }
 
-    /// Ends the body after so many events as if that were all, where the script's `cut_after`
-    /// breaks the connection.
+    /// Ends the body normally after this many events, whereas the script's `cut_after` breaks the
+    /// connection.
     #[must_use]
     pub fn end_after(mut self, events: usize) -> Self {
         self.end_after = Some(events);
         self
     }
 
-    /// In place of the server's framing.
+    /// Replaces the server's framing.
     #[must_use]
     pub fn framed(mut self, framing: Framing) -> Self {
         self.framing = Some(framing);

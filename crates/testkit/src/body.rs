@@ -1,4 +1,4 @@
-//! A response's body that is written while it is sent, and may break off.
+//! A response body that is written while it is sent, and may be cut off.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use crate::answer::RawChunk;
 use crate::counter::Counter;
 
-/// The server ends the connection in the middle.
+/// The server breaks the connection in the middle of a response.
 #[derive(Debug)]
 pub(crate) struct Broken;
 
@@ -32,9 +32,9 @@ pub(crate) struct WrittenBody {
 }
 
 impl WrittenBody {
-    /// A body that a task writes by these steps until they or the client end.
+    /// A body that a task writes step by step until the steps end or the client disconnects.
     pub(crate) fn begin(steps: Vec<RawChunk>, hang_ups: &Arc<Counter>) -> Self {
-        // One place: hyper then writes and flushes each chunk before it can see the next one, so
+        // Capacity 1: hyper then writes and flushes each chunk before it receives the next one, so
         // that nothing before a cut or a gate is lost in a buffer.
         let (writer, chunks) = mpsc::channel(1);
         tokio::spawn(async move {
@@ -61,8 +61,8 @@ async fn write(
         match step {
             RawChunk::Bytes(bytes) => writer.send(Ok(bytes)).await?,
             RawChunk::Hold(gate) => {
-                // A free place means that hyper has taken the last chunk, and it flushes in the
-                // same breath.
+                // Free capacity means that hyper has taken the last chunk, which it flushes
+                // immediately.
                 drop(writer.reserve().await);
                 gate.pass().await;
             }

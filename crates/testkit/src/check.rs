@@ -1,4 +1,4 @@
-//! What providers refuse. Each check is a function from a request to what is wrong with it.
+//! The providers' validation rules. Each check is a function from a request to its faults.
 
 pub(crate) mod anthropic;
 pub(crate) mod blocks;
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::record::Recorded;
 
-/// The key that a request carries.
+/// The key sent with a request.
 pub(crate) fn key(headers: &HeaderMap) -> Option<&str> {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     header("x-api-key").or_else(|| header("authorization")?.strip_prefix("Bearer "))
 }
 
-/// What both wires have in common: JSON, a model, messages, a limit.
+/// The rules that both APIs share: JSON, a model, messages, a limit.
 fn check_envelope(request: &Recorded, limits: &[&str], faults: &mut Vec<String>) -> Option<Value> {
     let kind = request.header("content-type").unwrap_or_default();
     if !kind.starts_with("application/json") {
@@ -41,12 +41,12 @@ fn check_envelope(request: &Recorded, limits: &[&str], faults: &mut Vec<String>)
     Some(body)
 }
 
-/// The elements of an array; none of anything else.
+/// The elements of an array; empty for any other value.
 fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The names of tools, and of calls.
+/// Whether it is a valid name of a tool or call.
 fn is_name(name: &str) -> bool {
     let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"_-".contains(&letter);
     (1..=64).contains(&name.len()) && name.bytes().all(is_letter)
@@ -70,7 +70,8 @@ fn check_unique<'a>(names: impl Iterator<Item = &'a str>, what: &str, faults: &m
     }
 }
 
-/// Whether it is base64 that a strict reader takes. Looks at the letters only: pictures are long.
+/// Whether a strict parser accepts it as base64. Only checks the characters, because images are
+/// long.
 fn is_base64(text: &str) -> bool {
     let body = text.trim_end_matches('=');
     let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"+/".contains(&letter);

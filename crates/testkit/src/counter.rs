@@ -1,11 +1,11 @@
-//! A number that only grows, and that others wait for, with or without a runtime.
+//! A counter that only grows. Tests can wait for a value, with or without an async runtime.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// A blocking wait this long is a test that hangs; it fails instead.
+/// A blocking wait that takes longer fails the test instead of hanging it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Counter {
     pub(crate) async fn reaches(&self, wanted: usize) {
         loop {
             let mut woken = std::pin::pin!(self.woken.notified());
-            // Before the look at the value, or a change in between would be missed.
+            // Registered before the value is read, so that a change in between is not missed.
             woken.as_mut().enable();
             if self.get() >= wanted {
                 return;
@@ -38,7 +38,7 @@ impl Counter {
         }
     }
 
-    /// Blocks the thread, so not for use in a runtime that anything else depends on.
+    /// Blocks the thread. Must not be used in a runtime that other tasks depend on.
     pub(crate) fn wait(&self, wanted: usize, what: &str) {
         let value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
         let (value, _) = self

@@ -1,9 +1,9 @@
-//! Server-sent events of an orchestrator, read as a browser reads them.
+//! Reads an orchestrator's server-sent events as a browser does.
 
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
 
-/// An event stream. Panics where it is not what a browser could read.
+/// An event stream. Panics on anything that a browser could not read.
 #[derive(Debug)]
 pub struct Events {
     answer: Response,
@@ -31,7 +31,7 @@ impl Sent {
 impl Events {
     pub fn new(answer: Response) -> Self {
         assert_eq!(answer.status(), StatusCode::OK);
-        // Nothing on the way may keep it or hold it back.
+        // No proxy may cache or buffer the stream.
         for (name, value) in [
             ("content-type", "text/event-stream"),
             ("cache-control", "no-store"),
@@ -45,12 +45,12 @@ impl Events {
         }
     }
 
-    /// The next event; `None` when the stream has ended in order.
+    /// The next event; `None` when the stream has ended normally.
     pub async fn next(&mut self) -> Option<Sent> {
-        self.try_next().await.expect("the stream goes on")
+        self.try_next().await.expect("the stream is readable")
     }
 
-    /// The same, of a server that may die.
+    /// Like [`Events::next`], for a server that may be killed.
     pub async fn try_next(&mut self) -> Result<Option<Sent>, reqwest::Error> {
         loop {
             let end = self.text.windows(2).position(|pair| pair == b"\n\n");
@@ -68,14 +68,14 @@ impl Events {
             match self.answer.chunk().await? {
                 Some(piece) => self.text.extend_from_slice(&piece),
                 None => {
-                    assert!(self.text.is_empty(), "an event was cut");
+                    assert!(self.text.is_empty(), "an event was cut off");
                     return Ok(None);
                 }
             }
         }
     }
 
-    /// The next event of the agent that is of this kind.
+    /// The agent's next event of this kind.
     pub async fn until(&mut self, kind: &str) -> Sent {
         loop {
             let sent = self.next().await;
@@ -86,7 +86,7 @@ impl Events {
         }
     }
 
-    /// Everything up to the end of the stream.
+    /// All events up to the end of the stream.
     pub async fn all(mut self) -> Vec<Sent> {
         let mut all = Vec::new();
         while let Some(sent) = self.next().await {
@@ -96,7 +96,7 @@ impl Events {
     }
 }
 
-/// `None` of comments and of what only sets the time to come back.
+/// `None` for comments and for blocks that only set the retry delay.
 fn parse(block: &str) -> Option<Sent> {
     let mut event = None;
     let mut id = None;
@@ -104,7 +104,7 @@ fn parse(block: &str) -> Option<Sent> {
     for line in block.lines() {
         match line
             .split_once(": ")
-            .expect("a line is a field and its value")
+            .expect("a line has a field and a value")
         {
             ("event", name) => event = Some(name.to_owned()),
             ("id", number) => id = Some(number.parse().expect("an id is a number")),

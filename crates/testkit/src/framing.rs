@@ -1,4 +1,4 @@
-//! How a stream of events is cut into chunks of the body. A client must not care.
+//! How a stream of events is split into chunks of the body. Clients must not depend on it.
 
 use bytes::{Bytes, BytesMut};
 
@@ -12,12 +12,12 @@ pub struct Framing {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Chunking {
-    /// Each event is a chunk.
+    /// One chunk per event.
     #[default]
     Events,
-    /// Chunks of so many bytes, wherever events begin or end.
+    /// Chunks of this many bytes, independent of event boundaries.
     Bytes(usize),
-    /// As few chunks as gates and pauses allow; the fastest.
+    /// As few chunks as gates and pauses allow. The fastest option.
     Whole,
 }
 
@@ -51,7 +51,8 @@ impl Framing {
         }
     }
 
-    /// An event as it is sent. JSON has no bare line ends, so all of them are the event's own.
+    /// An event with its line ends converted. JSON has no raw line ends, so all of them belong to
+    /// the event.
     pub(crate) fn end_lines(self, event: String) -> Bytes {
         match self.line_ends {
             LineEnds::Lf => event,

@@ -1,10 +1,10 @@
-//! A place in a reply at which the server stops until the test says so.
+//! A position in a reply at which the server stops until the test continues it.
 
 use std::sync::Arc;
 
 use crate::counter::Counter;
 
-/// Shut at first, open for ever once opened. Clones are the same gate.
+/// Initially closed; stays open once opened. Clones share the same gate.
 #[derive(Debug, Clone, Default)]
 pub struct Gate {
     shared: Arc<Shared>,
@@ -25,12 +25,13 @@ impl Gate {
         self.shared.opened.add();
     }
 
-    /// Ends when a reply stands at the gate and all before it is written to the connection.
+    /// Waits until a reply has reached the gate and everything before it was written to the
+    /// connection.
     pub async fn reached(&self) {
         self.shared.reached.reaches(1).await;
     }
 
-    /// [`Gate::reached`] for a test without a runtime.
+    /// Blocking version of [`Gate::reached`], for a test without a runtime.
     pub fn wait_reached(&self) {
         self.shared.reached.wait(1, "arrival at the gate");
     }

@@ -1,14 +1,14 @@
-//! What tests need in place of the world: a scripted model server that speaks as the providers do.
+//! Test doubles: a scripted model server that implements the providers' APIs.
 //!
-//! [`ModelServer`] listens on the loopback, gives each request the next [`Answer`] of its
-//! [`Replies`], and holds every request against the providers' rules; a broken rule fails the test
-//! at the end. It runs on a thread of its own, so that it serves blocking tests, asynchronous ones
-//! and programs under test alike, and a paused clock in a test does not stop it. Tests wait for
-//! requests, and hold streams at a [`Gate`]; they never sleep.
+//! [`ModelServer`] listens on the loopback interface, gives each request the next [`Answer`] of its
+//! [`Replies`], and checks every request against the providers' rules. A broken rule fails the test
+//! at the end. The server runs on its own thread, so that it works for blocking tests, asynchronous
+//! tests and external programs, and a paused clock does not stop it. Tests wait for requests and
+//! hold streams at a [`Gate`]; they never sleep.
 //!
-//! [`Events`] reads what an orchestrator streams.
+//! [`Events`] reads the event stream of an orchestrator.
 //!
-//! A dev-dependency only: it panics where a test is wrong, and no part of the product may use it.
+//! A dev-dependency only: it panics on errors in a test, and the product must not use it.
 
 mod answer;
 mod body;

@@ -1,4 +1,5 @@
-//! From an answer to what happens on the connection, step by step. Pure; [`crate::serve`] performs.
+//! Converts an answer to the steps to perform on the connection. Pure; [`crate::serve`] performs
+//! them.
 
 use bytes::Bytes;
 use llm::script::{ScriptedError, ScriptedReply};
@@ -11,7 +12,7 @@ use crate::wire::{Event, Speech, Wire, anthropic, openai};
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) status: u16,
-    /// In their order; of two with one name the later one counts.
+    /// In order. A later header replaces an earlier one of the same name.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) steps: Vec<RawChunk>,
 }
@@ -19,7 +20,7 @@ pub(crate) struct Plan {
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream; charset=utf-8";
 
-/// `None` if the connection just ends. `speech` makes the words for a scripted reply.
+/// `None` to close the connection. `speech` provides the context of a scripted reply.
 pub(crate) fn plan<'a>(
     answer: &'a Answer,
     wire: Wire,
@@ -68,7 +69,7 @@ impl Plan {
     }
 }
 
-/// An error in place of the reply.
+/// An error instead of the reply.
 pub(crate) fn refuse(wire: Wire, error: &ScriptedError) -> Plan {
     let body = match wire {
         Wire::Anthropic => anthropic::error(error),
@@ -79,7 +80,7 @@ pub(crate) fn refuse(wire: Wire, error: &ScriptedError) -> Plan {
     plan
 }
 
-/// What counts tokens answers.
+/// The answer to a request that counts tokens.
 pub(crate) fn count(tokens: u64) -> Plan {
     Plan::json(200, &serde_json::json!({"input_tokens": tokens}))
 }
@@ -126,8 +127,8 @@ fn stream(
     Plan::new(200, EVENTS, framing.cut(steps))
 }
 
-/// The events with all that comes between them. What was to come after more events than there are
-/// comes at the end.
+/// The events with everything that comes between them. Insertions beyond the last event go to the
+/// end.
 fn interleave(
     answer: &Answer,
     framing: Framing,

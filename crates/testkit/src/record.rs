@@ -1,4 +1,4 @@
-//! Requests as they arrived.
+//! Records the requests that the server received.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::counter::Counter;
 
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// 1 for the first request that got a reply.
+    /// 1 for the first request for a reply.
     pub number: usize,
     pub path: String,
     pub headers: HeaderMap,
@@ -19,14 +19,14 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// The body, parsed anew each time: it may be long, and is seldom looked at.
+    /// The body, parsed on each call: it may be long, and is rarely needed.
     ///
     /// # Panics
-    /// If it is no JSON.
+    /// If it is not JSON.
     pub fn json(&self) -> Value {
         match serde_json::from_slice(&self.body) {
             Ok(value) => value,
-            Err(error) => panic!("request {} is no JSON: {error}", self.number),
+            Err(error) => panic!("request {} is not JSON: {error}", self.number),
         }
     }
 
@@ -35,7 +35,7 @@ impl Recorded {
     }
 }
 
-/// All requests in their order, of which the latest are kept.
+/// All requests in order, of which the latest are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     list: Mutex<List>,
@@ -91,7 +91,7 @@ impl Record {
         let found = list.kept.iter().find(|request| request.number == number);
         match found {
             Some(request) => request.clone(),
-            None => panic!("request {number} was not kept: see `Settings::keep`"),
+            None => panic!("request {number} is no longer kept: see `ModelServerSettings::max_kept_requests`"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where answers come from: a list, or a closure that looks at the request.
+//! The source of answers: a list, or a closure that gets the request.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,7 +9,7 @@ use llm::script::{Script, ScriptedReply};
 use crate::answer::Answer;
 use crate::record::Recorded;
 
-/// Each request gets the next answer; after the last one, an error that says so.
+/// Each request gets the next answer. After the last one, requests get an error that says so.
 pub struct Replies {
     source: Source,
 }
@@ -30,7 +30,7 @@ impl Replies {
         }
     }
 
-    /// For conversations too long to write down.
+    /// For conversations that are too long to write down.
     pub fn decide<T: Into<Answer>>(
         mut decide: impl FnMut(&Recorded) -> T + Send + 'static,
     ) -> Self {
@@ -39,7 +39,7 @@ impl Replies {
         }
     }
 
-    /// The answer, or what is wrong with the test that should have had one.
+    /// The answer, or the error in the test that should have provided one.
     pub(crate) fn next(&mut self, request: &Recorded) -> Result<Answer, String> {
         match &mut self.source {
             Source::List { rest, given } => Ok(match rest.pop_front() {
@@ -50,7 +50,7 @@ impl Replies {
                 None => Answer::reply(ScriptedReply::error(
                     400,
                     "invalid_request_error",
-                    &format!("the script is over after {given} replies"),
+                    &format!("the script ends after {given} replies"),
                 )),
             }),
             Source::Decider(decide) => catch_unwind(AssertUnwindSafe(|| decide(request)))

@@ -1,4 +1,4 @@
-//! One request: recorded, held against the rules, answered.
+//! Handles one request: records it, checks it against the rules, and answers it.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,7 +61,7 @@ pub(crate) async fn serve(
 }
 
 impl Shared {
-    /// No await in here: requests are numbered and answered in one order.
+    /// Has no await, so that requests are numbered and answered in the same order.
     fn reply(&self, wire: Wire, arrived: Recorded) -> Option<Plan> {
         let request = self.record.add(arrived, self.settings.keep);
         let refused = self.look(
@@ -106,13 +106,13 @@ impl Shared {
         match self.settings.count {
             Ok(tokens) => count(tokens),
             Err(status) => {
-                let message = "counting is not for this test".to_owned();
+                let message = "this test does not support counting".to_owned();
                 refuse(Wire::Anthropic, &mistake(status, "api_error", message))
             }
         }
     }
 
-    /// Notes what is wrong with a request; refuses one with the wrong key, as providers do.
+    /// Records the faults of a request. Refuses a wrong key, as providers do.
     fn look(&self, wire: Wire, request: &Recorded, what: &str, is_count: bool) -> Option<Plan> {
         if self.settings.check {
             let thoughtful = lock(&self.thoughtful);
@@ -133,7 +133,7 @@ impl Shared {
     fn respond(&self, plan: Plan) -> Response<WrittenBody> {
         let mut response = Response::new(WrittenBody::begin(plan.steps, &self.hang_ups));
         *response.status_mut() =
-            StatusCode::from_u16(plan.status).expect("a script has statuses that HTTP knows");
+            StatusCode::from_u16(plan.status).expect("a script has valid statuses");
         let number = self.record.count();
         for name in ["request-id", "x-request-id"] {
             let value = HeaderValue::try_from(format!("req_{number:04}"));
@@ -141,8 +141,8 @@ impl Shared {
             response.headers_mut().insert(name, value);
         }
         for (name, value) in plan.headers {
-            let name = HeaderName::try_from(name).expect("a script has names of headers");
-            let value = HeaderValue::try_from(value).expect("a script has values of headers");
+            let name = HeaderName::try_from(name).expect("a script has valid header names");
+            let value = HeaderValue::try_from(value).expect("a script has valid header values");
             response.headers_mut().insert(name, value);
         }
         response
@@ -159,7 +159,7 @@ fn mistake(status: u16, kind: &str, message: String) -> ScriptedError {
     }
 }
 
-/// A panic elsewhere says all there is to say of a poisoned lock.
+/// Ignores poisoning: the panic that caused it is already reported.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

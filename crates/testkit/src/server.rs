@@ -1,4 +1,4 @@
-//! The server: its thread, its port, and what a test asks of it.
+//! The server: its thread, its port, and its interface for tests.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -18,7 +18,8 @@ use crate::replies::Replies;
 use crate::serve::{Shared, lock, serve};
 use crate::settings::Settings;
 
-/// A scripted model server on 127.0.0.1. Ends, and panics if a request broke a rule, when dropped.
+/// A scripted model server on 127.0.0.1. Dropping it stops it, and panics if a request broke a
+/// rule.
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
@@ -28,7 +29,7 @@ pub struct ModelServer {
 }
 
 impl ModelServer {
-    /// Needs no runtime, and does not disturb one.
+    /// Needs no runtime, and does not block one.
     pub fn start(replies: impl Into<Replies>) -> Self {
         Self::start_with(replies, Settings::default())
     }
@@ -44,7 +45,7 @@ impl ModelServer {
             violations: Mutex::default(),
             thoughtful: Mutex::new(HashSet::new()),
         });
-        // Bound here, so that whoever knows the address can connect at once.
+        // Bound here, so that clients can connect as soon as the address is known.
         let listener =
             std::net::TcpListener::bind("127.0.0.1:0").expect("the loopback has a free port");
         listener
@@ -67,62 +68,62 @@ impl ModelServer {
         }
     }
 
-    /// Without `/v1` and without a slash at the end.
+    /// Without `/v1` and without a trailing slash.
     pub fn base_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Requests for a reply so far, in their order; those that only count are not among them.
+    /// Requests for a reply so far, in order. Requests that only count tokens are not included.
     pub fn requests(&self) -> Vec<Recorded> {
         self.shared.record.all()
     }
 
-    /// How many requests for a reply there were, also those that are no longer kept.
+    /// Number of requests for a reply, including those that are no longer kept.
     pub fn request_count(&self) -> usize {
         self.shared.record.count()
     }
 
-    /// How often tokens were counted.
+    /// Number of token counting requests.
     pub fn token_counts(&self) -> usize {
         self.shared.counted.get()
     }
 
-    /// How many connections there were.
+    /// Number of connections.
     pub fn connection_count(&self) -> usize {
         self.shared.connected.get()
     }
 
-    /// The next request that this has not returned yet, as soon as it is there: before its reply.
+    /// The next request that was not returned yet, as soon as it arrives, before its reply.
     pub async fn next_request(&self) -> Recorded {
         self.shared.record.next().await
     }
 
-    /// Blocks until request `number` (1 is the first one) is there.
+    /// Blocks until request `number` has arrived. The first has number 1.
     pub fn wait_for(&self, number: usize) -> Recorded {
         self.shared.record.wait(number)
     }
 
-    /// Ends when so many clients have gone away in the middle of their reply.
+    /// Waits until this many clients have disconnected in the middle of their reply.
     pub async fn hung_up(&self, times: usize) {
         self.shared.hang_ups.reaches(times).await;
     }
 
-    /// [`ModelServer::hung_up`] for a test without a runtime.
+    /// Blocking version of [`ModelServer::hung_up`], for a test without a runtime.
     pub fn wait_hung_up(&self, times: usize) {
         self.shared.hang_ups.wait(times, "hang-up");
     }
 
-    /// Rules that requests broke so far.
+    /// The rules that requests broke so far.
     pub fn violations(&self) -> Vec<String> {
         lock(&self.shared.violations).clone()
     }
 
-    /// The same, and forgives them: for a test that wants them.
+    /// Returns and clears the violations, for a test that expects them.
     pub fn take_violations(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.shared.violations))
     }
 
-    /// Ends the server and returns its requests.
+    /// Stops the server and returns its requests.
     ///
     /// # Panics
     /// If a request broke a rule.
@@ -148,20 +149,20 @@ impl Drop for ModelServer {
 }
 
 fn list(violations: &[String]) -> String {
-    let mut text = "requests that a provider would not take:".to_owned();
+    let mut text = "requests that a provider would refuse:".to_owned();
     for violation in violations {
-        write!(text, "\n  {violation}").expect("a string takes all");
+        write!(text, "\n  {violation}").expect("writing to a string does not fail");
     }
     text
 }
 
 fn run(listener: std::net::TcpListener, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
-    // One thread: replies are decided in the order in which requests come.
+    // One thread, so that replies are chosen in the order in which requests arrive.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .expect("a runtime can be made");
-    // What is under way ends with the runtime.
+        .expect("a runtime can be created");
+    // Running requests end with the runtime.
     runtime.block_on(async {
         let listener = TcpListener::from_std(listener).expect("the socket is non-blocking");
         tokio::select! {
@@ -177,14 +178,14 @@ async fn accept(listener: TcpListener, shared: &Arc<Shared>) {
             continue;
         };
         shared.connected.add();
-        // Without it, the kernel keeps small chunks back until earlier ones are acknowledged.
+        // Otherwise the kernel delays small chunks until earlier ones are acknowledged.
         stream
             .set_nodelay(true)
-            .expect("a new connection takes options");
+            .expect("options of a new connection can be set");
         let shared = Arc::clone(shared);
         let service = service_fn(move |request| serve(Arc::clone(&shared), request));
         tokio::spawn(async move {
-            // A client that leaves, or a script that breaks the connection, is no error.
+            // A client that disconnects, or a script that breaks the connection, is not an error.
             drop(
                 http1::Builder::new()
                     .serve_connection(TokioIo::new(stream), service)

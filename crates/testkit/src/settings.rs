@@ -1,4 +1,4 @@
-//! How a server behaves, apart from what it says.
+//! The server's behaviour, apart from its replies.
 
 use crate::framing::Framing;
 
@@ -6,14 +6,14 @@ use crate::framing::Framing;
 pub struct Settings {
     pub framing: Framing,
     pub dialect: Dialect,
-    /// Whether requests are held against the providers' rules. Each look costs as much as the
-    /// request is long, so a benchmark of long conversations goes without.
+    /// Whether requests are checked against the providers' rules. A check costs time proportional
+    /// to the request's length, so benchmarks of long conversations disable it.
     pub check: bool,
-    /// The only key that is taken; without one, any is.
+    /// The only accepted key. If absent, any key is accepted.
     pub key: Option<String>,
-    /// How many requests are kept for [`crate::ModelServer::requests`], the latest ones.
+    /// How many of the latest requests are kept for [`crate::ModelServer::requests`].
     pub keep: usize,
-    /// What `/v1/messages/count_tokens` answers; an error of this status if there is one.
+    /// The answer of `/v1/messages/count_tokens`, or the status of its error.
     pub count: Result<u64, u16>,
 }
 
@@ -31,7 +31,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// For benchmarks: no checks, one chunk a reply, and no history of requests.
+    /// For benchmarks: no checks, one chunk per reply, and no request history.
     pub fn fast() -> Self {
         Self {
             framing: Framing::whole(),
@@ -56,25 +56,25 @@ impl Settings {
     }
 }
 
-/// How servers of `/v1/chat/completions` differ from the first one, which is the default.
+/// How a server of `/v1/chat/completions` differs from OpenAI's, which is the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dialect {
-    /// Pieces of calls do not say which call they belong to.
+    /// Pieces of calls lack the index of their call.
     pub missing_index: bool,
-    /// A call's id comes with every piece, not only with the first one.
+    /// A call's id is in every piece, not only in the first.
     pub repeated_id: bool,
-    /// Calls have no id at all.
+    /// Calls have no id.
     pub no_id: bool,
-    /// Arguments come in one piece, with the name.
+    /// Arguments arrive in one piece, with the name.
     pub arguments_at_once: bool,
-    /// Arguments come as an object instead of as text; at once, then.
+    /// Arguments are an object instead of text, and arrive in one piece.
     pub object_arguments: bool,
-    /// The reason to finish is `stop` although there are calls.
+    /// The finish reason is `stop` although there are calls.
     pub stop_despite_calls: bool,
-    /// No usage, even when asked for.
+    /// No usage, even when requested.
     pub no_usage: bool,
     /// No `[DONE]` at the end.
     pub no_done: bool,
-    /// One JSON object, although a stream was asked for.
+    /// One JSON object, although a stream was requested.
     pub no_stream: bool,
 }

@@ -1,4 +1,4 @@
-//! Scripted replies in the providers' own words. Pure: nothing here knows of connections.
+//! Scripted replies in the providers' wire formats. Pure: does not know connections.
 
 pub(crate) mod anthropic;
 pub(crate) mod openai;
@@ -12,23 +12,23 @@ use serde::de::IgnoredAny;
 
 use crate::settings::Dialect;
 
-/// The two ways in which models are asked.
+/// The two model APIs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
     Anthropic,
     OpenAi,
 }
 
-/// One event of a stream, with the line ends that a plain server sends.
+/// One event of a stream, with LF line ends.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) text: String,
-    /// Whether the script's pace comes before it.
+    /// Whether the script's pace delays it.
     pub(crate) paced: bool,
 }
 
-/// What of a request its reply depends on. Reads past the messages without keeping them, so that a
-/// long history costs little.
+/// The fields of a request that its reply depends on. Skips the messages' content, so that a long
+/// history costs little.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Asked {
@@ -44,21 +44,21 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// A reply and what it answers.
+/// A reply and the request that it answers.
 #[derive(Debug)]
 pub(crate) struct Speech<'a> {
     pub(crate) reply: &'a ScriptedReply,
     pub(crate) asked: &'a Asked,
     pub(crate) dialect: Dialect,
-    /// Which request of this server it answers.
+    /// Number of the request within this server.
     pub(crate) number: usize,
-    /// Bytes of the request.
+    /// Size of the request in bytes.
     pub(crate) length: usize,
 }
 
 impl Speech<'_> {
-    /// The same in each run, and different in all replies of a conversation, also one that is
-    /// continued with another server or begins again after a failed reply.
+    /// Deterministic, and unique among the replies of a conversation, even if the conversation
+    /// continues with another server or a failed reply is repeated.
     fn serial(&self) -> String {
         format!("{:04}{:04}", self.asked.messages.len(), self.number)
     }
@@ -103,19 +103,19 @@ fn input(call: &ScriptedCall) -> String {
     }
 }
 
-/// Follows from the thinking alone, so that any server knows whether a block came back unchanged.
+/// Depends only on the thinking, so that any server can tell whether a block came back unchanged.
 pub(crate) fn sign(thinking: &str) -> String {
     let mut hasher = DefaultHasher::new();
     thinking.hash(&mut hasher);
     format!("Eu+/{:016x}/+Q==", hasher.finish())
 }
 
-/// Text in words, each with the space after it.
+/// Text in words, each with the whitespace after it.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(char::is_whitespace)
 }
 
-/// Text in pieces that end anywhere, in the middle of JSON's words and escapes too.
+/// Text in pieces that end anywhere, even within JSON tokens and escapes.
 fn pieces(text: &str) -> Vec<&str> {
     const LENGTH: usize = 11;
     let mut pieces = Vec::new();

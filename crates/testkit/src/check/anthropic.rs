@@ -1,4 +1,4 @@
-//! The rules of the Messages API for a whole request; those for one block are in `blocks`.
+//! The Messages API's rules for a whole request. Those for one block are in `blocks`.
 
 use std::collections::HashSet;
 
@@ -8,10 +8,10 @@ use super::blocks::{check_block, count_breakpoints};
 use super::{check_envelope, check_tool, check_unique, key, list};
 use crate::record::Recorded;
 
-/// More are an error.
+/// Maximum number of cache breakpoints in a request.
 const MOST_BREAKPOINTS: usize = 4;
 
-/// `thoughtful` are the calls that were served with thinking before them.
+/// `thoughtful`: the calls that were served with thinking before them.
 pub(crate) fn check(
     request: &Recorded,
     is_count: bool,
@@ -70,7 +70,7 @@ fn check_system(system: &Value, faults: &mut Vec<String>) {
 fn check_tools(body: &Value, faults: &mut Vec<String>) {
     let tools = list(&body["tools"]);
     for (place, tool) in tools.iter().enumerate() {
-        // Those with a type of their own have a schema that the service knows.
+        // Tools with their own type have a schema that is built into the service.
         if tool["type"].is_null() || tool["type"] == "custom" {
             check_tool(&tool["name"], &tool["input_schema"], place, faults);
         }
@@ -131,7 +131,8 @@ fn check_message(message: &Value, faults: &mut Vec<String>) {
     }
 }
 
-/// Every call of the message before has one result at the head of this one, and no other has.
+/// Every call of the previous message must have one result at the start of this one, and there must
+/// be no other results.
 fn check_results(before: Option<&Value>, message: &Value, faults: &mut Vec<String>) {
     let mut open: HashSet<&str> = before.into_iter().flat_map(calls).collect();
     let mut is_head = true;
@@ -155,7 +156,7 @@ fn check_results(before: Option<&Value>, message: &Value, faults: &mut Vec<Strin
     }
 }
 
-/// The rules for the last reply: nothing left open, and its thinking goes back with its calls.
+/// The rules for the last reply: no open calls, and its thinking must be sent back with its calls.
 fn check_end(messages: &[Value], thoughtful: &HashSet<String>, faults: &mut Vec<String>) {
     let Some(last) = messages
         .iter()
@@ -186,8 +187,8 @@ fn check_end(messages: &[Value], thoughtful: &HashSet<String>, faults: &mut Vec<
     }
 }
 
-/// The model thinks at the head of its turn, before the first of the calls and results that the
-/// turn goes on with. Replies after the first one need none.
+/// The model thinks at the start of its turn, before the first calls of the turn. Later replies of
+/// the turn need no thinking.
 fn check_turn(messages: &[Value], faults: &mut Vec<String>) {
     let has_results = |message: &Value| {
         let mut blocks = list(&message["content"]).iter();

@@ -1,4 +1,4 @@
-//! The rules of the Messages API for one block of a message.
+//! The Messages API's rules for one block of a message.
 
 use serde_json::Value;
 
@@ -31,19 +31,19 @@ pub(crate) fn check_block(role: &Value, block: &Value) -> Result<(), String> {
             _ => Err("a `redacted_thinking` without data".to_owned()),
         },
         "" => Err("a block without a type".to_owned()),
-        // Kinds that these rules do not know go back as they came.
+        // Unknown block types must be accepted.
         _ => Ok(()),
     }
 }
 
-/// All breakpoints of a request, wherever they are.
+/// The number of breakpoints in a request.
 pub(crate) fn count_breakpoints(value: &Value) -> usize {
     match value {
         Value::Array(elements) => elements.iter().map(count_breakpoints).sum(),
         Value::Object(fields) => fields
             .iter()
             .map(|(name, field)| match name.as_str() {
-                // What a model or a tool's author wrote is no part of the protocol.
+                // The content of a model's input or a tool's schema is not part of the protocol.
                 "input" | "input_schema" => 0,
                 "cache_control" => usize::from(!field.is_null()),
                 _ => count_breakpoints(field),

@@ -1,4 +1,4 @@
-//! The rules of chat completions.
+//! The validation rules of chat completions.
 
 use std::collections::HashSet;
 
@@ -93,7 +93,7 @@ fn check_assistant<'a>(message: &'a Value, open: &mut HashSet<&'a str>, faults: 
     if !message["tool_calls"].is_null() && calls.is_empty() {
         faults.push("an empty list of calls".to_owned());
     }
-    // Next to calls there need be no text, and some servers want the field to be there.
+    // With calls, text is optional, but some servers require the field.
     let content = &message["content"];
     if calls.is_empty() || !(content.is_null() || *content == "") {
         check_content(content, faults);

@@ -1,4 +1,4 @@
-//! The Messages API: a reply as events, as one object, and errors.
+//! The Messages API: a reply as events or as one object, and errors.
 
 use llm::script::ScriptedError;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub(crate) fn events(speech: &Speech<'_>) -> Vec<Event> {
                 "input_tokens": usage.input_tokens,
                 "cache_creation_input_tokens": usage.cache_creation_input_tokens,
                 "cache_read_input_tokens": usage.cache_read_input_tokens,
-                // So the service does it: what has been said when the first event goes out.
+                // As the service does: the tokens produced when the first event is sent.
                 "output_tokens": usage.output_tokens.min(1),
             },
         }}),
@@ -47,7 +47,7 @@ pub(crate) fn events(speech: &Speech<'_>) -> Vec<Event> {
         stream.begin(json!({"type": "tool_use", "id": id, "name": call.tool, "input": {}}));
         stream.delta(json!({"type": "input_json_delta", "partial_json": ""}));
         let input = input(call);
-        // An empty input is sent as nothing at all.
+        // The service sends nothing for an empty input.
         for piece in pieces(if input == "{}" { "" } else { &input }) {
             stream.delta(json!({"type": "input_json_delta", "partial_json": piece}));
         }
@@ -65,7 +65,7 @@ pub(crate) fn events(speech: &Speech<'_>) -> Vec<Event> {
     stream.events
 }
 
-/// The reply to a request that asked for no stream.
+/// The reply to a request without streaming.
 pub(crate) fn whole(speech: &Speech<'_>) -> Value {
     let mut content = Vec::new();
     if let Some(thinking) = &speech.reply.thinking {

@@ -1,4 +1,4 @@
-//! Chat completions: a reply as chunks, as one object, and errors, in each dialect.
+//! Chat completions: a reply as chunks or as one object, and errors, in each dialect.
 
 use llm::script::{ScriptedCall, ScriptedError};
 use serde_json::{Map, Value, json};
@@ -36,7 +36,7 @@ pub(crate) fn events(speech: &Speech<'_>) -> Vec<Event> {
     events
 }
 
-/// The reply to a request that asked for no stream, or of a server that knows none.
+/// The reply to a request without streaming, or of a server that does not stream.
 pub(crate) fn whole(speech: &Speech<'_>) -> Value {
     let mut message = json!({"role": "assistant", "content": speech.reply.text});
     if let Some(thinking) = &speech.reply.thinking {
@@ -81,7 +81,7 @@ fn push_words(speech: &Speech<'_>, field: &str, text: &str, events: &mut Vec<Eve
     }
 }
 
-/// A call in the pieces that the dialect makes of it.
+/// The pieces of a call in the dialect's form.
 fn deltas(speech: &Speech<'_>, place: usize, call: &ScriptedCall) -> Vec<Value> {
     let dialect = speech.dialect;
     let dressed = |is_first: bool, function: Value| {

@@ -1,4 +1,4 @@
-//! A client that hides nothing: chunks as they came, and how the body ended.
+//! A low-level client: chunks as they arrived, and how the body ended.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -13,7 +13,7 @@ pub(crate) struct Heard {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) chunks: Vec<Bytes>,
-    /// Whether the body ended as it should.
+    /// Whether the body ended normally.
     pub(crate) is_whole: bool,
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn post(server: &ModelServer, path: &str, body: &Value) -> Hear
     }
 }
 
-/// The response as soon as its head is there.
+/// The response as soon as its head has arrived.
 pub(crate) async fn open(
     server: &ModelServer,
     path: &str,

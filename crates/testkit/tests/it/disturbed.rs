@@ -1,4 +1,4 @@
-//! Everything that can go wrong with a reply does so exactly where the script says.
+//! Each disturbance happens exactly where the script says.
 
 use llm::script::{Script, ScriptedReply};
 use testkit::{Answer, ModelServer, RawChunk, Settings};
@@ -23,7 +23,7 @@ async fn an_error_in_place_of_the_reply() {
     assert_eq!(heard.json()["error"]["message"], "slow");
     let heard = messages(&server).await;
     assert_eq!(heard.status, 400);
-    assert!(heard.text().contains("the script is over after 2 replies"));
+    assert!(heard.text().contains("the script ends after 2 replies"));
 }
 
 #[tokio::test]

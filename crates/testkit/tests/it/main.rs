@@ -1,4 +1,4 @@
-//! The scripted model server, asked by a plain HTTP client.
+//! The scripted model server, tested with a plain HTTP client.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

@@ -1,4 +1,4 @@
-//! Each rule of the providers is noticed when it is broken, and only then.
+//! Each provider rule is reported when it is broken, and only then.
 
 use llm::script::ScriptedReply;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use testkit::{ModelServer, Replies};
 
 use crate::client::{Heard, messages, open, post};
 
-/// A legal conversation with a bit of everything.
+/// A valid conversation with every kind of content.
 fn anthropic() -> Value {
     let cached = json!({"type": "ephemeral"});
     json!({
@@ -62,7 +62,7 @@ fn openai() -> Value {
     })
 }
 
-/// What is said of a request in which `path` is set to `value`, or removed for null.
+/// The violations of a request in which `path` is set to `value`, or removed for null.
 async fn broken(to: &str, mut body: Value, path: &str, value: Value) -> Vec<String> {
     let (parent, name) = path.rsplit_once('/').unwrap();
     match (body.pointer_mut(parent).unwrap(), value) {
@@ -316,7 +316,7 @@ async fn what_is_no_json_is_noted() {
     assert!(server.take_violations()[0].contains("the body is no JSON"));
 }
 
-/// The next request after a reply, with the reply's blocks in it.
+/// The next request after a reply, including the reply's blocks.
 fn after(heard: &Heard, change: impl FnOnce(&mut Vec<Value>)) -> Value {
     let mut content = heard.json()["content"].as_array().unwrap().clone();
     let results: Vec<_> = content
@@ -355,7 +355,7 @@ async fn thinking_goes_back_as_it_was_served() {
     post(&server, "/v1/messages", &lost).await;
     assert!(server.take_violations()[0].contains("the thinking before the call"));
 
-    // Another server, as after a restart, knows what the first one has served.
+    // Another server, as after a restart, accepts what the first one served.
     let other = ModelServer::start(ScriptedReply::text("on"));
     post(&other, "/v1/messages", &after(&heard, |_| {})).await;
     drop(other);

@@ -1,4 +1,4 @@
-//! Replies have the shapes that the providers' have.
+//! Replies have the same form as those of the providers.
 
 use llm::script::{Script, ScriptedReply};
 use serde_json::{Value, json};

@@ -64,7 +64,7 @@ async fn requests_are_seen_before_their_replies() {
     tokio::join!(test, client);
 }
 
-/// As for a program under test: no runtime here, and the client is elsewhere.
+/// As for an external program: no runtime here, and the client is a separate thread.
 #[test]
 fn a_blocking_test_waits_and_acts() {
     let gate = Gate::new();
