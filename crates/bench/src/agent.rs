@@ -1,8 +1,9 @@
-//! What the agent itself costs: a scripted model that thinks for no time at all, a sandboxed
-//! `true` for every turn, and the whole program as people start it.
+//! The agent's own cost: a scripted model that replies immediately, a sandboxed `true` in every
+//! turn, and the whole program as users start it.
 //!
-//! Times are taken where requests arrive, so they hold everything: the reply's way through the
-//! client, the store, the sandbox, and the next request's way out, the server's own work included.
+//! Times are taken when requests arrive, so they include everything: the reply's processing in the
+//! client, the store, the sandbox, the sending of the next request, and the model server's own
+//! work.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -23,7 +24,7 @@ use crate::samples::Samples;
 
 const SHORT: usize = 100;
 const LONG: usize = 1000;
-/// Turns that are looked at, at either end of the long conversation.
+/// Turns that are compared at either end of the long conversation.
 const WINDOW: usize = 50;
 
 pub(crate) fn measure(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
@@ -65,8 +66,8 @@ pub(crate) fn measure(bench: &Bench, rounds: usize, report: &mut Report) -> anyh
     Ok(())
 }
 
-/// From the signal to the end of the whole program, with a command under way that would take
-/// for ever: the model, the command and the sandbox are stopped, and what was done is stored.
+/// Time from the signal to the program's exit while a command runs that would never end. The model,
+/// the command and the sandbox are stopped, and the session is stored.
 fn interrupt(bench: &Bench, rounds: usize) -> anyhow::Result<Samples> {
     let mut samples = Samples::default();
     for _ in 0..rounds {
@@ -101,7 +102,7 @@ fn interrupt(bench: &Bench, rounds: usize) -> anyhow::Result<Samples> {
     Ok(samples)
 }
 
-/// A turn must not cost more because there were many before it, except for sending them.
+/// A turn must not cost more because of earlier turns, except for sending them.
 fn measure_growth(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
     let long = Model::answering(LONG);
     run(bench, &long)?;
@@ -127,7 +128,7 @@ fn measure_growth(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The floor of a turn that runs a command: a shell, with no walls, no store and no model.
+/// The baseline of a turn that runs a command: a shell without sandbox, store or model.
 fn bare_shell() -> anyhow::Result<Samples> {
     let mut samples = Samples::default();
     for _ in 0..SHORT {
@@ -147,14 +148,15 @@ fn intervals(arrivals: &[Instant]) -> Samples {
     samples
 }
 
-/// A model server that notes when requests arrive.
+/// A model server that records when requests arrive.
 struct Model {
     server: ModelServer,
     arrivals: Arc<Mutex<Vec<Instant>>>,
 }
 
 impl Model {
-    /// Asks for a `true` so many times, no two alike, and then ends the turn.
+    /// Calls `true` this many times, each time with a different command line, and then ends the
+    /// turn.
     fn answering(calls: usize) -> Self {
         let arrivals = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&arrivals);
@@ -180,7 +182,7 @@ impl Model {
         arrivals.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The least that sending a request can cost: one connection, one write, and the server.
+    /// The minimum cost of sending a request: one connection, one write, and the server.
     fn send(&self, body: &[u8]) -> anyhow::Result<Samples> {
         let url = self.server.base_url();
         let address = url.strip_prefix("http://").unwrap_or(&url);
@@ -231,7 +233,7 @@ fn run(bench: &Bench, model: &Model) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The most that all processes of a run held at one time, in KiB.
+/// Peak memory of all processes of a run together, in KiB.
 fn watch(bench: &Bench, model: &Model) -> anyhow::Result<u64> {
     let folder = tempfile::tempdir()?;
     let mut child = start(bench, model, folder.path(), Stdio::null())?;

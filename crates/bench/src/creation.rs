@@ -1,4 +1,4 @@
-//! From nothing to the end of a first command: a fresh sandbox for every one.
+//! Time from no sandbox to the end of the first command, with a fresh sandbox each time.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::samples::Samples;
 
 const SECTION: &str = "create + first command";
 
-/// The parts of a sandbox's life in process.
+/// Times of the parts of a sandbox's life, in process.
 #[derive(Default)]
 struct Life {
     whole: Samples,
@@ -85,7 +85,7 @@ async fn live(bench: &Bench, life: &mut Life) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Podman leaves the cgroups that it makes for all of its containers; empty ones can go.
+/// Removes the cgroups that podman leaves for all of its containers, if they are empty.
 fn tidy(peers: &[Peer]) {
     if !peers
         .iter()
@@ -98,7 +98,7 @@ fn tidy(peers: &[Peer]) {
     };
     for folder in folders.flatten() {
         for left in ["libpod_parent/conmon", "libpod_parent"] {
-            // Fails, as it should, where somebody's container runs.
+            // Fails, as intended, if another container is running.
             let _ = std::fs::remove_dir(folder.path().join(left));
         }
     }

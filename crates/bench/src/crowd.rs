@@ -1,4 +1,5 @@
-//! Many sandboxes alive at once: does the last start as fast as the first, and what do they hold?
+//! Many sandboxes at once: does the last start as fast as the first, and how much memory do they
+//! hold?
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use crate::samples::Samples;
 
 const SECTION: &str = "many at once";
 
-/// How many at each end are compared.
+/// How many sandboxes are compared at each end.
 const ENDS: usize = 10;
 
 pub(crate) fn measure(
@@ -25,7 +26,7 @@ pub(crate) fn measure(
     report: &mut Report,
 ) -> anyhow::Result<()> {
     report.begin(SECTION);
-    // Each sandbox holds a few descriptors of this process.
+    // Each sandbox holds a few file descriptors of this process.
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
     let before = memory(std::process::id()).unwrap_or_default();
@@ -40,7 +41,7 @@ pub(crate) fn measure(
     let mut ending = Samples::default();
     ending.add_time(began.elapsed() / times.len().max(1) as u32);
 
-    // The first ones once more: the machine may be busier or idler now than it was then.
+    // Repeats the first ones, because the machine may be busier or idler than before.
     let (mut first, last) = (times.first(ENDS), times.last(ENDS));
     disperse(
         runtime,
@@ -67,7 +68,8 @@ pub(crate) fn measure(
     Ok(())
 }
 
-/// Starts so many sandboxes, one after the other, each with a first command, all kept alive.
+/// Starts this many sandboxes, one after the other, each with a first command, and keeps them all
+/// running.
 fn gather(
     bench: &Bench,
     runtime: &Runtime,
@@ -87,9 +89,9 @@ fn gather(
     Ok(crowd)
 }
 
-/// The share of one processor that these use while nobody asks anything of them, in percent.
+/// CPU usage of these processes while idle, in percent of one processor.
 fn load(pids: &[u32]) -> anyhow::Result<f64> {
-    let per_second = sysconf(SysconfVar::CLK_TCK)?.context("the kernel has ticks")?;
+    let per_second = sysconf(SysconfVar::CLK_TCK)?.context("the kernel does not report its tick rate")?;
     let (before, began) = (ticks(pids), Instant::now());
     std::thread::sleep(Duration::from_secs(3));
     let used = ticks(pids).saturating_sub(before) as f64 / per_second as f64;

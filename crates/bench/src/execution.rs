@@ -1,4 +1,4 @@
-//! A further command in a live sandbox, beside a bare start of the same program.
+//! Another command in a running sandbox, compared with a bare start of the same program.
 
 use std::process::Stdio;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The memory that one idle sandbox holds: its supervisor and its guest.
+//! The memory of one idle sandbox: its supervisor and its guest.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::report::{Goal, Report, Row};
 
 const SECTION: &str = "memory of an idle sandbox";
 
-/// What the goal allows.
+/// Goal for resident memory, in MiB.
 const ROOM: f64 = 5.0;
 
 pub(crate) fn measure(bench: &Bench, runtime: &Runtime, report: &mut Report) -> anyhow::Result<()> {

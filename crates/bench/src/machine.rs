@@ -1,4 +1,4 @@
-//! What was measured on, for whoever reads the numbers later.
+//! The machine that the numbers were measured on.
 
 use std::fs;
 

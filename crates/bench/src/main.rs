@@ -1,9 +1,9 @@
-//! `bench`: how fast and how small sandboxes, the agent, the server and the terminal UI are, beside
-//! what else is installed, in one run.
+//! `bench`: measures the speed and size of sandboxes, the agent, the server and the terminal UI,
+//! and compares them with other installed programs, in one run.
 //!
-//! Contenders take turns (A B C A B C …), so that whatever else the machine does hits all of
-//! them alike; what counts are ratios within one run. Prints a table, writes the same as JSON,
-//! judges the goals, and fails for none of them. Leaves nothing behind.
+//! Contenders take turns (A B C A B C …), so that other load on the machine affects all of them
+//! alike; only ratios within one run are meaningful. Prints a table, writes the same as JSON, and
+//! evaluates the goals. A missed goal is not a failure. Leaves nothing behind.
 
 mod agent;
 mod creation;
@@ -30,31 +30,31 @@ use crate::machine::Machine;
 use crate::peers::Bench;
 use crate::report::Report;
 
-/// Measures sandboxes against bare processes, unshare, bwrap, runc, podman and runsc.
+/// Measure sandboxes against bare processes, unshare, bwrap, runc, podman and runsc.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// What to measure; all of it unless said.
+    /// What to measure [default: everything].
     #[arg(value_enum)]
     parts: Vec<Part>,
 
-    /// Rounds of the creation part; the others keep their proportion to it.
+    /// Rounds of the creation part. The other parts scale with it.
     #[arg(long, default_value_t = 40)]
     rounds: usize,
 
-    /// Sandboxes that are alive at once in the crowd part.
+    /// Number of sandboxes in the crowd part.
     #[arg(long, default_value_t = 500)]
     crowd: usize,
 
-    /// Where to write the numbers.
+    /// File for the results.
     #[arg(long, default_value = "bench.json")]
     json: PathBuf,
 
-    /// The `hotcell` to measure [default: the one beside this program].
+    /// The `hotcell` binary to measure [default: next to this program].
     #[arg(long, env = "HOTCELL_BIN")]
     hotcell: Option<PathBuf>,
 
-    /// A folder with a root file system, for virtual machines: `hotcell image show base` says where
-    /// that of `base` is.
+    /// Folder with a root file system for virtual machines. `hotcell image show base` prints that
+    /// of `base`.
     #[arg(long, value_name = "FOLDER", env = "HOTCELL_BENCH_IMAGE")]
     image: Option<PathBuf>,
 }
@@ -77,7 +77,7 @@ fn main() -> anyhow::Result<()> {
     let wanted = |part| arguments.parts.is_empty() || arguments.parts.contains(&part);
     let rounds = arguments.rounds.max(3);
     let bench = Bench::prepare(arguments.hotcell.clone(), arguments.image.clone())?;
-    // As the `hotcell` program does it: one worker beside the thread that waits.
+    // Like the `hotcell` program: one worker besides the main thread.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

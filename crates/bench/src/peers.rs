@@ -1,7 +1,7 @@
-//! What sandboxes are compared with: the other programs, set up as nearly alike as they can be.
+//! The programs that sandboxes are compared with, configured as similarly as possible.
 //!
-//! Every one of them gives `/bin/true` namespaces of its own, the host's `/usr` read-only, a
-//! fresh `/proc`, `/dev` and `/tmp`, and a writable workspace.
+//! Each of them runs `/bin/true` in its own namespaces, with the host's `/usr` read-only, a fresh
+//! `/proc`, `/dev` and `/tmp`, and a writable workspace.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::samples::Samples;
 
-/// What every command runs.
+/// The program that every command runs.
 pub(crate) const PROGRAM: &str = "/bin/true";
 
 /// Folders and programs that all parts use.
@@ -41,7 +41,7 @@ impl Bench {
             "cannot find `{}`\nhint: `make bench` builds it",
             hotcell.display()
         );
-        let scratch = TempDir::with_prefix("hotcell-bench-").context("cannot make a folder")?;
+        let scratch = TempDir::with_prefix("hotcell-bench-").context("cannot create a folder")?;
         fs::create_dir(scratch.path().join("workspace"))?;
         let root = scratch.path().join("rootfs");
         for folder in [
@@ -74,13 +74,13 @@ impl Bench {
         self.scratch.path().join("rootfs")
     }
 
-    /// The default sandbox behind native walls, without an audit log.
+    /// The default sandbox on the native backend, without an audit log.
     pub(crate) fn spec(&self) -> SandboxSpec {
         let mut provisions = Provisions {
             default_image: self.image.clone(),
             ..Provisions::default()
         };
-        // Snapshots and disks of images cost seconds to make: they are kept for the next run.
+        // Snapshots and disks of images take seconds to make, so they are kept for the next run.
         provisions.cache.set_extension("bench");
         SandboxSpec {
             backend: Backend::Native,
@@ -107,7 +107,7 @@ impl Bench {
     }
 }
 
-/// One program that can run a command behind walls.
+/// A program that can run a command in isolation.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
@@ -127,7 +127,7 @@ impl Peer {
         }
     }
 
-    /// Runs it to its end.
+    /// Runs it and waits for its end.
     pub(crate) fn run(&mut self) -> anyhow::Result<()> {
         let output = self.command.stdin(Stdio::null()).stdout(Stdio::null());
         let status = output.stderr(Stdio::null()).status()?;
@@ -135,7 +135,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Runs it once with open ears, and remembers why it cannot be measured if it cannot.
+    /// Runs it once and records the reason if it cannot be measured.
     fn prove(mut self) -> Self {
         let needs_root = ["runc", "podman", "podman run", "runsc run"].contains(&self.name);
         if needs_root && !nix::unistd::geteuid().is_root() {
@@ -154,7 +154,7 @@ impl Peer {
     }
 }
 
-/// All that are to be measured, each tried once.
+/// All programs to measure, each tried once.
 pub(crate) fn peers(bench: &Bench) -> anyhow::Result<Vec<Peer>> {
     let all = [
         Peer::new("unshare", unshare()),
@@ -244,12 +244,12 @@ fn podman(bench: &Bench) -> Command {
     podman
 }
 
-/// `podman run` by itself, as [`peers`] has it.
+/// `podman run` alone, as in [`peers`].
 pub(crate) fn bare_podman(bench: &Bench) -> Peer {
     Peer::new("podman run", podman(bench)).prove()
 }
 
-/// `runsc run` by itself, on the bundle of `runc`.
+/// `runsc run` alone, on the bundle of `runc`.
 pub(crate) fn bare_runsc(bench: &Bench) -> anyhow::Result<Peer> {
     runc(bench)?;
     let bundle = bench.scratch.path();
@@ -263,7 +263,7 @@ pub(crate) fn bare_runsc(bench: &Bench) -> anyhow::Result<Peer> {
     Ok(Peer::new("runsc run", runsc).prove())
 }
 
-/// A container of podman's that does nothing, to run commands in.
+/// An idle podman container to run commands in.
 pub(crate) struct Container {
     name: String,
     folder: PathBuf,
@@ -286,7 +286,7 @@ impl Container {
         })
     }
 
-    /// A command in it.
+    /// A command that runs in the container.
     pub(crate) fn exec(&self) -> Command {
         let mut podman = podman_program(&self.folder);
         podman
@@ -330,7 +330,7 @@ fn podman_run(bench: &Bench, how: &[&str]) -> Command {
         .arg("run")
         .args(how)
         .args(["--read-only", "--network", "none"])
-        // Hosts without the right to raise limits cannot have podman's own defaults.
+        // Podman's defaults fail on hosts that do not permit raising limits.
         .args([
             "--ulimit",
             "nofile=1024:20000",
@@ -346,7 +346,7 @@ fn podman_run(bench: &Bench, how: &[&str]) -> Command {
     podman
 }
 
-/// `bin -> usr/bin` and its like, as on this host.
+/// Symlinks such as `bin -> usr/bin`, as on this host.
 fn host_links() -> Vec<(&'static str, PathBuf)> {
     ["bin", "sbin", "lib", "lib32", "lib64", "libx32"]
         .into_iter()

@@ -1,4 +1,4 @@
-//! The processes below this one, and the memory that they hold.
+//! The descendants of this process, and their memory and processor time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,11 +6,11 @@ use std::fs;
 /// Memory of some processes, in KiB.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Memory {
-    /// What they share counts for each of them.
+    /// Shared memory counts for each process.
     pub(crate) resident: u64,
-    /// What they share is divided among all who share it.
+    /// Shared memory is divided among the processes that share it.
     pub(crate) proportional: u64,
-    /// What only they hold.
+    /// Memory that only these processes hold.
     pub(crate) private: u64,
 }
 
@@ -43,18 +43,18 @@ fn parent_of(pid: u32) -> Option<u32> {
 /// A field of `/proc/PID/stat`, counted from the one after the name.
 fn stat(pid: u32, field: usize) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold anything, brackets too.
+    // The name may contain anything, even brackets.
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.split_whitespace().nth(field)?.parse().ok()
 }
 
-/// Processor time that these processes have used, in the kernel's ticks.
+/// Processor time used by these processes, in kernel ticks.
 pub(crate) fn ticks(pids: &[u32]) -> u64 {
     let used = |pid: &u32| Some(stat(*pid, 11)? + stat(*pid, 12)?);
     pids.iter().filter_map(used).sum()
 }
 
-/// The memory of a process; `None` where the kernel does not tell us.
+/// The memory of a process; `None` if the kernel does not report it.
 pub(crate) fn memory(pid: u32) -> Option<Memory> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let field = |name: &str| {
@@ -68,7 +68,7 @@ pub(crate) fn memory(pid: u32) -> Option<Memory> {
     })
 }
 
-/// The memory of many processes together; `None` if any cannot be seen.
+/// The memory of several processes together; `None` if any cannot be read.
 pub(crate) fn total(pids: &[u32]) -> Option<Memory> {
     pids.iter().try_fold(Memory::default(), |sum, pid| {
         let one = memory(*pid)?;

@@ -1,4 +1,4 @@
-//! The numbers as a table for people and as JSON for programs.
+//! The results as a table for people and as JSON for programs.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(crate) struct Row {
     unit: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     median: Option<f64>,
-    /// Nine in ten were better.
+    /// 90th percentile in the worse direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     worse: Option<f64>,
     samples: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Row {
     missing: Option<String>,
 }
 
-/// A number that was aimed at, and what came of it.
+/// A target value, and whether it was met.
 #[derive(Debug, Serialize)]
 pub(crate) struct Goal {
     what: &'static str,
@@ -78,7 +78,7 @@ impl Goal {
         if !value.is_finite() {
             return format!("{what}: nothing to compare with");
         }
-        // A ratio says what it is one of; anything else says its unit.
+        // A ratio names its denominator; any other goal names its unit.
         let is_ratio = what.starts_with("of ") || what.starts_with("faster ");
         let unit = if is_ratio { "x " } else { " " };
         let relation = if self.more_is_better {
@@ -104,7 +104,7 @@ impl Row {
         }
     }
 
-    /// Less is better.
+    /// Lower is better.
     pub(crate) fn times(name: impl Into<String>, samples: &Samples) -> Self {
         Self {
             median: Some(samples.median()),
@@ -114,7 +114,7 @@ impl Row {
         }
     }
 
-    /// More is better.
+    /// Higher is better.
     pub(crate) fn rates(name: impl Into<String>, samples: &Samples) -> Self {
         Self {
             median: Some(samples.median()),
@@ -124,7 +124,7 @@ impl Row {
         }
     }
 
-    /// A number of things done in a second.
+    /// Operations per second.
     pub(crate) fn rate(name: impl Into<String>, rate: f64) -> Self {
         Self {
             median: Some(rate),
@@ -142,7 +142,7 @@ impl Row {
         }
     }
 
-    /// A share of one processor, in percent.
+    /// CPU usage, in percent of one processor.
     pub(crate) fn load(name: impl Into<String>, percent: f64) -> Self {
         Self {
             median: Some(percent),
@@ -213,7 +213,7 @@ impl Report {
         });
     }
 
-    /// Shows a row at once: the whole takes minutes.
+    /// Prints the row immediately, because a run takes minutes.
     pub(crate) fn add(&mut self, row: Row) {
         println!("{}", row.render());
         if let Some(section) = self.sections.last_mut() {
@@ -221,7 +221,7 @@ impl Report {
         }
     }
 
-    /// The verdict, and the file.
+    /// Prints the summary and writes the file.
     pub(crate) fn finish(self, file: &Path) -> anyhow::Result<()> {
         let goals = || {
             self.sections

@@ -1,8 +1,8 @@
-//! One thing, measured many times. Pure.
+//! Repeated measurements of one thing. Pure.
 
 use std::time::Duration;
 
-/// Measurements in the order in which they were made.
+/// Measurements in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Samples(Vec<f64>);
 
@@ -32,22 +32,22 @@ impl Samples {
         self.quantile(0.5)
     }
 
-    /// Worse than nine in ten.
+    /// Nine in ten are lower.
     pub(crate) fn p90(&self) -> f64 {
         self.quantile(0.9)
     }
 
-    /// Worse than 99 in a hundred.
+    /// 99 in a hundred are lower.
     pub(crate) fn p99(&self) -> f64 {
         self.quantile(0.99)
     }
 
-    /// Worse than nine in ten, where more is better.
+    /// Nine in ten are higher.
     pub(crate) fn p10(&self) -> f64 {
         self.quantile(0.1)
     }
 
-    /// Between the two nearest measurements; not a number without any.
+    /// Interpolated between the two nearest measurements. NaN if there are none.
     fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);

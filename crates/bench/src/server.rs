@@ -1,8 +1,8 @@
-//! What the orchestrator costs: the real program, loaded over real connections from this one.
+//! The orchestrator's cost: the real program, under load over real connections from this process.
 //!
-//! Server and load share the machine's processors, so the rates are of both together; `/healthz`,
-//! which does nothing, is the floor that they are held against, and an fsync of the same folder
-//! the floor of what must be on disk before it is answered.
+//! Server and load generator share the processors, so the rates are for both together. The
+//! baselines are `/healthz`, which does nothing, and an fsync in the same folder for requests that
+//! must be on disk before they are answered.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -24,9 +24,9 @@ use crate::report::{Goal, Report, Row};
 use crate::samples::Samples;
 use crate::wire::{Connection, get, post};
 
-/// Connections of the load.
+/// Connections of the load generator.
 const CONNECTIONS: usize = 32;
-/// Of each load.
+/// Duration of each load.
 const TIME: Duration = Duration::from_secs(5);
 const TASK: &str = r#"{"task":"Build me a todo app"}"#;
 
@@ -37,7 +37,7 @@ pub(crate) fn measure(bench: &Bench, rounds: usize, report: &mut Report) -> anyh
     load(bench, report)
 }
 
-/// How soon a server is there, and how large it is when nothing happens.
+/// Start time, and memory when idle.
 fn start(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
     let model = ModelServer::start_with(
         Replies::decide(|_| ScriptedReply::text("-")),
@@ -60,7 +60,7 @@ fn start(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()
     Ok(())
 }
 
-/// How soon an idle server has a job under way, and its followers know what the agent knows.
+/// Time until an idle server has started a job, and until followers receive the agent's events.
 fn respond(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
     let (asked, arrivals) = mpsc::channel();
     let replies = Replies::decide(move |_| {
@@ -95,8 +95,8 @@ fn respond(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<
     Ok(())
 }
 
-/// What it takes when many ask at once. The one job that runs waits for its model, so that only
-/// the queue is measured.
+/// Throughput with many clients. The only running job waits for its model, so that only the queue
+/// is measured.
 fn load(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
     let gate = Gate::new();
     let answer = Answer::reply(ScriptedReply::text("-")).hold(0, &gate);
@@ -149,7 +149,7 @@ fn load(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What one more waiting job costs in memory.
+/// Memory cost of one more queued job.
 fn grow(server: &Server, schedule: &[u8], report: &mut Report) -> anyhow::Result<()> {
     let before = server.resident()?;
     let begun = Instant::now();
@@ -212,7 +212,7 @@ impl Drop for Server {
 }
 
 impl Connection {
-    /// Schedules a job, and says its name.
+    /// Schedules a job and returns its id.
     fn schedule(&mut self) -> anyhow::Result<String> {
         let answer = self.ask(&post("/schedule", TASK))?;
         let body: serde_json::Value = serde_json::from_slice(&answer.body)?;
@@ -221,7 +221,7 @@ impl Connection {
     }
 }
 
-/// Answers in a second when everybody asks as fast as they can.
+/// Responses per second when all connections send as fast as they can.
 fn flood(address: SocketAddr, request: &[u8]) -> anyhow::Result<f64> {
     let count = AtomicUsize::new(0);
     let begun = Instant::now();
@@ -241,7 +241,8 @@ fn flood(address: SocketAddr, request: &[u8]) -> anyhow::Result<f64> {
     Ok(count.into_inner() as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// Times from when each request was due, whether or not the one before it had come back.
+/// Latencies from the time when each request was due, whether or not the previous one had
+/// completed.
 fn pace(address: SocketAddr, request: &[u8], rate: f64) -> anyhow::Result<Samples> {
     let every = Duration::from_secs_f64(CONNECTIONS as f64 / rate);
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! How many bytes a second come out of a sandbox, beside a bare pipe.
+//! Output throughput of a sandbox in bytes per second, compared with a bare pipe.
 
 use std::io::Read;
 use std::process::{Command as Process, Stdio};
@@ -17,7 +17,7 @@ const SECTION: &str = "streaming to the host";
 /// Bytes that are sent each time.
 const AMOUNT: u64 = 1 << 30;
 
-/// Writes [`AMOUNT`] zeros, a mebibyte at a time.
+/// Writes [`AMOUNT`] zeros, one MiB at a time.
 const WRITER: &[&str] = &["dd", "if=/dev/zero", "bs=1M", "count=1024", "status=none"];
 
 pub(crate) fn measure(
@@ -49,7 +49,7 @@ pub(crate) fn measure(
     Ok(())
 }
 
-/// Reads all that a process prints through a pipe.
+/// Reads all output of a process through a pipe.
 fn drain(command: &mut Process) -> anyhow::Result<Duration> {
     let began = Instant::now();
     let mut child = command
@@ -79,7 +79,7 @@ fn discard(command: &mut Process) -> anyhow::Result<Duration> {
     Ok(began.elapsed())
 }
 
-/// Takes all that a command in the sandbox prints, and drops it.
+/// Reads and discards all output of a command in the sandbox.
 async fn consume(sandbox: &Sandbox) -> anyhow::Result<Duration> {
     let began = Instant::now();
     let mut running = sandbox.exec(Command::new(WRITER.iter().copied())).await?;

@@ -1,7 +1,7 @@
-//! What the terminal UI costs a person: the wait for the first prompt, the wait for a letter that was
-//! typed while much goes on, memory for a long page, and work while nothing goes on.
+//! The terminal UI's cost for a user: time to the first prompt, latency of a typed letter under
+//! load, memory for a long page, and CPU usage while idle.
 //!
-//! The whole program is driven in a pseudo terminal, whose end here is read as a terminal reads it.
+//! Drives the whole program in a pseudo terminal and reads its output as a terminal does.
 
 mod keys;
 mod page;
@@ -24,7 +24,7 @@ use crate::processes;
 use crate::report::{Goal, Report, Row};
 use crate::samples::Samples;
 
-/// What is on the screen once the sandbox is up.
+/// Text on the screen once the sandbox is running.
 const READY: &str = "network:";
 
 pub(crate) fn measure(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
@@ -35,7 +35,7 @@ pub(crate) fn measure(bench: &Bench, rounds: usize, report: &mut Report) -> anyh
     rest::measure(bench, report)
 }
 
-/// From nothing to a prompt.
+/// Time from start to a prompt.
 fn start(bench: &Bench, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
     let (mut floor, mut starts) = (Samples::default(), Samples::default());
     for _ in 0..rounds {
@@ -66,7 +66,7 @@ struct Ui {
     model: ModelServer,
 }
 
-/// A UI that is up. The folder and the model go after the program.
+/// A running UI. The folder and the model are dropped after the program.
 struct Opened {
     pty: Pty,
     ui: Ui,
@@ -109,7 +109,7 @@ impl Ui {
 }
 
 impl Opened {
-    /// In KiB, of the program itself; its sandbox is not counted.
+    /// Memory in KiB of the program itself, without its sandbox.
     fn resident(&self) -> anyhow::Result<u64> {
         processes::resident(self.pty.pid()).context("`hotcell` has ended")
     }

@@ -1,5 +1,5 @@
-//! The other backends, each beside the bare program that it is made of: creation with a first
-//! command, a further command, and for virtual machines the memory that one more of them takes.
+//! The other backends, each compared with the bare program that it uses: creation with a first
+//! command, a further command, and for virtual machines the memory of an additional one.
 
 use std::process::Stdio;
 use std::time::Instant;
@@ -13,11 +13,11 @@ use crate::processes::{descendants, total};
 use crate::report::{Goal, Report, Row};
 use crate::samples::Samples;
 
-/// Further commands for each round: a sandbox in use, not one that has just begun. In their first
-/// second gVisor asks itself the time, and an emulated kernel is translated.
+/// Further commands in each round, to measure a sandbox in use rather than a new one. In the first
+/// second gVisor calibrates its clock, and an emulated kernel is still being translated.
 const COMMANDS: usize = 40;
 
-/// Virtual machines that are alive at once while their memory is measured.
+/// Number of virtual machines that run while their memory is measured.
 const HERD: usize = 4;
 
 pub(crate) fn measure(
@@ -38,18 +38,18 @@ fn spec(bench: &Bench, backend: Backend) -> SandboxSpec {
     }
 }
 
-/// One backend, and the bare program beside it.
+/// A backend, and the bare program that it is compared with.
 struct Contender {
     backend: Backend,
     bare: Option<Peer>,
     times: Samples,
-    /// Until nothing of it is left, which is when a bare program ends.
+    /// Time until nothing of it is left, which is when a bare program ends.
     whole: Samples,
     missing: Option<String>,
 }
 
 impl Contender {
-    /// Tries both once: the first virtual machine makes the snapshot that all others start from.
+    /// Tries both once. The first virtual machine makes the snapshot that all others start from.
     fn new(bench: &Bench, runtime: &Runtime, backend: Backend, bare: Option<Peer>) -> Self {
         let missing = runtime.block_on(live(bench, backend)).err();
         Self {
@@ -193,7 +193,7 @@ fn execution(
     Ok(())
 }
 
-/// What a command takes that no link is between: a shell inside runs many, one after the other.
+/// Time of a command without the link: a shell inside runs many commands, one after the other.
 async fn by_shell(sandbox: &Sandbox, rounds: usize) -> anyhow::Result<Samples> {
     let script = format!("for i in $(seq {COMMANDS}); do {PROGRAM}; done");
     let mut times = Samples::default();
@@ -206,7 +206,7 @@ async fn by_shell(sandbox: &Sandbox, rounds: usize) -> anyhow::Result<Samples> {
     Ok(times)
 }
 
-/// What one more virtual machine takes when others of its snapshot run already.
+/// Memory of an additional virtual machine while others of the same snapshot run.
 fn memory(bench: &Bench, runtime: &Runtime, report: &mut Report) -> anyhow::Result<()> {
     report.begin("memory of one more microvm");
     let herd = || -> Result<Vec<Sandbox>, SandboxError> {

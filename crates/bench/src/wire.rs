@@ -1,5 +1,5 @@
-//! The smallest HTTP client that can load a server: one connection, one request at a time, bytes
-//! made beforehand. Anything larger would be measured along with the server.
+//! A minimal HTTP client for load tests: one connection, one request at a time, bytes prepared in
+//! advance. A larger client would be measured along with the server.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,7 +12,7 @@ pub(crate) struct Connection {
     line: String,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -37,7 +37,7 @@ impl Connection {
         Ok(Answer { status, body })
     }
 
-    /// Sends a request whose answer has no end, and reads its head.
+    /// Sends a request whose response is an endless stream, and reads its head.
     pub(crate) fn follow(&mut self, request: &[u8]) -> anyhow::Result<()> {
         self.send(request)?;
         let (status, _) = self.head()?;
@@ -45,7 +45,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The next line of such an answer.
+    /// The next line of the stream.
     pub(crate) fn next_line(&mut self) -> anyhow::Result<&str> {
         self.line.clear();
         ensure!(

@@ -1,5 +1,5 @@
-//! From a key to its letter, in worse and worse company. A time is from the write of the key to the
-//! end of the frame that has moved the cursor.
+//! Latency from a key press to its letter, under increasing load. Measured from the write of the
+//! key to the end of the frame that moved the cursor.
 
 use std::fs;
 use std::process::Command;
@@ -14,9 +14,9 @@ use crate::peers::Bench;
 use crate::report::{Goal, Report, Row};
 use crate::samples::Samples;
 
-/// Between two words, in milliseconds: some 200 a second, as timers go.
+/// Interval between two words in milliseconds: about 200 words per second, given timer resolution.
 const PACE: u64 = 3;
-/// Prints 50 MB a second, and writes down how much it was, in bytes.
+/// Prints 50 MB per second, and writes the total number of bytes to a file.
 const PRINTER: &str = r#"perl -MTime::HiRes=time,sleep -e '
     my $piece = ("the quick brown fox jumps over the lazy dog, line after line\n" x 4000);
     my ($begun, $sum) = (time, 0);
@@ -78,7 +78,7 @@ pub(super) fn measure(bench: &Bench, count: usize, report: &mut Report) -> anyho
     Ok(())
 }
 
-/// More words than a measurement takes to read, each with its number.
+/// More words than are read during a measurement, each with its number.
 fn streamed() -> ScriptedReply {
     let text: String = (0..60_000)
         .map(|number| match number % 12 {
@@ -92,7 +92,7 @@ fn streamed() -> ScriptedReply {
     }
 }
 
-/// How far those have come that make the noise.
+/// Progress of the programs that generate the load.
 struct Load {
     at: Instant,
     words: f64,

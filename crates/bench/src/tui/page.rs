@@ -1,4 +1,4 @@
-//! What a long page costs: memory, and the wait for another part of it.
+//! Cost of a long page: memory, and the time to show another part of it.
 
 use llm::script::ScriptedReply;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::report::{Goal, Report, Row};
 use crate::samples::Samples;
 
 const LINES: usize = 100_000;
-/// Replies that they are spread over.
+/// Number of replies that the lines are spread over.
 const PIECES: usize = 20;
 const LINE: &str = "The lines of a long conversation are of all lengths; this one has seventy.\n\n";
 
@@ -51,7 +51,7 @@ fn replies() -> Vec<ScriptedReply> {
     // Every paragraph is a line and an empty one.
     let text = LINE.repeat(LINES / PIECES / 2);
     let last = ScriptedReply::text(format!("{text}the very end"));
-    // The same call again and again would end the turn.
+    // Repeating the same call would end the turn.
     let calls = (1..PIECES).map(|piece| ScriptedReply {
         text: Some(text.clone()),
         ..ScriptedReply::call("bash", json!({"command": format!("echo {piece}")}))

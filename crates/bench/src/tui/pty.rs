@@ -1,4 +1,4 @@
-//! A program in a pseudo terminal, and what is on its screen.
+//! A program in a pseudo terminal, and its screen.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -15,11 +15,11 @@ use nix::pty::{Winsize, grantpt, posix_openpt, ptsname_r, unlockpt};
 
 use crate::samples::Samples;
 
-/// Past this something is wrong.
+/// A longer wait means that something is wrong.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How a frame ends.
+/// The sequence that ends a frame.
 const FRAME_END: &[u8] = b"\x1b[?2026l";
-/// Between two keys; a fast typist's.
+/// Interval between two keys, as of a fast typist.
 const BETWEEN: Duration = Duration::from_millis(30);
 const SIZE: Winsize = Winsize {
     ws_row: 24,
@@ -34,7 +34,7 @@ pub(super) struct Pty {
     master: File,
     child: Child,
     parser: vt100::Parser,
-    /// The last bytes that came.
+    /// The last bytes received.
     tail: Vec<u8>,
     frames: usize,
 }
@@ -72,13 +72,13 @@ impl Pty {
         let give_up = Instant::now() + PATIENCE;
         while !self.text().contains(text) {
             let read = self.read(give_up);
-            read.with_context(|| format!("`{text}` was never on the screen"))?;
+            read.with_context(|| format!("`{text}` did not appear on the screen"))?;
         }
         Ok(())
     }
 
-    /// Types letters and takes them back, one at a time, and says how long each took until the
-    /// cursor was where it belongs, at the end of a frame.
+    /// Types letters and deletes them, one at a time. Measures how long each takes until a frame
+    /// has ended with the cursor in its new place.
     pub(super) fn keys(&mut self, count: usize) -> anyhow::Result<Samples> {
         self.pause(Duration::from_millis(300))?;
         let mut samples = Samples::default();
@@ -93,7 +93,7 @@ impl Pty {
             loop {
                 self.read(begun + PATIENCE)?;
                 let screen = self.parser.screen();
-                // The line may be another by then: the status line grows.
+                // The row may differ by then, because the status line can grow.
                 let is_there = screen.cursor_position().1 == wanted && !screen.hide_cursor();
                 if is_there && self.tail.ends_with(FRAME_END) {
                     break;
@@ -105,7 +105,7 @@ impl Pty {
         Ok(samples)
     }
 
-    /// The same where no frames are drawn: the terminal or a bare program answers.
+    /// Like [`Pty::keys`] for programs that draw no frames: the terminal or a bare program echoes.
     pub(super) fn echoes(&mut self, count: usize) -> anyhow::Result<Samples> {
         let mut samples = Samples::default();
         for _ in 0..count {
@@ -124,7 +124,7 @@ impl Pty {
         Ok(samples)
     }
 
-    /// Presses a key and waits for the frame that it makes.
+    /// Presses a key and waits for the resulting frame.
     pub(super) fn frame_after(&mut self, key: &str) -> anyhow::Result<Duration> {
         self.pause(BETWEEN)?;
         let frames = self.frames;
@@ -136,7 +136,7 @@ impl Pty {
         Ok(begun.elapsed())
     }
 
-    /// Takes in what comes for a while, as a terminal does.
+    /// Processes output for this long, as a terminal does.
     pub(super) fn pause(&mut self, time: Duration) -> anyhow::Result<()> {
         let end = Instant::now() + time;
         while Instant::now() < end {
@@ -147,12 +147,12 @@ impl Pty {
 
     fn read(&mut self, give_up: Instant) -> anyhow::Result<()> {
         if !self.read_before(give_up)? {
-            bail!("nothing came for too long:\n{}", self.text());
+            bail!("no output within the time limit:\n{}", self.text());
         }
         Ok(())
     }
 
-    /// False if nothing came in time.
+    /// False if nothing arrived in time.
     fn read_before(&mut self, end: Instant) -> anyhow::Result<bool> {
         let left = end.saturating_duration_since(Instant::now());
         let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
@@ -169,7 +169,7 @@ impl Pty {
         let known = self.tail.len();
         self.tail.extend_from_slice(&buffer[..length]);
         let ends = self.tail.windows(FRAME_END.len());
-        // Those that were whole before were counted before.
+        // Skips sequences that were already counted.
         let new = ends.skip((known + 1).saturating_sub(FRAME_END.len()));
         self.frames += new.filter(|bytes| *bytes == FRAME_END).count();
         let keep = self.tail.len().saturating_sub(FRAME_END.len());
@@ -185,7 +185,7 @@ impl Drop for Pty {
     }
 }
 
-/// Both ends; no other child gets them.
+/// Both ends, closed on exec so that no other child inherits them.
 fn open() -> anyhow::Result<(File, OwnedFd)> {
     let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     let master = posix_openpt(flags).context("cannot open a pseudo terminal")?;

@@ -1,4 +1,4 @@
-//! What is used while nothing happens.
+//! CPU usage while idle.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::peers::Bench;
 use crate::report::{Goal, Report, Row};
 
 const WHILE: Duration = Duration::from_secs(10);
-/// Until what a turn started has come to its end.
+/// Time for the last turn's work to finish.
 const SETTLING: Duration = Duration::from_secs(2);
 
 pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
@@ -23,7 +23,7 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
     let before = work(opened.pty.pid())?;
     opened.pty.pause(WHILE)?;
     let after = work(opened.pty.pid())?;
-    // A thread that has ended meanwhile is not there to be asked.
+    // A thread that has ended meanwhile is ignored.
     let spent = after.iter().map(|(thread, now)| {
         let then = before.get(thread).copied().unwrap_or_default();
         (now.seconds - then.seconds, now.rests - then.rests)
@@ -38,12 +38,12 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// What a thread has done so far.
+/// A thread's usage so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Work {
-    /// On a processor.
+    /// Processor time.
     seconds: f64,
-    /// How often it went to sleep, or was put aside.
+    /// Voluntary and involuntary context switches.
     rests: u64,
 }
 
