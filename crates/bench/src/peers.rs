@@ -244,12 +244,12 @@ fn podman(bench: &Bench) -> Command {
     podman
 }
 
-/// `podman run` alone, as in [`peers`].
+/// Podman alone, as in [`peers`].
 pub(crate) fn bare_podman(bench: &Bench) -> Peer {
     Peer::new("podman run", podman(bench)).prove()
 }
 
-/// `runsc run` alone, on the bundle of `runc`.
+/// Runsc alone, on the bundle of runc.
 pub(crate) fn bare_runsc(bench: &Bench) -> anyhow::Result<Peer> {
     runc(bench)?;
     let bundle = bench.scratch.path();

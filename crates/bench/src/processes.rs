@@ -40,7 +40,7 @@ fn parent_of(pid: u32) -> Option<u32> {
     stat(pid, 1)?.try_into().ok()
 }
 
-/// A field of `/proc/PID/stat`, counted from the one after the name.
+/// A field of a process's stat file, counted from the one after the name.
 fn stat(pid: u32, field: usize) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name may contain anything, even brackets.
@@ -80,7 +80,7 @@ pub(crate) fn total(pids: &[u32]) -> Option<Memory> {
     })
 }
 
-/// Resident memory of a process in KiB, quicker than [`memory`]; `None` if it has ended.
+/// Resident memory of a process in KiB, without the slow smaps file; `None` if it has ended.
 pub(crate) fn resident(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;

@@ -54,7 +54,7 @@ impl Events {
         }
     }
 
-    /// Reduces the idle timeout to `limit` from now on.
+    /// Reduces the idle timeout from now on.
     pub(crate) fn hurry(&mut self, limit: Duration) {
         self.answer.hurry(limit);
     }

@@ -184,7 +184,7 @@ impl Answer {
             })
     }
 
-    /// Reduces the idle timeout to `limit` from now on.
+    /// Reduces the idle timeout from now on.
     pub(crate) fn hurry(&mut self, limit: Duration) {
         self.silence_limit = self.silence_limit.min(limit);
     }

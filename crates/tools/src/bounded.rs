@@ -23,7 +23,7 @@ pub struct Bounded {
 #[derive(Debug, Default)]
 struct Collected {
     start: String,
-    /// The output after `start`. Trimmed to its last [`KEPT`] bytes whenever it has twice as many.
+    /// The output after `start`. Trimmed to the stored size whenever it is twice as large.
     end: Vec<u8>,
     bytes: u64,
     lines: u64,
@@ -96,7 +96,7 @@ impl Collected {
         self.bytes += text.len() as u64;
         self.lines += newlines(text.as_bytes());
         let room = KEPT.saturating_sub(self.start.len());
-        // Once `end` has content, everything that follows goes there.
+        // Once the second part has content, everything that follows goes there.
         let room = if self.end.is_empty() { room } else { 0 };
         let split = text.floor_char_boundary(room);
         self.start.push_str(&text[..split]);

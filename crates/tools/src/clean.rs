@@ -16,7 +16,7 @@ pub(crate) struct Cleaner {
 }
 
 impl Cleaner {
-    /// `put` receives text that is final.
+    /// The closure receives text that is final.
     pub(crate) fn push(&mut self, bytes: &[u8], is_error: bool, mut put: impl FnMut(&str)) {
         let line = &mut self.line;
         let decoder = if is_error {

@@ -102,7 +102,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// `1 line`, `2 lines`.
+/// A number with its noun, such as "1 line" or "2 lines".
 pub(crate) fn count(number: u64, one: &str, more: &str) -> String {
     match number {
         1 => format!("1 {one}"),

@@ -1,5 +1,5 @@
-//! Assembles a reply from the events of its stream. Does no I/O: [`StreamState::apply`] takes
-//! events as data, [`StreamState::finish`] returns the reply.
+//! Assembles a reply from the events of its stream. Does no I/O: `apply` takes events as data,
+//! `finish` returns the reply.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ fn needed_events(client: Client) -> usize {
     match client {
         // All of them: without `message_stop` a reply is incomplete.
         Client::Anthropic => 35,
-        // Up to the chunk with the finish reason; usage and `[DONE]` may be missing.
+        // Up to the chunk with the finish reason; usage and the end marker may be missing.
         Client::OpenAi => 25,
     }
 }

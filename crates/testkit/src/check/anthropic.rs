@@ -11,7 +11,7 @@ use crate::record::Recorded;
 /// Maximum number of cache breakpoints in a request.
 const MOST_BREAKPOINTS: usize = 4;
 
-/// `thoughtful`: the calls that were served with thinking before them.
+/// The last parameter has the calls that were served with thinking before them.
 pub(crate) fn check(
     request: &Recorded,
     is_count: bool,
