@@ -1,7 +1,7 @@
-// The server's API, as functions. The only module that makes requests, live events apart. Knows
-// no DOM; who is not signed in is sent to the login page by whoever listens.
+// The server's API as functions. The only module that makes requests, except for live events. Does
+// not use the DOM; a listener sends users who are not signed in to the login page.
 
-/** A problem document of the server, or what stands in for one. */
+/** A problem document of the server, or a substitute for one. */
 export class Problem extends Error {
   constructor(status, document) {
     super(document.detail || document.title || `the server answered ${status}`);
@@ -16,7 +16,7 @@ export class Problem extends Error {
 
 let onSignedOut = () => {};
 
-/** Calls `listener` whenever the server wants a key. */
+/** Calls `listener` whenever the server requires a key. */
 export function whenSignedOut(listener) {
   onSignedOut = listener;
 }
@@ -49,7 +49,7 @@ async function readProblem(answer) {
   try {
     if ((answer.headers.get("content-type") ?? "").includes("json")) document = await answer.json();
   } catch {
-    // The status alone has to do.
+    // The status alone is used.
   }
   const retryAfter = Number(answer.headers.get("retry-after")) || null;
   return new Problem(answer.status, { title: answer.statusText, ...document, retryAfter });
@@ -80,7 +80,7 @@ export const api = {
   jobs: ({ status, q, cursor, limit } = {}, signal) =>
     json("GET", `/v1/jobs${query({ status, q, cursor, limit })}`, undefined, { signal }),
   job: (id, signal) => json("GET", job(id), undefined, { signal }),
-  /** With an upload if there is one. The key makes a second press of the button harmless. */
+  /** Schedules a job, with an upload if there is one. The key makes a second click harmless. */
   schedule(request, { upload = null, key } = {}) {
     const headers = key ? { "Idempotency-Key": key } : {};
     if (!upload) return json("POST", "/v1/jobs", request, { headers });
@@ -109,7 +109,7 @@ export const api = {
   makeKey: (wanted) => json("POST", "/v1/keys", wanted),
   revokeKey: (id) => json("DELETE", `/v1/keys/${encodeURIComponent(id)}`),
 
-  /** What makes jobs wait beside their number, one line each. */
+  /** Reasons other than load why jobs wait, one line each. */
   degraded: async (signal) => {
     const answer = await ask("GET", "/readyz", { headers: { Accept: "text/plain" }, signal, isQuiet: true });
     const lines = (await answer.text()).split("\n");
@@ -128,7 +128,7 @@ export const address = {
   log: (id, name) => job(id, `/logs${query({ name })}`),
 };
 
-/** A key under which a request is scheduled at most once. */
+/** A key that ensures that a request is scheduled at most once. */
 export function newRequestKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,5 +1,5 @@
-// The start of the UI: routes, the bar at the top, and going from page to page. A page is a function
-// that gives `{title, element, stop?}`; this module knows nothing of what is on it.
+// Entry point of the UI: routes, the top bar, and navigation. A page is a function that returns
+// `{title, element, stop?}`; this module does not know the content of pages.
 
 import { api, whenSignedOut } from "./api.js";
 import { fill, h } from "./dom.js";
@@ -34,7 +34,7 @@ const LINKS = [
 let current = null;
 let me = null;
 
-/** Goes to an address of this UI. */
+/** Navigates to an address of this UI. */
 export function go(path, { replace = false } = {}) {
   if (replace) window.history.replaceState(null, "", path);
   else window.history.pushState(null, "", path);
@@ -48,7 +48,7 @@ async function enter() {
   current = null;
   const main = document.getElementById("main");
   if (!route) {
-    // The bar shows the way on to those who may go it; others see the page alone.
+    // Signed-in users see the bar with its links; others see only the page.
     me ??= await api.me().catch(() => null);
     return mount(main, missing(), "");
   }
@@ -76,7 +76,7 @@ function mount(main, page, name) {
   else if (!isFirst) main.focus({ preventScroll: true });
 }
 
-/** Whether it is known who is here; if not, the login page is shown instead. */
+/** Whether the user is signed in. If not, the login page is shown instead. */
 async function known(main) {
   if (me) return true;
   try {

@@ -1,5 +1,5 @@
-// Builds and updates elements. The only way in which this UI makes DOM: text goes in as text
-// nodes, never as markup, and an attribute that could run code is refused.
+// Builds and updates elements. The only place where this UI creates DOM nodes: text is inserted as
+// text nodes, never as markup, and attributes that could run code are refused.
 
 const PROPERTIES = new Set([
   "value",
@@ -14,7 +14,7 @@ const PROPERTIES = new Set([
 const REFUSED = /^(on|style$|srcdoc$|formaction$)/i;
 
 /**
- * An element.
+ * Creates an element.
  * @param {string} tag with classes after dots, as in `button.quiet.small`
  * @param {object} [attributes] `on` holds listeners, `data` the dataset; null and false are left out
  * @param {...(Node|string|number|null|false|Array)} children
@@ -42,7 +42,7 @@ function setAll(element, attributes) {
   }
 }
 
-/** One attribute or property; null and false take it away. */
+/** Sets one attribute or property; null and false remove it. */
 export function set(element, name, value) {
   if (REFUSED.test(name)) throw new Error(`attribute ${name} is not allowed`);
   if (PROPERTIES.has(name)) {
@@ -63,7 +63,7 @@ function isSafe(name, address) {
   return (name === "href" ? SAFE_LINK : SAFE_IMAGE).test(address);
 }
 
-/** Whether an address may stand in a link. */
+/** Whether an address is allowed in a link. */
 export function isSafeLink(address) {
   return SAFE_LINK.test(address);
 }
@@ -76,7 +76,7 @@ export function append(element, children) {
   }
 }
 
-/** Puts these children in place of all others. */
+/** Replaces all children by these. */
 export function fill(element, ...children) {
   const fragment = document.createDocumentFragment();
   append(fragment, children);
@@ -84,14 +84,14 @@ export function fill(element, ...children) {
   return element;
 }
 
-/** Changes a text only if it is another one, so that nothing is laid out in vain. */
+/** Changes a text only if it differs, to avoid needless layout. */
 export function setText(element, text) {
   const wanted = String(text);
   if (element.textContent !== wanted) element.textContent = wanted;
 }
 
 /**
- * Makes a container's children those of a list, keeping the element of each key.
+ * Updates a container's children to match a list, keeping the element of each key.
  * @param {Element} container with no other children
  * @param {Array} items
  * @param {{key: (item) => string, make: (item) => Element, update?: (element, item) => void}} how
@@ -120,7 +120,7 @@ export function keyed(container, items, { key, make, update }) {
   }
 }
 
-/** Words for screen readers alone. */
+/** Text for screen readers only. */
 export function hiddenText(text) {
   return h("span.visually-hidden", null, text);
 }

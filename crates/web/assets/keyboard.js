@@ -1,5 +1,5 @@
-// Keyboard shortcuts: one listener for the whole page. Keys mean nothing while somebody types, or
-// while a dialog is open. Knows no page: who wants a key binds it.
+// Keyboard shortcuts: one listener for the whole page. Ignored while the user types and while a
+// dialog is open. Pages bind the keys that they need.
 
 const PATIENCE = 1200;
 
@@ -9,7 +9,7 @@ let prefix = null;
 let prefixTimer = null;
 
 /**
- * Binds a key such as `n`, `?` or `g d`. Gives a function that takes the binding back.
+ * Binds a key such as `n`, `?` or `g d`. Returns a function that removes the binding.
  */
 export function bind(keys, help, run, group = "Everywhere") {
   const binding = { run, help, group };
@@ -19,7 +19,7 @@ export function bind(keys, help, run, group = "Everywhere") {
   };
 }
 
-/** What is bound now, for the help dialog. */
+/** The current bindings, for the help dialog. */
 export function bound() {
   return [...bindings].map(([keys, { help, group }]) => ({ keys, help, group }));
 }

@@ -1,12 +1,12 @@
-// Follows a job's events until its end, whatever the network does. Never misses nor doubles a
-// lasting event: it always asks for what comes after the last one that it handed on. Knows nothing
-// of what events mean.
+// Follows a job's events until its end, reconnecting as needed. Never misses or repeats a lasting
+// event: it always requests the events after the last one that it delivered. Does not interpret
+// events.
 
 import { address } from "./api.js";
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 15_000;
-/** A page that nobody sees gives its connection back: a browser has few for each server. */
+/** A hidden page closes its connection, because browsers allow only few per server. */
 const HIDDEN_FOR = 20_000;
 
 /**
@@ -51,7 +51,7 @@ export function follow(id, listener) {
   function lost() {
     if (isOver || !source) return;
     if (source.readyState === EventSource.CONNECTING) {
-      // The browser tries again by itself, with the last id.
+      // The browser reconnects by itself, with the last id.
       listener.connection("lost");
       return;
     }
@@ -84,7 +84,7 @@ export function follow(id, listener) {
   open();
 
   return {
-    /** Follows again after an end, when the job has been woken up. */
+    /** Follows again after an end, when the job was resumed. */
     resume() {
       if (isOver && !isStopped) open();
     },

@@ -1,8 +1,8 @@
-// What a session looks like, as a fold over its events. Pure of DOM, clock and network: the same
-// events give the same state, here and in a test. What each event means is in `state/`.
+// The state of a session, as a fold over its events. Independent of DOM, clock and network: the
+// same events give the same state. The handlers of the events are in `state/`.
 //
-// A lasting event (one with `seq`) is taken once. The others show work under way: they are taken
-// back by `reopen`, because a server sends them again to whoever follows anew.
+// A lasting event (one with `seq`) is applied once. The others show work in progress: `reopen`
+// reverts them, because the server sends them again on a new connection.
 
 import { dropPartial, dropPassing, touch } from "./state/items.js";
 import { LASTING } from "./state/lasting.js";
@@ -16,7 +16,7 @@ export function newState() {
     sandbox: null,
     /** @type {Array<object>} what the transcript shows, in order; each with a `key` of its own */
     items: [],
-    /** Items of the reply that is on its way: they are also at the end of `items`. */
+    /** Items of the reply in progress. They are also at the end of `items`. */
     partial: [],
     calls: new Map(),
     /** Calls that have not ended. */
@@ -27,15 +27,15 @@ export function newState() {
     isTurnOpen: false,
     replies: 0,
     checkpoints: [],
-    /** What is being done just now, or null: `{kind, …}`. */
+    /** The current activity, or null: `{kind, …}`. */
     activity: null,
-    /** Items that changed since a renderer last looked. */
+    /** Items that changed since they were last rendered. */
     changed: new Set(),
     isReordered: false,
   };
 }
 
-/** Takes one event in. Gives whether it was new. */
+/** Applies one event. Returns whether it was new. */
 export function take(state, event) {
   if (typeof event.seq === "number") {
     if (event.seq <= state.lastSeq) return false;
@@ -48,7 +48,7 @@ export function take(state, event) {
   return true;
 }
 
-/** The stream begins anew: everything since the last lasting event will be sent again. */
+/** The stream starts again: everything since the last lasting event will be sent again. */
 export function reopen(state) {
   dropPartial(state);
   dropPassing(state);
@@ -59,7 +59,7 @@ export function reopen(state) {
   state.activity = null;
 }
 
-/** From now on, what is there is only taken back by a lasting event. */
+/** Saves the state of open calls, so that only a lasting event can revert it. */
 function settle(state) {
   for (const call of state.openCalls) {
     const { status, summary, output, startedAt } = call;

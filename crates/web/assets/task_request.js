@@ -1,5 +1,5 @@
-// Turns what somebody filled in into a request, or says which field is wrong. Pure. The server has
-// the last word: this catches only what can be seen from here.
+// Converts a filled-in form to a request, or reports which field is invalid. Pure. The server
+// validates again; this catches only what can be checked here.
 
 import { bytes, parseBytes } from "./text/format.js";
 
@@ -91,7 +91,7 @@ function readGit(form, request, problems) {
 const FIELDS = { "webhook.url": "webhook", "webhook.secret": "secret", input: "git" };
 
 /**
- * The field that a refusal of the server names, as in `limits.memory: at most 2 is possible`.
+ * The field that the server's refusal names, as in `limits.memory: at most 2 is possible`.
  * @returns {{field: string, text: string} | null}
  */
 export function refusedField(detail) {
@@ -107,9 +107,9 @@ export function parseDuration(text) {
   return Number(match[1]) * { "": 1, s: 1, m: 60, h: 3600 }[match[2].toLowerCase()];
 }
 
-/** What is wrong with a host that shall be reachable; null if nothing is. */
+/** What is wrong with a host name; null if it is valid. */
 export function checkHost(host) {
   return /^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$/i.test(host)
     ? null
-    : `${host} is no host: write names such as pypi.org or *.example.com:443.`;
+    : `${host} is not a host: write names such as pypi.org or *.example.com:443.`;
 }

@@ -1,5 +1,5 @@
-// Dark or light. Loaded before anything is drawn, as a plain script, so that the page never
-// flashes; the toggle calls `window.hotcellTheme`. Remembers the choice in this browser alone.
+// Dark or light theme. Loaded as a plain script before the first paint, so that the page does not
+// flash; the toggle calls `window.hotcellTheme`. Stores the choice in this browser only.
 
 (() => {
   const NAME = "hotcell-theme";

@@ -1,7 +1,7 @@
-//! The web UI: pages, styles and modules that a browser gets, carried in the binary.
+//! The web UI: pages, styles and modules for the browser, embedded in the binary.
 //!
-//! Plain files in `assets`, with no tool between them and the browser. Knows nothing of HTTP or
-//! jobs: it hands out bytes by name. Entry point: [`find`].
+//! Plain files in `assets`, without a build step. Does not know HTTP or jobs: it returns bytes by
+//! name. Entry point: [`find`].
 
 use std::borrow::Cow;
 

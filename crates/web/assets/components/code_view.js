@@ -1,4 +1,4 @@
-// Shows code: blocks in a text, and whole files with line numbers. Everything goes in as text.
+// Shows code: blocks in a text, and whole files with line numbers. Everything is inserted as text.
 
 import { fill, h } from "../dom.js";
 import { highlight, highlightLines } from "../text/highlight.js";
@@ -6,7 +6,7 @@ import { languageOfFile } from "../text/languages.js";
 import { visible } from "../text/visible.js";
 import { copyButton } from "./feedback.js";
 
-/** Lines that are laid out together; those out of sight cost nothing. */
+/** Lines in one container. Containers out of view cost no layout. */
 const LINES_AT_ONCE = 200;
 
 export function tokenSpans(tokens) {
@@ -15,7 +15,7 @@ export function tokenSpans(tokens) {
   );
 }
 
-/** A line in which `backticks` mean code, and nothing else means anything; drawn if it is new. */
+/** A line in which only `backticks` have a meaning: code. Redrawn only if it changed. */
 export function showLine(element, text) {
   if (element.shownLine === text) return;
   element.shownLine = text;

@@ -1,5 +1,5 @@
-// The box in which people write to an agent: Enter sends, Shift-Enter is a new line. Keeps what was
-// written until it is taken.
+// The text box for messages to an agent: Enter sends, Shift-Enter starts a new line. Keeps the text
+// until it was sent.
 
 import { h } from "../dom.js";
 import { toastProblem } from "./feedback.js";

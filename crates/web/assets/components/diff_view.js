@@ -1,4 +1,4 @@
-// Shows a change of a file: numbered lines, with a sign as well as a colour.
+// Shows a change of a file: numbered lines, each with a sign as well as a colour.
 
 import { h } from "../dom.js";
 import { parseDiff } from "../text/diff.js";
@@ -19,7 +19,7 @@ export function changeCounts(added, removed) {
   );
 }
 
-/** The rows of a unified difference. */
+/** The rows of a unified diff. */
 export function diffRows(text, label) {
   const { rows } = parseDiff(text);
   const view = h("div.diff", { tabindex: 0, role: "group", "aria-label": `Changes of ${label}` });

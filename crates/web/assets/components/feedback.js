@@ -1,5 +1,5 @@
-// Says what happened: short messages that go by themselves, questions that wait for an answer, and
-// problems of the server in full.
+// User feedback: short messages that disappear by themselves, questions that wait for an answer,
+// and problems of the server in full.
 
 import { fill, h } from "../dom.js";
 import { icon } from "./icons.js";
@@ -18,7 +18,7 @@ export function toast(text, kind = "plain") {
   setTimeout(() => element.remove(), kind === "bad" ? SHOWN_FOR * 2 : SHOWN_FOR);
 }
 
-/** What went wrong, with the hint if the server gave one. */
+/** An error message, with the server's hint if there is one. */
 export function problemNotice(problem) {
   return h(
     "div.notice.bad",
@@ -28,7 +28,7 @@ export function problemNotice(problem) {
   );
 }
 
-/** What makes jobs wait, as the server says it; nothing if nothing does. */
+/** Why jobs wait, as reported by the server; null if they do not. */
 export function degradedNotice(lines) {
   if (lines.length === 0) return null;
   return h(
@@ -45,7 +45,7 @@ export function toastProblem(problem) {
 }
 
 /**
- * Asks before something that cannot be taken back. Resolves to whether to do it.
+ * Asks for confirmation of an action that cannot be undone. Resolves to whether to do it.
  * @param {{title: string, text: string, action: string, isDangerous?: boolean}} question
  */
 export function confirm({ title, text, action, isDangerous = true }) {
@@ -79,7 +79,7 @@ export function confirm({ title, text, action, isDangerous = true }) {
   });
 }
 
-/** A dialog with any content; gives its close function. */
+/** A dialog with any content. Returns its close function. */
 export function show(title, ...content) {
   const dialog = h(
     "dialog.dialog.wide",
@@ -105,7 +105,7 @@ export function show(title, ...content) {
   return () => dialog.close();
 }
 
-/** A button that puts a text into the clipboard, and says so. */
+/** A button that copies a text to the clipboard, and confirms it. */
 export function copyButton(text, label = "Copy") {
   const button = h(
     "button.button.quiet.small",
@@ -124,12 +124,12 @@ export function copyButton(text, label = "Copy") {
   return button;
 }
 
-/** In place of what is being loaded; read out once. */
+/** A placeholder while content is loading. Read out once. */
 export function loading(what = "Loading…") {
   return h("p.loading", { role: "status" }, h("span.spinner", { "aria-hidden": "true" }), what);
 }
 
-/** In place of what is not there. */
+/** A placeholder for missing content. */
 export function empty(title, text, ...more) {
   return h("div.empty", null, h("h2", null, title), h("p", null, text), more);
 }

@@ -1,4 +1,4 @@
-// Fields of forms: a label, an input, a line of help, and a place for what is wrong with it.
+// Form fields: a label, an input, a line of help, and an error message.
 
 import { fill, h } from "../dom.js";
 import { icon } from "./icons.js";
@@ -75,10 +75,10 @@ export function makeChipsField({ name, label, help, placeholder, check }) {
     input.focus();
   }
 
-  /** Takes what is written; gives whether it could be taken. */
+  /** Adds the written values. Returns whether they are valid. */
   function take() {
     const written = input.value.split(/[\s,]+/).filter(Boolean);
-    // Nothing is drawn anew then: the field loses the focus to a press of one of its buttons.
+    // Does not redraw: the field may be losing the focus to a click on one of its buttons.
     if (written.length === 0) return true;
     const wrong = written.find((value) => check(value) !== null);
     if (wrong !== undefined) {
@@ -101,7 +101,7 @@ export function makeChipsField({ name, label, help, placeholder, check }) {
       remove(values.at(-1));
     }
   });
-  // A new chip moves what is below; the button that is just being pressed must stay where it is.
+  // A new chip moves the elements below; the button being clicked must not move.
   input.addEventListener("blur", (event) => {
     if (event.relatedTarget?.type !== "submit") take();
   });
@@ -109,7 +109,7 @@ export function makeChipsField({ name, label, help, placeholder, check }) {
   return { ...field, values: () => values, take };
 }
 
-/** A place to drop a file, or to choose one with the keyboard. */
+/** A drop zone for a file, which can also be chosen with the keyboard. */
 export function makeDropField({ name, label, accept, help, check }) {
   const input = h("input.visually-hidden", { type: "file", accept });
   const shown = h("span");

@@ -1,5 +1,5 @@
-// The icons, drawn as strokes on a grid of 16. Decorations only: words beside them, or a label on
-// their button, say what they mean.
+// The icons, drawn as strokes on a grid of 16. Decorative only: text beside them or a label on
+// their button gives the meaning.
 
 const PATHS = {
   plus: "M8 3v10M3 8h10",
@@ -56,7 +56,7 @@ export function icon(name) {
   return svg;
 }
 
-/** The mark: a window in a thick wall, and something that glows behind it. */
+/** The logo: a window in a thick wall, with a glowing object behind it. */
 export function mark() {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 24 24");

@@ -1,5 +1,5 @@
-// How each kind of item of a transcript looks. A maker gives `{element, update}`; items are those
-// of `state.js`. Calls have a module of their own.
+// Renders each kind of transcript item. A maker returns `{element, update}`; items are those of
+// `state.js`. Calls have their own module.
 
 import { fill, h, setText } from "../dom.js";
 import { clock, count, fullTime, money, plural, tokens } from "../text/format.js";
@@ -12,17 +12,17 @@ const fixed = (element) => ({ element, update() {} });
 
 const OUTCOMES = {
   done: ["check", "good", "Turn complete"],
-  failed: ["cross", "bad", "The agent could not go on"],
+  failed: ["cross", "bad", "The agent could not continue"],
   budget: ["warn", "warn", "Budget used up"],
   provider: ["cross", "bad", "The provider failed"],
   interrupted: ["pause", "plain", "Interrupted"],
 };
 
 const STOPS = {
-  max_tokens: "The reply reached its limit of tokens and is cut.",
-  refusal: "The model declined to go on.",
+  max_tokens: "The reply was cut off at its token limit.",
+  refusal: "The model declined to continue.",
   model_context_window_exceeded: "The conversation is longer than the model can read.",
-  pause_turn: "The provider paused a long reply; it goes on.",
+  pause_turn: "The provider paused a long reply; it continues.",
   interrupted: "The reply was interrupted.",
 };
 
@@ -108,7 +108,7 @@ const MAKERS = {
         "div.item.note",
         null,
         icon("note"),
-        h("div", null, h("span.note-label", null, "Told the model"), h("p", null, visible(item.text))),
+        h("div", null, h("span.note-label", null, "Note to the model"), h("p", null, visible(item.text))),
       ),
     ),
   refused: (item) => fixed(h("div.item.note.warn", null, icon("warn"), h("p", null, visible(item.reason)))),
@@ -121,7 +121,7 @@ const MAKERS = {
         h("p", null, STOPS[item.stop] ?? `The reply ended: ${visible(String(item.stop))}`),
       ),
     ),
-  continued: () => fixed(h("div.item.divider", null, h("span", null, "Taken up again"))),
+  continued: () => fixed(h("div.item.divider", null, h("span", null, "Continued"))),
   other: (item) =>
     fixed(
       h(
@@ -188,9 +188,9 @@ const MAKERS = {
           h(
             "p",
             null,
-            `Taken back to before message ${turn}: ${plural(restored, "file")} restored, ${removed} removed.`,
+            `Reverted to before message ${turn}: ${plural(restored, "file")} restored, ${removed} removed.`,
           ),
-          left.length > 0 && h("p.quiet", null, `Left as they are: ${left.map(visibleName).join(", ")}`),
+          left.length > 0 && h("p.quiet", null, `Not restored: ${left.map(visibleName).join(", ")}`),
         ),
       ),
     );
@@ -210,7 +210,7 @@ const MAKERS = {
             null,
             `Message ${turn} counts again: ${plural(restored, "file")} restored, ${removed} removed.`,
           ),
-          left.length > 0 && h("p.quiet", null, `Left as they are: ${left.map(visibleName).join(", ")}`),
+          left.length > 0 && h("p.quiet", null, `Not restored: ${left.map(visibleName).join(", ")}`),
         ),
       ),
     );
@@ -226,7 +226,7 @@ const MAKERS = {
         h(
           "div",
           null,
-          h("p", null, "For the model, this summary stands in the place of the conversation so far:"),
+          h("p", null, "For the model, this summary replaces the conversation so far:"),
           h("p.prompt-text", null, visible(item.text)),
         ),
       ),
@@ -240,7 +240,7 @@ export function makeItem(item) {
   return made;
 }
 
-/** What is being done just now, at the end of the transcript. */
+/** The current activity, at the end of the transcript. */
 export function showActivity(element, activity, model) {
   const words = activity && activityWords(activity, model);
   element.hidden = !words;

@@ -1,5 +1,5 @@
-// The head of a job's page: state, task, facts, and the buttons that its state allows. Says why a
-// job failed, and where its result is.
+// The header of a job's page: state, task, facts, and the buttons that its state allows. Shows why
+// a job failed, and where its result is.
 
 import { address } from "../api.js";
 import { fill, h, set, setText } from "../dom.js";

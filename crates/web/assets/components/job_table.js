@@ -1,5 +1,5 @@
-// A table of jobs that keeps its rows while their content changes. The same on the dashboard and in
-// the history. Rows are links, so that they open as links do.
+// A table of jobs that keeps its rows while their content changes. Shared by the dashboard and the
+// history. Rows are links, so that they open like links.
 
 import { h, keyed, set, setText } from "../dom.js";
 import { address } from "../api.js";
@@ -76,7 +76,7 @@ export function makeJobTable({ showOwner, label }) {
   return {
     element,
     show: (jobs) => keyed(body, jobs, { key: (job) => job.id, make, update }),
-    /** Puts an excerpt under a row's task. */
+    /** Puts an excerpt below a row's task. */
     excerpt(id, nodes) {
       const row = body.querySelector(`[data-id="${CSS.escape(id)}"]`);
       if (!row) return;
@@ -88,8 +88,8 @@ export function makeJobTable({ showOwner, label }) {
 }
 
 /**
- * For how long a job has run, also while it runs. Waiting for messages is not running, so the clock
- * tells only for a job that has never waited.
+ * How long a job has run so far. Waiting for messages does not count, so the clock is used only for
+ * a job that has never waited.
  */
 export function ranSeconds(job, now = Date.now()) {
   const ran = Math.max(job.ran_seconds ?? 0, job.spending?.seconds ?? 0);
@@ -100,7 +100,7 @@ export function hasNeverWaited(job) {
   return job.state === "running" && Boolean(job.started) && job.attempts === 1 && job.messages === 1;
 }
 
-/** `j` and `k` move through links, wherever the focus is. */
+/** `j` and `k` move the focus through links, wherever it is. */
 export function moveIn(links, step) {
   if (links.length === 0) return;
   const now = links.indexOf(document.activeElement);

@@ -1,15 +1,15 @@
-// Draws parsed markdown. Links open elsewhere and carry nothing along; pictures are named, never
-// loaded. A text that grows is drawn again only from where it changed.
+// Draws parsed markdown. Links open in a new tab without a referrer; images are shown as links and
+// never loaded. A growing text is redrawn only from where it changed.
 
 import { h, isSafeLink } from "../dom.js";
 import { parseMarkdown } from "../text/markdown.js";
 import { visible } from "../text/visible.js";
 import { codeBlock } from "./code_view.js";
 
-/** What is added to a text changes no more than its last blocks: a list may go on after a gap. */
+/** Appended text can change only the last blocks: a list may continue after a gap. */
 const OPEN_BLOCKS = 2;
 
-/** Shows a text in an element, keeping what has not changed since the last time. */
+/** Shows a text in an element, keeping what has not changed since the last call. */
 export function showMarkdown(element, text) {
   const { text: old = "", blocks: before = [] } = element.shown ?? {};
   const kept =
@@ -31,7 +31,7 @@ export function markdown(text) {
 function drawBlock(block) {
   switch (block.kind) {
     case "heading":
-      // Below the page's own headings, and all alike: a text may begin at any level.
+      // Below the page's own headings, and all at the same level: a text may start at any level.
       return h("h3", { class: `level-${block.level}` }, drawInline(block.inline));
     case "code":
       return codeBlock(block.text, block.language);

@@ -1,5 +1,5 @@
-// Shows what programs printed: colours as classes, long output clamped in the middle until asked
-// for. Gets hostile text and treats it as text.
+// Shows the output of programs: colours as classes, and the middle of long output hidden until
+// requested. The text is untrusted and inserted as text only.
 
 import { fill, h } from "../dom.js";
 import { parseAnsi } from "../text/ansi.js";
@@ -18,7 +18,7 @@ function lineNodes(lines) {
   return nodes;
 }
 
-/** The whole of an output, in parts that cost nothing out of sight. */
+/** The whole output, in parts that cost no layout out of view. */
 function parts(lines) {
   const all = [];
   for (let from = 0; from < lines.length; from += LINES_AT_ONCE) {
@@ -27,7 +27,7 @@ function parts(lines) {
   return all;
 }
 
-/** An output that has ended. */
+/** The output of a finished command. */
 export function output(text, label = "Output") {
   const lines = parseAnsi(text.replace(/\n+$/, ""));
   const element = h("div.output", { tabindex: 0, role: "group", "aria-label": label });
@@ -41,7 +41,7 @@ export function output(text, label = "Output") {
   return fill(element, parts(lines.slice(0, HEAD)), button, parts(lines.slice(-TAIL)));
 }
 
-/** The last lines of an output that still comes. */
+/** The last lines of the output of a running command. */
 export function showLive(element, text, most = 12) {
   const lines = parseAnsi(lastLines(text.replace(/\n+$/, ""), most));
   fill(element, lineNodes(lines));
@@ -53,7 +53,7 @@ function lastLines(text, most) {
   return text.slice(Math.max(at + 1, text.length - 20_000, 0));
 }
 
-/** Text that a job printed into its log: the whole, without a clamp. */
+/** The text of a job's log, complete. */
 export function log(element, text) {
   fill(element, parts(parseAnsi(text.replace(/\n+$/, ""))));
 }

@@ -1,5 +1,5 @@
-// Messages that were said and not yet heard. Their number is the server's; their words are known
-// only to the page that sent them.
+// Messages that were sent but not yet processed. Their number comes from the server; their text is
+// known only to the page that sent them.
 
 import { fill, h } from "../dom.js";
 import { plural } from "../text/format.js";
@@ -7,7 +7,7 @@ import { oneLine } from "../text/visible.js";
 
 export function makeQueue() {
   const element = h("div.queue", { hidden: true, "aria-live": "polite" });
-  /** @type {Array<{text: string, turn: number}>} with the turn that each will be */
+  /** @type {Array<{text: string, turn: number}>} with the turn that each will start */
   let said = [];
   let shown = "";
 

@@ -1,5 +1,4 @@
-// What stands beside a transcript: what the job has used of what it may, the plan, and the walls
-// that protect the machine.
+// The panel beside a transcript: resource usage and limits, the plan, and the sandbox's isolation.
 
 import { fill, h, keyed, setText } from "../dom.js";
 import { clock, count, duration, inputTokens, limitWords, money, tokens } from "../text/format.js";
@@ -82,7 +81,7 @@ export function makeSide() {
   };
 }
 
-/** What was heard last is not less than what was heard before. */
+/** The newer of two counts: spending never decreases. */
 export function newestSpending({ spending: live }, { spending: recorded }) {
   if (!live) return recorded;
   return (recorded?.requests ?? 0) > live.requests ? recorded : live;
@@ -143,7 +142,7 @@ const STRENGTHS = {
   vm: "vm: a machine of its own",
 };
 
-/** What protects the machine, as a list of facts. */
+/** The isolation of the sandbox, as a list of facts. */
 export function sandboxFacts({ backend, strength, reason, walls, network, limits }) {
   return h(
     "dl.facts",

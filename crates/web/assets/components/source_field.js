@@ -1,8 +1,8 @@
-// The choice of what lies in a job's workspace at the start.
+// The choice of a job's initial workspace.
 
 import { h } from "../dom.js";
 
-/** Nothing, a repository or a zip. */
+/** Empty, a repository or a zip. */
 export function makeSource(fields) {
   const parts = {
     none: h("p.quiet", null, "The workspace is empty."),

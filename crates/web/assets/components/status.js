@@ -1,4 +1,4 @@
-// A job's state in a word and a colour. Never in colour alone.
+// A job's state as text and colour. Never as colour alone.
 
 import { h, setText } from "../dom.js";
 
@@ -25,7 +25,7 @@ const CAUSES = {
   server: "Server failed",
 };
 
-/** The state in words, with the cause of a failure. */
+/** The state as text, with the cause of a failure. */
 export function stateWords(job) {
   if (job.state === "failed" && job.failure) return CAUSES[job.failure.cause] ?? "Failed";
   return (LOOKS[job.state] ?? [job.state])[0];

@@ -1,4 +1,4 @@
-// Tabs with panels, moved through with the arrow keys. A panel is made when it is first shown.
+// Tabs with panels, navigated with the arrow keys. A panel is built when it is first shown.
 
 import { h } from "../dom.js";
 

@@ -1,5 +1,5 @@
-// One tool call: a line that says what was done and how it ended, and opens to show input, output
-// and changes. What is closed is not built.
+// One tool call: a summary line that opens to show input, output and changes. Closed content is not
+// built.
 
 import { fill, h, setText } from "../dom.js";
 import { bytes, duration, plural } from "../text/format.js";
@@ -10,7 +10,7 @@ import { icon } from "./icons.js";
 import { output, showLive } from "./output_view.js";
 import { callWords, endWords, inputParts, resultText } from "./tool_words.js";
 
-/** A change of so few rows is shown without being asked for. */
+/** Diffs with at most this many rows are open by default. */
 const SHORT_DIFF = 24;
 
 const STATUS_WORDS = {
@@ -112,7 +112,9 @@ function showChanges(element, call) {
   fill(counts, added + removed > 0 && changeCounts(added, removed));
 }
 
-/** The line above says already what changed, if that is one file that the call names. */
+/**
+ * If the change is of the one file that the call names, the summary line already shows its name.
+ */
 function changeDetails(change, size, isNamed) {
   const body = h("div");
   const details = h(
@@ -151,7 +153,7 @@ function fillBody(body, call) {
     result !== "" && section(call.isError ? "Error" : "Result", output(result, "Result")),
     pictures.map((block) =>
       h("img.picture", {
-        alt: "Picture from the tool",
+        alt: "Image from the tool",
         src: `data:${block.source.media_type};base64,${block.source.data}`,
       }),
     ),
@@ -159,7 +161,7 @@ function fillBody(body, call) {
       h(
         "p.quiet",
         null,
-        `The whole output is kept as ${visibleName(call.kept.handle)} (${bytes(call.kept.bytes)}).`,
+        `The whole output is stored as ${visibleName(call.kept.handle)} (${bytes(call.kept.bytes)}).`,
       ),
     !call.isOver && result === "" && h("p.quiet", null, "No result yet."),
   );

@@ -1,14 +1,14 @@
-// The transcript of a session: draws the items of a state, and of those only what changed. Keeps
-// the reader at the end while they are there, and leaves them alone when they scroll up.
+// The transcript of a session: draws the items of a state, and only those that changed. Follows the
+// end while the reader is there, and stays in place when they scroll up.
 
 import { h } from "../dom.js";
 import { icon } from "./icons.js";
 import { makeItem, showActivity } from "./items.js";
 
-/** This near to the end counts as at the end. */
+/** Distance from the end that still counts as at the end. */
 const NEAR = 96;
 
-/** Items that are laid out together; those out of sight cost nothing. */
+/** Items in one container. Containers out of view cost no layout. */
 const ITEMS_AT_ONCE = 50;
 
 export function makeTranscript({ startAtEnd }) {
@@ -37,7 +37,9 @@ export function makeTranscript({ startAtEnd }) {
     return page.scrollHeight - page.scrollTop - window.innerHeight;
   }
 
-  /** Again in the next frames: what comes into sight gets its true height only then. */
+  /**
+   * Repeats in the next frames, because items get their real height only when they come into view.
+   */
   function toEnd(times = 4) {
     const page = document.scrollingElement;
     if (!isAtEnd || !element.isConnected || times === 0) return;
@@ -49,7 +51,7 @@ export function makeTranscript({ startAtEnd }) {
   function scrolled() {
     const top = document.scrollingElement.scrollTop;
     hasScrolled = true;
-    // The smallest step up leaves the end, or one could not get to what is just above it.
+    // Even the smallest step up leaves the end, so that the lines just above it can be reached.
     if (top < scrolledBefore) isAtEnd = distance() < 4;
     else if (distance() < NEAR) isAtEnd = true;
     scrolledBefore = top;
@@ -101,9 +103,9 @@ export function makeTranscript({ startAtEnd }) {
 
   return {
     element,
-    /** The button that leads back to the end. */
+    /** The button that scrolls back to the end. */
     jump,
-    /** Draws what changed; called at most once a frame. */
+    /** Draws what changed; called at most once per frame. */
     update(state) {
       if (state.isReordered) place(state);
       for (const item of state.changed) {

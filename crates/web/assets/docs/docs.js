@@ -1,4 +1,4 @@
-// The reference of the API: draws /openapi.json. Says nothing that the document does not say.
+// The API reference: renders /openapi.json and adds nothing to it.
 
 import { api } from "../api.js";
 import { fill, h } from "../dom.js";

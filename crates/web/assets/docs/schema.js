@@ -1,16 +1,16 @@
-// Reads the schemas of an OpenAPI document: names of types, fields, and made-up examples. Pure;
-// cycles end where they begin.
+// Reads the schemas of an OpenAPI document: type names, fields, and generated examples. Pure.
+// Recursion is limited, so that cycles end.
 
 const DEEPEST = 6;
 
-/** The schema that a reference stands for. */
+/** The schema that a reference points to. */
 export function resolve(document, schema) {
   let found = schema ?? {};
   for (let step = 0; found.$ref && step < 16; step += 1) found = lookUp(document, found.$ref) ?? {};
   return found;
 }
 
-/** What a reference to anything in the document points to. */
+/** The value that a reference points to. */
 export function lookUp(document, reference) {
   if (!reference.startsWith("#/")) return undefined;
   return reference
@@ -25,7 +25,7 @@ export function nameOf(schema) {
   return schema?.$ref ? schema.$ref.split("/").at(-1) : null;
 }
 
-/** A type in a few words: `string (uuid)`, `Job[]`, `"a" | "b"`. */
+/** A short description of a type: `string (uuid)`, `Job[]`, `"a" | "b"`. */
 export function typeWords(schema) {
   if (!schema || schema === true) return "anything";
   const name = nameOf(schema);
@@ -44,7 +44,7 @@ export function typeWords(schema) {
     : words;
 }
 
-/** The fields of an object, those of parts of it included. */
+/** The fields of an object, including those of its `allOf` parts. */
 export function fieldsOf(document, schema, depth = 0) {
   const whole = resolve(document, schema);
   if (depth > DEEPEST) return [];
@@ -58,13 +58,13 @@ export function fieldsOf(document, schema, depth = 0) {
   return [...parts, ...own];
 }
 
-/** The schemas that one of several choices may be. */
+/** The alternatives of a `oneOf` or `anyOf` schema. */
 export function choicesOf(document, schema) {
   const whole = resolve(document, schema);
   return whole.oneOf ?? whole.anyOf ?? [];
 }
 
-/** A value that a schema allows, for examples. */
+/** A valid value for a schema, for examples. */
 export function exampleOf(document, schema, depth = 0) {
   const whole = resolve(document, schema);
   if (whole.example !== undefined) return whole.example;
@@ -118,7 +118,7 @@ export function operationsByTag(document) {
   return groups;
 }
 
-/** A command that makes the request. */
+/** A curl command for the request. */
 export function curlOf(document, { path, method, operation, parameters }, origin) {
   const filled = path.replace(/\{\*?(\w+)\}/g, (_, name) => `$${name.toUpperCase()}`);
   const query = parameters

@@ -1,4 +1,4 @@
-// Draws schemas as tables of fields.
+// Renders schemas as tables of fields.
 
 import { h } from "../dom.js";
 import { markdown } from "../components/markdown_view.js";

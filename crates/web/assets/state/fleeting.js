@@ -1,8 +1,8 @@
-// What each fleeting event does to a state: it shows work under way, and nothing depends on it.
+// The effect of each event that is not lasting. They only show work in progress.
 
 import { dropPartial, newCall, push, touch } from "./items.js";
 
-/** Live output of one call that is kept, in characters: its end matters most. */
+/** Maximum live output kept of one call, in characters. The end is kept. */
 const LONGEST_OUTPUT = 256 * 1024;
 
 export const FLEETING = {

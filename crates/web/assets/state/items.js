@@ -1,4 +1,4 @@
-// The items of a transcript: how they come into a state, and how they leave it.
+// Adds items to a transcript and removes them.
 
 export function newCall(state, id, name, time) {
   const call = {
@@ -47,7 +47,7 @@ export function touch(state, item) {
   state.changed.add(item);
 }
 
-/** What came of a reply that is not whole is void. */
+/** Discards an incomplete reply. */
 export function dropPartial(state) {
   if (state.partial.length === 0) return;
   const gone = new Set(state.partial);

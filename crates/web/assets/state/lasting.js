@@ -1,4 +1,4 @@
-// What each lasting event does to a state. Those that are not here change nothing that is shown.
+// The effect of each lasting event. Events that are missing here do not change the display.
 
 import { dropPartial, dropPassing, endOpenCalls, newCall, push, touch } from "./items.js";
 
@@ -120,7 +120,8 @@ export const LASTING = {
       time: event.time,
     });
   },
-  // Takes back the last undo that still counts; there is one, or the agent would have refused.
+  // Reverts the last undo that is still in effect. There must be one, or the agent would have
+  // refused.
   redone(state, event) {
     const { turn, restored, removed, left } = event;
     const undo = state.items.findLast((item) => item.kind === "undone" && !item.isTakenBack);

@@ -1,9 +1,9 @@
-// Turns what a program printed into runs of styled text. Knows colours and weights; every other
-// escape sequence is dropped, and none can hide what follows it. Never makes elements.
+// Parses the output of a program into runs of styled text. Supports colours and weights; every
+// other escape sequence is dropped, and none can hide the text after it. Creates no elements.
 
 import { visible } from "./visible.js";
 
-/** A sequence that has not ended after so many characters is none. */
+/** A longer sequence is treated as invalid. */
 const LONGEST_SEQUENCE = 4096;
 
 const PLAIN = "";
@@ -34,7 +34,7 @@ export function parseAnsi(text) {
   return lines;
 }
 
-/** The same text without any sequence. */
+/** The same text without escape sequences. */
 export function plainText(text) {
   return parseAnsi(text)
     .map((line) => line.map((run) => run.text).join(""))
@@ -105,7 +105,7 @@ function endOfString(text, body) {
   return limit === text.length ? limit : body;
 }
 
-/** A line that is written from left to right, and over itself after a carriage return. */
+/** A line that is written from left to right, and overwritten after a carriage return. */
 function newLine() {
   let runs = [];
   let cells = null;
@@ -200,7 +200,7 @@ function changeLook(before, codes) {
   return look;
 }
 
-/** Any colour as the nearest of sixteen: those can be read in both themes. */
+/** Maps any colour to the nearest of sixteen, which are readable in both themes. */
 function extended(codes, place) {
   if (codes[place] === 5) return { colour: fromTable(codes[place + 1]), used: 2 };
   if (codes[place] === 2)

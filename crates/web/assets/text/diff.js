@@ -1,5 +1,5 @@
-// Reads a unified difference into hunks of numbered lines. Never fails: what is no part of a hunk
-// is a note.
+// Parses a unified diff into hunks of numbered lines. Never fails: lines outside of hunks become
+// notes.
 
 const HUNK = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)$/;
 

@@ -1,4 +1,4 @@
-// Numbers, sizes, times and money in a few characters. Pure: the time of day is an argument.
+// Short forms of numbers, sizes, times and money. Pure: the current time is an argument.
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 
@@ -21,7 +21,7 @@ export function parseBytes(text) {
   return Math.round(Number(match[1]) * 1024 ** power);
 }
 
-/** Dollars; small amounts keep the digits that matter. */
+/** Dollars. Small amounts keep their significant digits. */
 export function money(dollars) {
   if (dollars === null || dollars === undefined) return "–";
   if (dollars === 0) return "$0.00";
@@ -46,7 +46,7 @@ export function duration(seconds) {
   return clock(seconds);
 }
 
-/** The same in whole seconds, for what ticks. */
+/** The same in whole seconds, for running clocks. */
 export function clock(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
   if (whole < 60) return `${whole} s`;
@@ -56,12 +56,12 @@ export function clock(seconds) {
   return `${Math.floor(whole / 3600)} h${minutes > 0 ? ` ${String(minutes).padStart(2, "0")} m` : ""}`;
 }
 
-/** A limit as the sandbox says it; seconds with many digits are for machines. */
+/** A limit as reported by the sandbox, with seconds in readable form. */
 export function limitWords(text) {
   return text.replace(/^(\d+(?:\.\d+)?)s\b/, (_, seconds) => clock(Number(seconds)));
 }
 
-/** How long ago, in one word. */
+/** How long ago, in short form. */
 export function age(time, now = Date.now()) {
   const seconds = (now - Date.parse(time)) / 1000;
   if (!Number.isFinite(seconds)) return "";
@@ -77,7 +77,7 @@ export function fullTime(time) {
   return new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
-/** The heading under which a day's jobs stand. */
+/** The heading for a day's jobs. */
 export function dayName(time, now = Date.now()) {
   const day = new Date(time);
   const days = Math.round((startOfDay(now) - startOfDay(day)) / 86_400_000);

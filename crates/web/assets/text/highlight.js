@@ -1,10 +1,10 @@
-// Gives code its colours: cuts a text into tokens by the table of its language. A token's kind is
-// a class name. Never makes elements, and gives up on texts too long to be worth it.
+// Syntax highlighting: splits a text into tokens by the table of its language. A token's kind is a
+// class name. Creates no elements, and skips texts that are too long.
 
 import { languageOf } from "./languages.js";
 
 const LONGEST = 200_000;
-/** One token is no longer than this for the patterns to look at. */
+/** Token kinds that have a pattern, in order of precedence. */
 const KINDS = ["comment", "property", "string", "special", "keyword", "number"];
 const WORD = /[A-Za-z_$][\w$]*/y;
 const OTHER = /[ \t\n]+|[^\w\s"'`#/$@<>&-]+|[^]/y;

@@ -1,10 +1,10 @@
-// Parses the inside of a paragraph: emphasis, code, links, escapes. Linear in the length of the
-// text, whatever the text is. Never decides whether a link is safe: whoever draws it does.
+// Parses inline markdown: emphasis, code, links, escapes. Linear in the length of the text, for any
+// text. Does not decide whether a link is safe: the renderer does.
 
 const LONGEST_ADDRESS = 2000;
-/** A text with so many brackets that are no links has none. */
+/** After this many brackets that are not links, no more links are recognised. */
 const MOST_FAILURES = 500;
-/** What nests deeper is shown as it was written. */
+/** Deeper nesting is shown as it was written. */
 const MOST_OPEN = 24;
 const LONGEST_RUN = 6;
 const DELIMITERS = "*_~";
@@ -87,14 +87,17 @@ function startsWord(text, at) {
   return at === 0 || !/[\p{L}\p{N}]/u.test(text[at - 1]);
 }
 
-/** Where the runs of backticks are, by length; looked for once. */
+/** The positions of backtick runs, by length. Found once. */
 class Ticks {
   constructor(text) {
     this.text = text;
     this.places = null;
   }
 
-  /** The next run of this length from a place on, or -1. Places must not fall from call to call. */
+  /**
+   * The next run of this length from a position on, or -1. Positions must not decrease between
+   * calls.
+   */
   next(length, from) {
     if (!this.places) {
       this.places = new Map();
@@ -121,7 +124,7 @@ function readCode(text, at, ticks) {
   return { node: { kind: "code", text: inner }, end: close + length };
 }
 
-/** For each `[`, where its `]` is. */
+/** For each `[`, the position of its `]`. */
 function matchBrackets(text) {
   const matches = new Map();
   const open = [];
@@ -210,7 +213,7 @@ function isPunctuation(character) {
   return /[\p{P}\p{S}]/u.test(character);
 }
 
-/** Pairs delimiters, innermost first, and gives the tree. */
+/** Pairs delimiters, innermost first, and returns the tree. */
 function pair(pieces) {
   const open = [];
   const output = [];

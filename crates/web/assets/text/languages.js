@@ -1,5 +1,4 @@
-// What the highlighter knows of each language: how comments and strings look, and which words are
-// its own. A table and nothing more.
+// The highlighter's language tables: patterns for comments and strings, and keywords. Only data.
 
 const words = (text) => new Set(text.trim().split(/\s+/));
 
@@ -182,12 +181,12 @@ const LANGUAGES = new Map(
   Object.values(NAMES).flatMap(([language, names]) => names.split(" ").map((name) => [name, language])),
 );
 
-/** What is known of a language, by its name or a file's ending; undefined if nothing is. */
+/** The table of a language, by its name or a file extension; undefined if unknown. */
 export function languageOf(name) {
   return LANGUAGES.get(name.toLowerCase());
 }
 
-/** The name of the language of a file. */
+/** The language name of a file. */
 export function languageOfFile(path) {
   const name = path.split("/").at(-1).toLowerCase();
   if (/^(dockerfile|containerfile|makefile)/.test(name)) return name.split(".")[0];

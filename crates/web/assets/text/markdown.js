@@ -1,5 +1,5 @@
-// Parses markdown into blocks, as plain data. Knows headings, lists, tasks, quotes, tables, code
-// fences and rules; HTML is text like any other. Never makes elements and never loads anything.
+// Parses markdown into blocks, as plain data. Supports headings, lists, tasks, quotes, tables, code
+// fences and rules; HTML is treated as text. Creates no elements and loads nothing.
 
 import { parseInline } from "./inline.js";
 
@@ -7,8 +7,8 @@ import { parseInline } from "./inline.js";
 const DEEPEST = 12;
 
 /**
- * Top-level blocks, each with the place where it begins and the lines that it came from, so that
- * a text that grows is read and drawn again only where it changed.
+ * Top-level blocks, each with its start position and source lines, so that a growing text is parsed
+ * and drawn again only where it changed.
  * @returns {Array<{start: number, source: string, block: object}>}
  */
 export function parseMarkdown(text, from = 0) {
@@ -246,7 +246,7 @@ function readParagraph(lines, at, depth) {
   return { block: { kind: "paragraph", inline: parseInline(words.join("\n")) }, until };
 }
 
-/** A numbered list that does not begin with 1 is a year at the start of a line. */
+/** A numbered list that does not start with 1 is probably a year at the start of a line. */
 function interrupts(line) {
   const item = ITEM.exec(line);
   return !item || !/\d/.test(item[2]) || parseInt(item[2], 10) === 1;

@@ -1,4 +1,4 @@
-// The start of a chat: the first message makes an interactive job, and the talk goes on on its page.
+// Starts a chat: the first message creates an interactive job, and the chat continues on its page.
 
 import { address, api, newRequestKey } from "../api.js";
 import { fill, h } from "../dom.js";
@@ -30,7 +30,7 @@ export function chat({ go, me }) {
       fill(recent, h("h2", null, "Recent chats"), table.element);
     })
     .catch(() => {
-      // The list is an extra: without it one can still begin to talk.
+      // The list is optional: a chat can be started without it.
     });
 
   return {
@@ -42,7 +42,7 @@ export function chat({ go, me }) {
         "div.chat-hello",
         null,
         mark(),
-        h("h1", null, "What shall we work on?"),
+        h("h1", null, "What should we work on?"),
         h(
           "p.quiet",
           null,

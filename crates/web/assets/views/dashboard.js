@@ -1,5 +1,5 @@
-// The dashboard: a box for a quick task, and the jobs with what they are doing now. Asks the server
-// every few seconds while somebody looks.
+// The dashboard: a box for a quick task, and the jobs with their current activity. Polls the server
+// every few seconds while the page is visible.
 
 import { address, api, newRequestKey } from "../api.js";
 import { fill, h, setText } from "../dom.js";
@@ -50,7 +50,7 @@ export function dashboard({ query, me, go }) {
   });
   const composer = makeComposer({
     label: "Task",
-    placeholder: "What shall be built, fixed or found out?",
+    placeholder: "What should be built, fixed or found out?",
     action: "Run",
     needsControl: true,
     extra: h("a.button.quiet", { href: "/new" }, "Options"),
@@ -177,7 +177,7 @@ export function dashboard({ query, me, go }) {
   const unbind = [
     bind("/", "Filter tasks", () => search.focus(), "Jobs"),
     bind("j", "Next job", () => moveIn(table.rows(), 1), "Jobs"),
-    bind("k", "Job before", () => moveIn(table.rows(), -1), "Jobs"),
+    bind("k", "Previous job", () => moveIn(table.rows(), -1), "Jobs"),
     bind("i", "Write a task", () => composer.focus(), "Jobs"),
   ];
   drawChips();

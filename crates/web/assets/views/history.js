@@ -1,4 +1,4 @@
-// The history: everything that was ever asked, by day, and a search through all that was said.
+// The history: all jobs by day, and a search through all messages.
 
 import { api } from "../api.js";
 import { fill, h } from "../dom.js";
@@ -155,7 +155,7 @@ export function history({ query, me }) {
   const unbind = [
     bind("/", "Search", () => search.focus(), "History"),
     bind("j", "Next job", () => moveIn(links(), 1), "History"),
-    bind("k", "Job before", () => moveIn(links(), -1), "History"),
+    bind("k", "Previous job", () => moveIn(links(), -1), "History"),
   ];
   drawChips();
   load();

@@ -1,5 +1,5 @@
-// The page of a job: what it is, what it does now, and what can be done with it. Feeds the events
-// of the stream to the fold, and draws at most once a frame.
+// The page of a job: its state, its activity, and its actions. Applies the events of the stream to
+// the state, and draws at most once per frame.
 
 import { address, api } from "../api.js";
 import { fill, h, setText } from "../dom.js";
@@ -199,7 +199,8 @@ function open(element, first, { query, go, me }) {
     },
   });
 
-  // What comes of it is told by the stream, in its order; an answer may be older than what was told.
+  // The stream reports the effect, in order; the response of the request may be older than the
+  // stream.
   async function say(text) {
     await api.say(id, text);
     queue.said(text, state);
@@ -267,12 +268,12 @@ const QUESTIONS = {
   },
   remove: {
     title: "Delete this job?",
-    text: "Its files, transcript and logs are removed. This cannot be taken back.",
+    text: "Its files, transcript and logs are removed. This cannot be undone.",
     action: "Delete",
   },
 };
 
 function placeholder(record) {
   if (record.state === "waiting") return "Write a message";
-  return isActive(record) ? "Add a message" : "Go on with this job";
+  return isActive(record) ? "Add a message" : "Continue this job";
 }

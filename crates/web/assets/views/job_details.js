@@ -1,4 +1,4 @@
-// Everything that is known of a job, as facts: what was asked, what it ran in, what came of it.
+// All facts about a job: the request, its environment, and its result.
 
 import { address, api } from "../api.js";
 import { fill, h } from "../dom.js";
@@ -36,7 +36,7 @@ export function makeDetails() {
   };
 }
 
-/** What became of the notice to the job's webhook. It is not in the stream, so it is asked for. */
+/** The delivery of the job's webhook. It is not part of the stream, so it is requested. */
 function makeWebhook() {
   const element = h("div.webhook", null);
   let askedFor = "";
@@ -45,7 +45,7 @@ function makeWebhook() {
   function show(id, delivery) {
     clearTimeout(timer);
     if (!delivery) {
-      fill(element, h("p.quiet", null, "It is told when the job has ended."));
+      fill(element, h("p.quiet", null, "It is called when the job has ended."));
       return;
     }
     const again = h("button.button", { type: "button", on: { click: () => sendAgain(id) } }, "Send again");
@@ -60,7 +60,7 @@ function makeWebhook() {
       ]),
       again,
     );
-    // While it is on its way, what is shown is soon old.
+    // A pending delivery changes soon, so it is polled.
     if (delivery.state === "pending" && element.isConnected)
       timer = setTimeout(() => element.isConnected && ask(id), 2000);
   }

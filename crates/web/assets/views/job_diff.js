@@ -1,4 +1,4 @@
-// What a job has changed since its start, file by file.
+// The changes that a job made since its start, file by file.
 
 import { api } from "../api.js";
 import { fill, h } from "../dom.js";
@@ -8,7 +8,7 @@ import { icon } from "../components/icons.js";
 import { plural } from "../text/format.js";
 import { visible, visibleName } from "../text/visible.js";
 
-/** Files that are open at first. */
+/** Number of files that are initially open. */
 const OPEN = 12;
 const LETTERS = { added: "A", removed: "D", changed: "M" };
 
@@ -128,7 +128,7 @@ export function makeDiff(id, job) {
     shown() {
       if (!isLoaded || job().state === "running") load();
     },
-    /** What is shown may have changed since. */
+    /** The shown changes may be outdated. */
     stale() {
       isLoaded = false;
       if (!element.hidden) load();

@@ -1,5 +1,5 @@
-// The files of a job's workspace: a tree that is read folder by folder, and a viewer. Names and
-// contents come from the sandbox and are shown as text, with what hides in them made visible.
+// The files of a job's workspace: a tree that is loaded folder by folder, and a viewer. Names and
+// contents are untrusted: they are shown as text, with hidden characters made visible.
 
 import { address, api } from "../api.js";
 import { fill, h } from "../dom.js";
@@ -142,7 +142,7 @@ export function makeFiles(id, job) {
       content instanceof Error && problemNotice(content),
       !(content instanceof Error) &&
         !isText &&
-        empty("Not a text", "Download it to look at it with a program of yours."),
+        empty("Not a text", "Download it to open it with another program."),
       isText &&
         content.is_truncated &&
         h("p.notice.plain", null, "Only the beginning is shown; download the file for the rest."),

@@ -69,7 +69,7 @@ export function makeLogs(id, job) {
       shown = null;
       fill(
         view,
-        problem.status === 404 ? empty("No log yet", "It begins with the job.") : problemNotice(problem),
+        problem.status === 404 ? empty("No log yet", "It starts with the job.") : problemNotice(problem),
       );
     }
     if (isActive(job()) && !document.hidden) timer = setTimeout(load, PAUSE);
@@ -77,13 +77,13 @@ export function makeLogs(id, job) {
 
   function draw(text) {
     shown = text;
-    if (text.trim() === "") fill(view, empty("The log is empty", "What happens is written here."));
+    if (text.trim() === "") fill(view, empty("The log is empty", "Events are written here."));
     else if (name === "audit") fill(view, auditTable(text));
     else log(view, text);
     toEnd();
   }
 
-  /** Again in the next frame: only then is known how tall the last part is. */
+  /** Repeats in the next frames, because the height of the last part is known only then. */
   function toEnd(times = 3) {
     if (!follow.checked || times === 0) return;
     view.scrollTop = view.scrollHeight;
@@ -118,7 +118,7 @@ function shellWord(word) {
   return /^[\w./=:@%+,-]+$/.test(word) ? word : JSON.stringify(word);
 }
 
-/** A value as people write it. */
+/** A value in readable form. */
 function factWords(key, value) {
   if (typeof value !== "object" || value === null) return String(value);
   if (key === "argv") return value.map(shellWord).join(" ");
@@ -128,7 +128,7 @@ function factWords(key, value) {
     .join(", ");
 }
 
-/** One line for each record of the audit log. A first line that is cut is left out. */
+/** One line per record of the audit log. An incomplete first line is left out. */
 function auditTable(text) {
   const rows = text.split("\n").map(readRecord).filter(Boolean);
   return h(

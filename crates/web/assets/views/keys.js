@@ -1,4 +1,4 @@
-// The keys page: who may use the API. A token is shown once, when it is made.
+// The keys page: manages API keys. A token is shown once, when it is created.
 
 import { api } from "../api.js";
 import { fill, h } from "../dom.js";
@@ -79,7 +79,7 @@ export function keys({ me }) {
         list,
         empty(
           "No keys yet",
-          me.needs_key ? "Make one above." : "Who uses this machine needs none. Make one to let others in.",
+          me.needs_key ? "Make one above." : "Users of this machine need none. Make one to let others in.",
         ),
       );
       return;
@@ -133,7 +133,7 @@ export function keys({ me }) {
   async function askRevoke(key) {
     const isSure = await confirm({
       title: "Revoke this key?",
-      text: `${key.prefix}… of ${key.user}${key.label ? ` (${key.label})` : ""} stops working at once. This cannot be taken back.`,
+      text: `${key.prefix}… of ${key.user}${key.label ? ` (${key.label})` : ""} stops working at once. This cannot be undone.`,
       action: "Revoke",
     });
     if (!isSure) return;

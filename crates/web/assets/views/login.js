@@ -1,5 +1,5 @@
-// The login page: a key in, and back to where one came from. The key goes to the server once and is
-// not kept here: the browser has a cookie that no script can read.
+// The login page: takes a key and returns to the previous page. The key is sent to the server once
+// and not stored here: the browser has a cookie that scripts cannot read.
 
 import { h } from "../dom.js";
 import { icon, mark } from "../components/icons.js";

@@ -96,7 +96,7 @@ export function newTask({ query, me, go }) {
       name: "network",
       label: "Reachable hosts",
       placeholder: "pypi.org",
-      help: "The network is off but for these. Enter adds one.",
+      help: "The network is off except for these. Enter adds one.",
       check: checkHost,
     }),
     cost: makeField({
@@ -144,7 +144,7 @@ export function newTask({ query, me, go }) {
       name: "webhook",
       label: "Webhook",
       placeholder: "https://example.com/hook",
-      help: "Told when the job has ended.",
+      help: "Called when the job has ended.",
       type: "url",
     }),
     secret: makeField({ name: "secret", label: "Secret", help: "Signs what is sent.", type: "password" }),
@@ -244,7 +244,7 @@ export function newTask({ query, me, go }) {
     return undefined;
   }
 
-  /** At the field that the server names, or else at the top. */
+  /** Shows the problem at the field that the server names, or else at the top. */
   function showProblem(error) {
     const refused = refusedField(error.message);
     const named = Object.values(fields).find((field) => field.name === refused?.field);
@@ -287,6 +287,6 @@ function group(title, ...content) {
 function checkZip(file, most) {
   if (!/\.zip$/i.test(file.name)) return "Only zip files can be unpacked.";
   return most && file.size > most
-    ? `The zip has ${bytes(file.size)}; at most ${bytes(most)} are taken.`
+    ? `The zip has ${bytes(file.size)}; the limit is ${bytes(most)}.`
     : null;
 }

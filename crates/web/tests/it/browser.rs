@@ -1,13 +1,13 @@
-//! Runs the tests of the modules in a headless browser, and reads what the page says of them.
+//! Runs the module tests in a headless browser, and reads their result from the page.
 
 use std::process::{Command, Stdio};
 
 use crate::page_server;
 
-/// Milliseconds of the page's own clock, after which it is over in any case.
+/// Limit in milliseconds of the page's virtual clock.
 const BUDGET: &str = "--virtual-time-budget=120000";
 
-/// Needs Debian's `chromium`, or a browser of that kind that `CHROMIUM` names.
+/// Needs Debian's `chromium`, or the browser that `CHROMIUM` names.
 #[test]
 fn modules_do_in_a_browser_what_they_should() {
     let browser = std::env::var_os("CHROMIUM").unwrap_or_else(|| "chromium".into());

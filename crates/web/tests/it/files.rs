@@ -1,14 +1,14 @@
-//! The files themselves: whatever one names is there, nothing lies about unused, and nothing in
-//! them needs a wider policy than the server's.
+//! The asset files: all references exist, no file is unused, and nothing needs a wider policy than
+//! the server's.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where a browser begins.
+/// The pages that a browser opens.
 const PAGES: [&str; 2] = ["index.html", "docs.html"];
 
-/// What all files weigh together before compression. A page must come quickly over a slow line.
+/// Maximum total size before compression, so that a page loads quickly over a slow connection.
 const HEAVIEST: u64 = 400 * 1024;
 
 const LONGEST: usize = 300;
@@ -17,7 +17,7 @@ fn assets() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("assets")
 }
 
-/// Every file, by its name below the assets, with its text.
+/// Every file, by its name below the assets folder, with its text.
 fn all() -> Vec<(String, String)> {
     let root = assets();
     let mut found = Vec::new();
@@ -42,14 +42,14 @@ fn all() -> Vec<(String, String)> {
     found
 }
 
-/// What stands between each `before` and the next quotation mark.
+/// The text between each `before` and the next quotation mark.
 fn quoted<'a>(text: &'a str, before: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(before)
         .skip(1)
         .filter_map(|rest| rest.split('"').next())
 }
 
-/// The files that a file names, as names below the assets.
+/// The files that a file refers to, as names below the assets folder.
 fn named(name: &str, text: &str) -> Vec<String> {
     if name.ends_with(".html") {
         return ["src=\"/assets/", "href=\"/assets/"]
@@ -70,7 +70,7 @@ fn named(name: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A module's specifier, from the module that has it.
+/// Resolves an import specifier relative to its module.
 fn resolve(from: &str, target: &str) -> String {
     assert!(
         target.starts_with("./") || target.starts_with("../"),
@@ -148,7 +148,7 @@ fn nothing_makes_markup_or_code_of_text() {
 
 #[test]
 fn nothing_is_fetched_from_elsewhere() {
-    // Names of namespaces, and addresses that are shown as examples or to the reader.
+    // Namespace names, and addresses that are shown as examples.
     let harmless = [
         "http://www.w3.org/",
         "https://example.com",

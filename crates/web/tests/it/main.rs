@@ -1,4 +1,4 @@
-//! Tests of the web UI: its files as they are, and its modules in a browser.
+//! Tests of the web UI: its files, and its modules in a browser.
 
 #![allow(clippy::unwrap_used)]
 

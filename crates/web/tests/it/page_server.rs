@@ -1,5 +1,5 @@
-//! A server for one browser: the UI's own files, and the pages with the tests, under the policy
-//! that the real server sends.
+//! A server for one browser: the UI's files and the test pages, under the policy that the real
+//! server sends.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; \
     form-action 'self'; frame-ancestors 'none'";
 
-/// Serves until the test's process ends.
+/// Serves until the test process ends.
 pub(crate) fn start() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -23,7 +23,7 @@ pub(crate) fn start() -> SocketAddr {
     address
 }
 
-/// A browser that goes away in the middle is none of a test's business.
+/// A browser that disconnects is not an error.
 fn answer(stream: TcpStream) -> Option<()> {
     let mut lines = BufReader::new(&stream).lines();
     let first = lines.next()?.ok()?;

@@ -1,4 +1,4 @@
-// Runs every test of the modules that have no page of their own.
+// Runs all tests of modules that do not have their own page.
 
 import "./state.js";
 import "./reopening.js";

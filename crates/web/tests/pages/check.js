@@ -1,5 +1,5 @@
-// A test runner in few lines. Tests are registered, run in order, and leave their result in the
-// page: `data-result` of the root is `passed` or `failed`, the list has a line for each test.
+// A minimal test runner. Tests are registered, run in order, and leave their result in the page:
+// `data-result` of the root is `passed` or `failed`, the list has a line for each test.
 
 const tests = [];
 
@@ -26,7 +26,7 @@ export function throws(run, what) {
   throw new Error(`${what}: nothing was thrown`);
 }
 
-/** Numbers that look random and are the same in every run. */
+/** Pseudo-random numbers that are the same in every run. */
 export function numbers(seed) {
   let state = seed >>> 0 || 1;
   return (below) => {

@@ -1,4 +1,4 @@
-// Colours of code, and differences.
+// Syntax highlighting, and diffs.
 
 import { fileView, showLine } from "/assets/components/code_view.js";
 import { diffRows } from "/assets/components/diff_view.js";

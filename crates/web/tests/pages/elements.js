@@ -1,4 +1,4 @@
-// Elements: what can be made of them, and what is refused.
+// Elements: what can be created, and what is refused.
 
 import { h, keyed } from "/assets/dom.js";
 import { makeCall, updateCall } from "/assets/components/tool_call.js";

@@ -1,4 +1,4 @@
-// Events as a server sends them, for tests: a short session with everything in it.
+// Events as a server sends them, for tests: a short session with every kind of event.
 
 let seq = 0;
 
@@ -33,7 +33,7 @@ export function ended(call, name, words, more = {}) {
   return lasting("tool_ended", { call, name, content: [text(words)], is_error: false, millis: 12, ...more });
 }
 
-/** A session in which two calls run side by side, one reply is retried, and a turn ends. */
+/** A session with two parallel calls, a retried reply, and the end of a turn. */
 export function session() {
   begin();
   const plan = { steps: [{ title: "one", status: "active" }, { title: "two" }] };

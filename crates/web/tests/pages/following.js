@@ -1,9 +1,9 @@
-// Following a job over a stream that breaks: asks again from where it was, and stops at the end.
+// Following a job over a stream that breaks: reconnects from where it was, and stops at the end.
 
 import { follow } from "/assets/live.js";
 import { equal, holds, test } from "./check.js";
 
-/** Stands in for the browser's own, and does what a test says. */
+/** Replaces the browser's EventSource, and is controlled by the test. */
 class FakeSource extends EventTarget {
   static made = [];
   static OPEN = 1;
@@ -30,7 +30,7 @@ class FakeSource extends EventTarget {
     this.dispatchEvent(new MessageEvent(name, { data: JSON.stringify(value) }));
   }
 
-  /** @param {number} state that the browser is in afterwards */
+  /** @param {number} state of the source after the call */
   fail(state) {
     this.readyState = state;
     this.dispatchEvent(new Event("error"));
@@ -56,7 +56,7 @@ function scene() {
   return { heard, stream, sources: FakeSource.made, end: () => (stream.stop(), (window.EventSource = real)) };
 }
 
-/** The next source that is made. */
+/** The next source that is created. */
 async function nextSource(sources, count) {
   while (sources.length < count) await new Promise((resolve) => setTimeout(resolve, 50));
   return sources.at(-1);

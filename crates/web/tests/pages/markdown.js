@@ -1,4 +1,4 @@
-// Markdown, as it is drawn: what it means, and what it must never do.
+// Rendered markdown: its meaning, and what it must never do.
 
 import { showMarkdown } from "/assets/components/markdown_view.js";
 import { parseInline } from "/assets/text/inline.js";
@@ -17,7 +17,7 @@ function draw(text) {
   return element;
 }
 
-/** The structure of what is drawn, such as `p(em)`. */
+/** The structure of the rendered elements, such as `p(em)`. */
 function outline(element) {
   const children = [...element.children]
     .filter((child) => !["FIGCAPTION"].includes(child.tagName))

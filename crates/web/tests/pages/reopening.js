@@ -1,4 +1,4 @@
-// A stream that breaks anywhere: what is shown in the end is the same as if it had not.
+// A stream that breaks anywhere: the final display is the same as without the break.
 
 import { newState, reopen, take } from "/assets/state.js";
 import { equal, numbers, test } from "./check.js";
@@ -11,7 +11,9 @@ const shown = (state) => ({
   lastSeq: state.lastSeq,
 });
 
-/** What a server sends to whoever follows after `seq`, when so many events have happened. */
+/**
+ * What a server sends to a client that follows after `seq`, when this many events have happened.
+ */
 function resent(events, happened, after) {
   const past = events.slice(0, happened);
   const lastLasting = past.findLastIndex((event) => event.seq);

@@ -1,4 +1,4 @@
-// What a form becomes, and how numbers are written and read.
+// Conversion of forms to requests, and formatting and parsing of numbers.
 
 import { checkHost, makeRequest, parseDuration, refusedField } from "/assets/task_request.js";
 import {

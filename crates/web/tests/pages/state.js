@@ -1,4 +1,4 @@
-// The fold: what each event does to what is shown.
+// The fold: the effect of each event on the display.
 
 import { newState, take } from "/assets/state.js";
 import { equal, holds, test } from "./check.js";

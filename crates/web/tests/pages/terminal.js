@@ -1,4 +1,4 @@
-// What programs print, as it is shown.
+// The output of programs, as it is shown.
 
 import { output } from "/assets/components/output_view.js";
 import { parseAnsi, plainText } from "/assets/text/ansi.js";
