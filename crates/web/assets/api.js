@@ -21,7 +21,7 @@ export function whenSignedOut(listener) {
   onSignedOut = listener;
 }
 
-async function ask(method, path, { body, headers = {}, signal, isQuiet = false } = {}) {
+async function send(method, path, { body, headers = {}, signal, isQuiet = false } = {}) {
   let answer;
   try {
     answer = await fetch(path, {
@@ -59,7 +59,7 @@ async function json(method, path, value, options = {}) {
   const headers =
     value === undefined ? options.headers : { "Content-Type": "application/json", ...options.headers };
   const body = value === undefined ? undefined : JSON.stringify(value);
-  const answer = await ask(method, path, { ...options, headers, body });
+  const answer = await send(method, path, { ...options, headers, body });
   return answer.status === 204 ? null : answer.json();
 }
 
@@ -87,12 +87,12 @@ export const api = {
     const form = new FormData();
     form.append("request", new Blob([JSON.stringify(request)], { type: "application/json" }));
     form.append("input", upload, upload.name);
-    return ask("POST", "/v1/jobs", { body: form, headers }).then((answer) => answer.json());
+    return send("POST", "/v1/jobs", { body: form, headers }).then((answer) => answer.json());
   },
   cancel: (id) => json("POST", job(id, "/cancel")),
   retry: (id) => json("POST", job(id, "/retry")),
   remove: (id) => json("DELETE", job(id)),
-  say: (id, text) => json("POST", job(id, "/messages"), { text }),
+  sendMessage: (id, text) => json("POST", job(id, "/messages"), { text }),
   interrupt: (id) => json("POST", job(id, "/interrupt")),
   redeliver: (id) => json("POST", job(id, "/webhook/redeliver")),
 
@@ -100,7 +100,7 @@ export const api = {
   content: (id, path) => json("GET", job(id, `/files/content${query({ path })}`)),
   diff: (id) => json("GET", job(id, "/diff")),
   logs: (id, name, tail, signal) =>
-    ask("GET", job(id, `/logs${query({ name, tail })}`), { headers: { Accept: "text/plain" }, signal }).then(
+    send("GET", job(id, `/logs${query({ name, tail })}`), { headers: { Accept: "text/plain" }, signal }).then(
       (answer) => answer.text(),
     ),
   search: (q, limit, signal) => json("GET", `/v1/search${query({ q, limit })}`, undefined, { signal }),
@@ -111,7 +111,7 @@ export const api = {
 
   /** Reasons other than load why jobs wait, one line each. */
   degraded: async (signal) => {
-    const answer = await ask("GET", "/readyz", { headers: { Accept: "text/plain" }, signal, isQuiet: true });
+    const answer = await send("GET", "/readyz", { headers: { Accept: "text/plain" }, signal, isQuiet: true });
     const lines = (await answer.text()).split("\n");
     return lines.filter((line) => line.startsWith("degraded: ")).map((line) => line.slice("degraded: ".length));
   },

@@ -3,7 +3,7 @@
 
 import { api, whenSignedOut } from "./api.js";
 import { fill, h } from "./dom.js";
-import { bind, bound, listen } from "./keyboard.js";
+import { bind, currentBindings, listen } from "./keyboard.js";
 import { problemNotice, show, toastProblem } from "./components/feedback.js";
 import { icon, mark } from "./components/icons.js";
 import { chat } from "./views/chat.js";
@@ -38,10 +38,10 @@ let me = null;
 export function go(path, { replace = false } = {}) {
   if (replace) window.history.replaceState(null, "", path);
   else window.history.pushState(null, "", path);
-  return enter();
+  return showPage();
 }
 
-async function enter() {
+async function showPage() {
   const path = window.location.pathname;
   const route = ROUTES.find(({ pattern }) => pattern.test(path));
   current?.stop?.();
@@ -50,9 +50,9 @@ async function enter() {
   if (!route) {
     // Signed-in users see the bar with its links; others see only the page.
     me ??= await api.me().catch(() => null);
-    return mount(main, missing(), "");
+    return mount(main, notFoundPage(), "");
   }
-  if (!route.isOpen && !(await known(main))) return undefined;
+  if (!route.isOpen && !(await ensureSignedIn(main))) return undefined;
   const context = {
     parameters: route.pattern.exec(path).slice(1),
     query: new URLSearchParams(window.location.search),
@@ -77,7 +77,7 @@ function mount(main, page, name) {
 }
 
 /** Whether the user is signed in. If not, the login page is shown instead. */
-async function known(main) {
+async function ensureSignedIn(main) {
   if (me) return true;
   try {
     me = await api.me();
@@ -87,7 +87,7 @@ async function known(main) {
     else {
       const again = h(
         "button.button",
-        { type: "button", on: { click: () => enter() } },
+        { type: "button", on: { click: () => showPage() } },
         icon("retry"),
         "Try again",
       );
@@ -110,7 +110,7 @@ function signedOut() {
   go(`/login?next=${encodeURIComponent(back)}`, { replace: true });
 }
 
-function missing() {
+function notFoundPage() {
   const element = h(
     "div.page",
     null,
@@ -191,7 +191,8 @@ async function logout() {
 }
 
 function help() {
-  const groups = Map.groupBy ? Map.groupBy(bound(), ({ group }) => group) : new Map([["Keys", bound()]]);
+  const bindings = currentBindings();
+  const groups = Map.groupBy ? Map.groupBy(bindings, ({ group }) => group) : new Map([["Keys", bindings]]);
   show(
     "Help",
     [...groups].map(([group, list]) =>
@@ -242,7 +243,7 @@ function followLinks() {
     for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
     go(link.pathname + link.search);
   });
-  window.addEventListener("popstate", () => enter());
+  window.addEventListener("popstate", () => showPage());
 }
 
 listen();
@@ -255,4 +256,4 @@ bind("t", "Dark or light", () => window.hotcellTheme.toggle());
 bind("?", "This help", help);
 whenSignedOut(signedOut);
 followLinks();
-enter();
+showPage();

@@ -1,7 +1,7 @@
 // Keyboard shortcuts: one listener for the whole page. Ignored while the user types and while a
 // dialog is open. Pages bind the keys that they need.
 
-const PATIENCE = 1200;
+const PREFIX_TIMEOUT_MS = 1200;
 
 /** @type {Map<string, {run: (event: KeyboardEvent) => void, help: string, group: string}>} */
 const bindings = new Map();
@@ -20,7 +20,7 @@ export function bind(keys, help, run, group = "Everywhere") {
 }
 
 /** The current bindings, for the help dialog. */
-export function bound() {
+export function currentBindings() {
   return [...bindings].map(([keys, { help, group }]) => ({ keys, help, group }));
 }
 
@@ -41,19 +41,19 @@ export function listen() {
     }
     if (event.key === "Enter" && event.target.closest?.("a, button, summary")) return;
     const keys = prefix ? `${prefix} ${event.key}` : event.key;
-    forget();
+    clearPrefix();
     const binding = bindings.get(keys);
     if (binding) {
       event.preventDefault();
       binding.run(event);
     } else if ([...bindings.keys()].some((name) => name.startsWith(`${event.key} `))) {
       prefix = event.key;
-      prefixTimer = setTimeout(forget, PATIENCE);
+      prefixTimer = setTimeout(clearPrefix, PREFIX_TIMEOUT_MS);
     }
   });
 }
 
-function forget() {
+function clearPrefix() {
   clearTimeout(prefixTimer);
   prefix = null;
 }

@@ -4,10 +4,10 @@
 
 import { address } from "./api.js";
 
-const FIRST_WAIT = 500;
-const LONGEST_WAIT = 15_000;
+const INITIAL_DELAY_MS = 500;
+const MAX_DELAY_MS = 15_000;
 /** A hidden page closes its connection, because browsers allow only few per server. */
-const HIDDEN_FOR = 20_000;
+const HIDDEN_CLOSE_MS = 20_000;
 
 /**
  * @param {string} id of the job
@@ -23,7 +23,7 @@ export function follow(id, listener) {
   let source = null;
   let timer = null;
   let hideTimer = null;
-  let wait = FIRST_WAIT;
+  let wait = INITIAL_DELAY_MS;
   let isOver = false;
   let isStopped = false;
 
@@ -34,7 +34,7 @@ export function follow(id, listener) {
     listener.connection("connecting");
     source = new EventSource(address.events(id, listener.lastSeq()));
     source.addEventListener("open", () => {
-      wait = FIRST_WAIT;
+      wait = INITIAL_DELAY_MS;
       listener.opened();
       listener.connection("open");
     });
@@ -59,7 +59,7 @@ export function follow(id, listener) {
     listener.connection("lost", wait);
     listener.refused?.();
     timer = setTimeout(open, wait * (0.75 + Math.random() / 2));
-    wait = Math.min(wait * 2, LONGEST_WAIT);
+    wait = Math.min(wait * 2, MAX_DELAY_MS);
   }
 
   function close() {
@@ -69,9 +69,9 @@ export function follow(id, listener) {
     source = null;
   }
 
-  function seen() {
+  function onVisibilityChange() {
     clearTimeout(hideTimer);
-    if (document.hidden) hideTimer = setTimeout(close, HIDDEN_FOR);
+    if (document.hidden) hideTimer = setTimeout(close, HIDDEN_CLOSE_MS);
     else if (!source && !isOver && !isStopped) open();
   }
 
@@ -79,7 +79,7 @@ export function follow(id, listener) {
     if (!isOver && source?.readyState !== EventSource.OPEN) open();
   };
 
-  document.addEventListener("visibilitychange", seen);
+  document.addEventListener("visibilitychange", onVisibilityChange);
   window.addEventListener("online", online);
   open();
 
@@ -91,7 +91,7 @@ export function follow(id, listener) {
     stop() {
       isStopped = true;
       clearTimeout(hideTimer);
-      document.removeEventListener("visibilitychange", seen);
+      document.removeEventListener("visibilitychange", onVisibilityChange);
       window.removeEventListener("online", online);
       close();
     },

@@ -36,7 +36,7 @@ export function newState() {
 }
 
 /** Applies one event. Returns whether it was new. */
-export function take(state, event) {
+export function applyEvent(state, event) {
   if (typeof event.seq === "number") {
     if (event.seq <= state.lastSeq) return false;
     state.lastSeq = event.seq;

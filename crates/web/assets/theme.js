@@ -2,12 +2,12 @@
 // flash; the toggle calls `window.hotcellTheme`. Stores the choice in this browser only.
 
 (() => {
-  const NAME = "hotcell-theme";
+  const STORAGE_KEY = "hotcell-theme";
   const root = document.documentElement;
 
   function read() {
     try {
-      return localStorage.getItem(NAME);
+      return localStorage.getItem(STORAGE_KEY);
     } catch {
       return null;
     }
@@ -27,7 +27,7 @@
       const next = isDark() ? "light" : "dark";
       root.dataset.theme = next;
       try {
-        localStorage.setItem(NAME, next);
+        localStorage.setItem(STORAGE_KEY, next);
       } catch {
         // Without storage the choice lasts as long as the page.
       }

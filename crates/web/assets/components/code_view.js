@@ -7,7 +7,7 @@ import { visible } from "../text/visible.js";
 import { copyButton } from "./feedback.js";
 
 /** Lines in one container. Containers out of view cost no layout. */
-const LINES_AT_ONCE = 200;
+const LINES_PER_PART = 200;
 
 export function tokenSpans(tokens) {
   return tokens.map(({ kind, text }) =>
@@ -44,8 +44,8 @@ export function fileView(text, path) {
   const lines = highlightLines(text, languageOfFile(path));
   if (lines.length > 1 && lines.at(-1).length === 0) lines.pop();
   const view = h("div.file-text", { tabindex: 0, role: "group", "aria-label": "File content" });
-  for (let from = 0; from < lines.length; from += LINES_AT_ONCE) {
-    const part = lines.slice(from, from + LINES_AT_ONCE);
+  for (let from = 0; from < lines.length; from += LINES_PER_PART) {
+    const part = lines.slice(from, from + LINES_PER_PART);
     const numbers = part.map((_, index) => from + index + 1).join("\n");
     const code = h("code");
     part.forEach((tokens, index) => {

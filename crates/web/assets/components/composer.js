@@ -5,7 +5,7 @@ import { h } from "../dom.js";
 import { toastProblem } from "./feedback.js";
 import { icon } from "./icons.js";
 
-const TALLEST = 240;
+const MAX_HEIGHT_PX = 240;
 
 /**
  * @param {{label: string, placeholder: string, send: (text: string) => Promise<void>, action?: string, needsControl?: boolean}} options
@@ -36,7 +36,7 @@ export function makeComposer({
 
   function fit() {
     box.style.height = "auto";
-    box.style.height = `${Math.min(box.scrollHeight + 2, TALLEST)}px`;
+    box.style.height = `${Math.min(box.scrollHeight + 2, MAX_HEIGHT_PX)}px`;
   }
 
   async function submit() {

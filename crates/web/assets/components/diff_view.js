@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { parseDiff } from "../text/diff.js";
 import { visible } from "../text/visible.js";
 
-const ROWS_AT_ONCE = 200;
+const ROWS_PER_PART = 200;
 const SIGNS = { added: "+", removed: "−", same: " ", hunk: "", note: "" };
 const WORDS = { added: "added", removed: "removed" };
 
@@ -23,13 +23,13 @@ export function changeCounts(added, removed) {
 export function diffRows(text, label) {
   const { rows } = parseDiff(text);
   const view = h("div.diff", { tabindex: 0, role: "group", "aria-label": `Changes of ${label}` });
-  for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
+  for (let from = 0; from < rows.length; from += ROWS_PER_PART) {
     view.append(
       h(
         "div.diff-part",
         null,
         rows
-          .slice(from, from + ROWS_AT_ONCE)
+          .slice(from, from + ROWS_PER_PART)
           .map((row) =>
             h(
               `div.diff-row.${row.kind}`,

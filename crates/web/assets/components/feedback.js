@@ -4,7 +4,7 @@
 import { fill, h } from "../dom.js";
 import { icon } from "./icons.js";
 
-const SHOWN_FOR = 5000;
+const TOAST_MS = 5000;
 
 /** A short message. @param {"good"|"bad"|"plain"} kind */
 export function toast(text, kind = "plain") {
@@ -15,7 +15,7 @@ export function toast(text, kind = "plain") {
     h("span", null, text),
   );
   document.getElementById("toasts").append(element);
-  setTimeout(() => element.remove(), kind === "bad" ? SHOWN_FOR * 2 : SHOWN_FOR);
+  setTimeout(() => element.remove(), kind === "bad" ? TOAST_MS * 2 : TOAST_MS);
 }
 
 /** An error message, with the server's hint if there is one. */

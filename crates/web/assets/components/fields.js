@@ -33,7 +33,7 @@ export function makeField({
     element,
     control,
     value: () => control.value.trim(),
-    refuse(text) {
+    setProblem(text) {
       problem.textContent = text;
       if (text) control.setAttribute("aria-invalid", "true");
       else control.removeAttribute("aria-invalid");
@@ -70,24 +70,24 @@ export function makeChipsField({ name, label, help, placeholder, check }) {
 
   function remove(value) {
     values = values.filter((other) => other !== value);
-    field.refuse("");
+    field.setProblem("");
     draw();
     input.focus();
   }
 
   /** Adds the written values. Returns whether they are valid. */
-  function take() {
+  function commit() {
     const written = input.value.split(/[\s,]+/).filter(Boolean);
     // Does not redraw: the field may be losing the focus to a click on one of its buttons.
     if (written.length === 0) return true;
     const wrong = written.find((value) => check(value) !== null);
     if (wrong !== undefined) {
-      field.refuse(check(wrong));
+      field.setProblem(check(wrong));
       return false;
     }
     values = [...new Set([...values, ...written])];
     input.value = "";
-    field.refuse("");
+    field.setProblem("");
     draw();
     return true;
   }
@@ -96,17 +96,17 @@ export function makeChipsField({ name, label, help, placeholder, check }) {
     if (event.key === "Enter" || event.key === ",") {
       if (input.value.trim() === "") return;
       event.preventDefault();
-      take();
+      commit();
     } else if (event.key === "Backspace" && input.value === "" && values.length > 0) {
       remove(values.at(-1));
     }
   });
   // A new chip moves the elements below; the button being clicked must not move.
   input.addEventListener("blur", (event) => {
-    if (event.relatedTarget?.type !== "submit") take();
+    if (event.relatedTarget?.type !== "submit") commit();
   });
   draw();
-  return { ...field, values: () => values, take };
+  return { ...field, values: () => values, commit };
 }
 
 /** A drop zone for a file, which can also be chosen with the keyboard. */
@@ -123,7 +123,7 @@ export function makeDropField({ name, label, accept, help, check }) {
   function choose(chosen) {
     const wrong = chosen ? check(chosen) : null;
     file = wrong ? null : chosen;
-    field.refuse(wrong ?? "");
+    field.setProblem(wrong ?? "");
     shown.textContent = file ? file.name : "Drop a zip here, or";
     clear.hidden = !file;
     zone.classList.toggle("has-file", Boolean(file));

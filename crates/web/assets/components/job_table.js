@@ -101,7 +101,7 @@ export function hasNeverWaited(job) {
 }
 
 /** `j` and `k` move the focus through links, wherever it is. */
-export function moveIn(links, step) {
+export function moveFocus(links, step) {
   if (links.length === 0) return;
   const now = links.indexOf(document.activeElement);
   const next =

@@ -4,9 +4,9 @@
 import { fill, h } from "../dom.js";
 import { parseAnsi } from "../text/ansi.js";
 
-const HEAD = 30;
-const TAIL = 50;
-const LINES_AT_ONCE = 400;
+const HEAD_LINES = 30;
+const TAIL_LINES = 50;
+const LINES_PER_PART = 400;
 
 function lineNodes(lines) {
   const nodes = [];
@@ -21,8 +21,8 @@ function lineNodes(lines) {
 /** The whole output, in parts that cost no layout out of view. */
 function parts(lines) {
   const all = [];
-  for (let from = 0; from < lines.length; from += LINES_AT_ONCE) {
-    all.push(h("pre.output-part", null, lineNodes(lines.slice(from, from + LINES_AT_ONCE))));
+  for (let from = 0; from < lines.length; from += LINES_PER_PART) {
+    all.push(h("pre.output-part", null, lineNodes(lines.slice(from, from + LINES_PER_PART))));
   }
   return all;
 }
@@ -31,14 +31,14 @@ function parts(lines) {
 export function output(text, label = "Output") {
   const lines = parseAnsi(text.replace(/\n+$/, ""));
   const element = h("div.output", { tabindex: 0, role: "group", "aria-label": label });
-  if (lines.length <= HEAD + TAIL + 10) return fill(element, parts(lines));
-  const hidden = lines.length - HEAD - TAIL;
+  if (lines.length <= HEAD_LINES + TAIL_LINES + 10) return fill(element, parts(lines));
+  const hidden = lines.length - HEAD_LINES - TAIL_LINES;
   const button = h("button.button.quiet.small.show-all", { type: "button" }, `Show ${hidden} hidden lines`);
   button.addEventListener("click", () => {
     fill(element, parts(lines));
     element.focus();
   });
-  return fill(element, parts(lines.slice(0, HEAD)), button, parts(lines.slice(-TAIL)));
+  return fill(element, parts(lines.slice(0, HEAD_LINES)), button, parts(lines.slice(-TAIL_LINES)));
 }
 
 /** The last lines of the output of a running command. */

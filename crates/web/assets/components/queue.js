@@ -8,19 +8,19 @@ import { oneLine } from "../text/visible.js";
 export function makeQueue() {
   const element = h("div.queue", { hidden: true, "aria-live": "polite" });
   /** @type {Array<{text: string, turn: number}>} with the turn that each will start */
-  let said = [];
+  let pending = [];
   let shown = "";
 
   return {
     element,
-    said(text, state) {
-      const last = said.at(-1)?.turn ?? state.turn;
-      said.push({ text, turn: Math.max(last, state.turn) + 1 });
+    add(text, state) {
+      const last = pending.at(-1)?.turn ?? state.turn;
+      pending.push({ text, turn: Math.max(last, state.turn) + 1 });
     },
     update(job, state) {
-      said = said.filter(({ turn }) => turn > state.turn);
-      const waiting = Math.max(said.length, (job.messages ?? 0) - Math.max(state.turn, 1));
-      const key = `${waiting} ${said.map(({ turn }) => turn)}`;
+      pending = pending.filter(({ turn }) => turn > state.turn);
+      const waiting = Math.max(pending.length, (job.messages ?? 0) - Math.max(state.turn, 1));
+      const key = `${waiting} ${pending.map(({ turn }) => turn)}`;
       if (key === shown) return;
       shown = key;
       element.hidden = waiting <= 0;
@@ -30,7 +30,7 @@ export function makeQueue() {
         h(
           "ul",
           null,
-          said.map(({ text }) => h("li", null, oneLine(text, 160))),
+          pending.map(({ text }) => h("li", null, oneLine(text, 160))),
         ),
       );
     },

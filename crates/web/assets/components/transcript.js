@@ -6,10 +6,10 @@ import { icon } from "./icons.js";
 import { makeItem, showActivity } from "./items.js";
 
 /** Distance from the end that still counts as at the end. */
-const NEAR = 96;
+const END_MARGIN_PX = 96;
 
 /** Items in one container. Containers out of view cost no layout. */
-const ITEMS_AT_ONCE = 50;
+const ITEMS_PER_PART = 50;
 
 export function makeTranscript({ startAtEnd }) {
   const list = h("div.items");
@@ -48,34 +48,34 @@ export function makeTranscript({ startAtEnd }) {
     requestAnimationFrame(() => toEnd(times - 1));
   }
 
-  function scrolled() {
+  function onScroll() {
     const top = document.scrollingElement.scrollTop;
     hasScrolled = true;
     // Even the smallest step up leaves the end, so that the lines just above it can be reached.
     if (top < scrolledBefore) isAtEnd = distance() < 4;
-    else if (distance() < NEAR) isAtEnd = true;
+    else if (distance() < END_MARGIN_PX) isAtEnd = true;
     scrolledBefore = top;
     showJump();
   }
 
   function showJump() {
-    jump.hidden = !hasScrolled || isAtEnd || distance() < NEAR;
+    jump.hidden = !hasScrolled || isAtEnd || distance() < END_MARGIN_PX;
   }
 
-  window.addEventListener("scroll", scrolled, { passive: true });
+  window.addEventListener("scroll", onScroll, { passive: true });
   jump.addEventListener("click", () => {
     isAtEnd = true;
     toEnd();
     jump.hidden = true;
   });
 
-  function place(state) {
+  function placeItems(state) {
     const wanted = new Set();
     let part = null;
     let next = null;
     for (const [index, item] of state.items.entries()) {
-      if (index % ITEMS_AT_ONCE === 0) {
-        part = list.children[index / ITEMS_AT_ONCE] ?? list.appendChild(h("div.item-part"));
+      if (index % ITEMS_PER_PART === 0) {
+        part = list.children[index / ITEMS_PER_PART] ?? list.appendChild(h("div.item-part"));
         next = part.firstElementChild;
       }
       wanted.add(item.key);
@@ -107,7 +107,7 @@ export function makeTranscript({ startAtEnd }) {
     jump,
     /** Draws what changed; called at most once per frame. */
     update(state) {
-      if (state.isReordered) place(state);
+      if (state.isReordered) placeItems(state);
       for (const item of state.changed) {
         const one = made.get(item.key);
         if (!one) continue;
@@ -125,7 +125,7 @@ export function makeTranscript({ startAtEnd }) {
       toEnd();
     },
     stop() {
-      window.removeEventListener("scroll", scrolled);
+      window.removeEventListener("scroll", onScroll);
     },
   };
 }

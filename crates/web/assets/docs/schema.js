@@ -1,7 +1,7 @@
 // Reads the schemas of an OpenAPI document: type names, fields, and generated examples. Pure.
 // Recursion is limited, so that cycles end.
 
-const DEEPEST = 6;
+const MAX_DEPTH = 6;
 
 /** The schema that a reference points to. */
 export function resolve(document, schema) {
@@ -47,7 +47,7 @@ export function typeWords(schema) {
 /** The fields of an object, including those of its `allOf` parts. */
 export function fieldsOf(document, schema, depth = 0) {
   const whole = resolve(document, schema);
-  if (depth > DEEPEST) return [];
+  if (depth > MAX_DEPTH) return [];
   const parts = (whole.allOf ?? []).flatMap((part) => fieldsOf(document, part, depth + 1));
   const required = new Set(whole.required ?? []);
   const own = Object.entries(whole.properties ?? {}).map(([name, field]) => ({
@@ -72,7 +72,7 @@ export function exampleOf(document, schema, depth = 0) {
   if (whole.default !== undefined && whole.default !== null) return whole.default;
   if (whole.const !== undefined) return whole.const;
   if (whole.enum) return whole.enum[0];
-  if (depth > DEEPEST) return null;
+  if (depth > MAX_DEPTH) return null;
   const choices = whole.oneOf ?? whole.anyOf;
   if (choices)
     return exampleOf(document, choices.find((choice) => choice.type !== "null") ?? choices[0], depth + 1);

@@ -3,7 +3,7 @@
 import { dropPartial, newCall, push, touch } from "./items.js";
 
 /** Maximum live output kept of one call, in characters. The end is kept. */
-const LONGEST_OUTPUT = 256 * 1024;
+const MAX_OUTPUT_CHARS = 256 * 1024;
 
 export const FLEETING = {
   request_started(state, event) {
@@ -19,8 +19,8 @@ export const FLEETING = {
       until: Date.parse(event.time) + event.wait_ms,
     };
   },
-  text_delta: (state, event) => grow(state, "text", event),
-  thinking_delta: (state, event) => grow(state, "thinking", event),
+  text_delta: (state, event) => appendText(state, "text", event),
+  thinking_delta: (state, event) => appendText(state, "thinking", event),
   input_delta(state, event) {
     state.activity = { kind: "writing" };
     let call = state.partial.find((item) => item.kind === "call" && item.call === event.call);
@@ -48,7 +48,7 @@ export const FLEETING = {
   tool_output(state, event) {
     const call = state.calls.get(event.call);
     if (!call || call.isOver) return;
-    call.output = (call.output + event.text).slice(-LONGEST_OUTPUT);
+    call.output = (call.output + event.text).slice(-MAX_OUTPUT_CHARS);
     touch(state, call);
   },
   command_refused(state, event) {
@@ -66,7 +66,7 @@ export const FLEETING = {
   },
 };
 
-function grow(state, kind, event) {
+function appendText(state, kind, event) {
   state.activity = { kind: "writing" };
   let item = state.partial.at(-1);
   if (!item || item.kind !== kind) {

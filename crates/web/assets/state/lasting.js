@@ -44,7 +44,7 @@ export const LASTING = {
     dropPartial(state);
     dropPassing(state);
     const prefix = `reply:${state.replies}`;
-    event.content.forEach((block, index) => takeBlock(state, event, block, `${prefix}:${index}`));
+    event.content.forEach((block, index) => addBlock(state, event, block, `${prefix}:${index}`));
     state.replies += 1;
     state.model = event.model;
     state.spending = addSpending(state.spending, event);
@@ -149,7 +149,7 @@ export const LASTING = {
   },
 };
 
-function takeBlock(state, event, block, key) {
+function addBlock(state, event, block, key) {
   const base = { key, turn: event.turn, time: event.time };
   if (block.type === "text") {
     if (block.text !== "") push(state, { ...base, kind: "text", text: block.text });

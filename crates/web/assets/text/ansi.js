@@ -4,7 +4,7 @@
 import { visible } from "./visible.js";
 
 /** A longer sequence is treated as invalid. */
-const LONGEST_SEQUENCE = 4096;
+const MAX_SEQUENCE_CHARS = 4096;
 
 const PLAIN = "";
 
@@ -77,7 +77,7 @@ function readSequence(text, start) {
 
 function readControl(text, body) {
   let place = body;
-  const limit = Math.min(text.length, body + LONGEST_SEQUENCE);
+  const limit = Math.min(text.length, body + MAX_SEQUENCE_CHARS);
   while (place < limit && text[place] >= "\u0020" && text[place] <= "?") place += 1;
   if (place >= text.length) return { end: text.length };
   const final = text[place];
@@ -95,7 +95,7 @@ function readControl(text, body) {
 }
 
 function endOfString(text, body) {
-  const limit = Math.min(text.length, body + LONGEST_SEQUENCE);
+  const limit = Math.min(text.length, body + MAX_SEQUENCE_CHARS);
   for (let place = body; place < limit; place += 1) {
     const character = text[place];
     if (character === "\u0007" || character === "\u009c") return place + 1;

@@ -3,7 +3,7 @@
 
 import { languageOf } from "./languages.js";
 
-const LONGEST = 200_000;
+const MAX_CHARS = 200_000;
 /** Token kinds that have a pattern, in order of precedence. */
 const KINDS = ["comment", "property", "string", "special", "keyword", "number"];
 const WORD = /[A-Za-z_$][\w$]*/y;
@@ -17,7 +17,7 @@ const OTHER = /[ \t\n]+|[^\w\s"'`#/$@<>&-]+|[^]/y;
 export function highlight(text, language) {
   if (language === "diff" || language === "patch") return diffTokens(text);
   const known = languageOf(language);
-  if (!known || text.length > LONGEST) return [{ kind: "", text }];
+  if (!known || text.length > MAX_CHARS) return [{ kind: "", text }];
   const tokens = [];
   let at = 0;
   while (at < text.length) {

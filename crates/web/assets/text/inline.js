@@ -1,15 +1,15 @@
 // Parses inline markdown: emphasis, code, links, escapes. Linear in the length of the text, for any
 // text. Does not decide whether a link is safe: the renderer does.
 
-const LONGEST_ADDRESS = 2000;
+const MAX_ADDRESS_CHARS = 2000;
 /** After this many brackets that are not links, no more links are recognised. */
-const MOST_FAILURES = 500;
+const MAX_FAILURES = 500;
 /** Deeper nesting is shown as it was written. */
-const MOST_OPEN = 24;
-const LONGEST_RUN = 6;
+const MAX_OPEN = 24;
+const MAX_RUN = 6;
 const DELIMITERS = "*_~";
-const BARE = /(?:https?:\/\/|mailto:)[^\s<>`"\\\]]{1,2000}/giy;
-const AUTO = /<((?:https?:\/\/|mailto:)[^\s<>]{1,2000})>/giy;
+const BARE_ADDRESS = /(?:https?:\/\/|mailto:)[^\s<>`"\\\]]{1,2000}/giy;
+const ANGLE_ADDRESS = /<((?:https?:\/\/|mailto:)[^\s<>]{1,2000})>/giy;
 const ESCAPABLE = /[!-/:-@[-`{-~]/;
 
 /**
@@ -19,7 +19,7 @@ const ESCAPABLE = /[!-/:-@[-`{-~]/;
 export function parseInline(text, isInLink = false) {
   const pieces = [];
   const brackets = isInLink ? null : matchBrackets(text);
-  const ticks = new Ticks(text);
+  const ticks = new BacktickRuns(text);
   let failures = 0;
   let plain = "";
   const flush = () => {
@@ -49,7 +49,7 @@ export function parseInline(text, isInLink = false) {
       at += run.length;
     } else if (
       brackets &&
-      failures < MOST_FAILURES &&
+      failures < MAX_FAILURES &&
       (character === "[" || (character === "!" && text[at + 1] === "["))
     ) {
       const link = readLink(text, at, brackets);
@@ -64,7 +64,7 @@ export function parseInline(text, isInLink = false) {
       (character === "<" ||
         ((character === "h" || character === "m" || character === "H") && startsWord(text, at)))
     ) {
-      const link = readAddress(text, at, character === "<" ? AUTO : BARE);
+      const link = readAddress(text, at, character === "<" ? ANGLE_ADDRESS : BARE_ADDRESS);
       if (link) put(link.node);
       else plain += character;
       at = link ? link.end : at + 1;
@@ -88,7 +88,7 @@ function startsWord(text, at) {
 }
 
 /** The positions of backtick runs, by length. Found once. */
-class Ticks {
+class BacktickRuns {
   constructor(text) {
     this.text = text;
     this.places = null;
@@ -152,7 +152,7 @@ function readLink(text, at, brackets) {
 }
 
 function readTarget(text, start) {
-  const limit = Math.min(text.length, start + LONGEST_ADDRESS);
+  const limit = Math.min(text.length, start + MAX_ADDRESS_CHARS);
   let at = start;
   let depth = 0;
   let address = "";
@@ -180,7 +180,7 @@ function readAddress(text, at, pattern) {
   pattern.lastIndex = at;
   const found = pattern.exec(text);
   if (!found) return null;
-  if (pattern === AUTO)
+  if (pattern === ANGLE_ADDRESS)
     return { node: { kind: "link", address: found[1], children: [found[1]] }, end: at + found[0].length };
   let address = found[0].replace(/[.,;:!?'*_~]+$/, "");
   while (address.endsWith(")") && address.split(")").length > address.split("(").length)
@@ -198,7 +198,7 @@ function readRun(text, at) {
   const isLeft = !/\s/.test(after) && (!isPunctuation(after) || /\s/.test(before) || isPunctuation(before));
   const isRight = !/\s/.test(before) && (!isPunctuation(before) || /\s/.test(after) || isPunctuation(after));
   const isWord = mark === "_";
-  if (end - at > LONGEST_RUN)
+  if (end - at > MAX_RUN)
     return { mark, length: end - at, left: end - at, canOpen: false, canClose: false };
   return {
     mark,
@@ -224,7 +224,7 @@ function pair(pieces) {
     }
     if (piece.canClose) close(piece, open, output);
     if (piece.left === 0) continue;
-    if (piece.canOpen && open.length < MOST_OPEN) {
+    if (piece.canOpen && open.length < MAX_OPEN) {
       open.push({ piece, place: output.length });
       output.push(null);
     } else {

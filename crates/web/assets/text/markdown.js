@@ -4,7 +4,7 @@
 import { parseInline } from "./inline.js";
 
 /** Deeper lists and quotes are shown as they were written. */
-const DEEPEST = 12;
+const MAX_DEPTH = 12;
 
 /**
  * Top-level blocks, each with its start position and source lines, so that a growing text is parsed
@@ -66,9 +66,9 @@ function readBlock(lines, at, depth) {
     return { block, until: at + 1 };
   }
   if (RULE.test(line)) return { block: { kind: "rule" }, until: at + 1 };
-  if (depth < DEEPEST && QUOTE.test(line)) return readQuote(lines, at, depth);
+  if (depth < MAX_DEPTH && QUOTE.test(line)) return readQuote(lines, at, depth);
   const item = ITEM.exec(line);
-  if (depth < DEEPEST && item) return readList(lines, at, item, depth);
+  if (depth < MAX_DEPTH && item) return readList(lines, at, item, depth);
   if (isTable(lines, at)) return readTable(lines, at);
   return readParagraph(lines, at, depth);
 }
@@ -237,7 +237,7 @@ function readParagraph(lines, at, depth) {
         const level = setext[1][0] === "=" ? 1 : 2;
         return { block: { kind: "heading", level, inline: parseInline(words.join("\n")) }, until: until + 1 };
       }
-      if (depth < DEEPEST && startsBlock(line) && interrupts(line)) break;
+      if (depth < MAX_DEPTH && startsBlock(line) && interrupts(line)) break;
       if (isTable(lines, until)) break;
     }
     words.push(line.trimStart());

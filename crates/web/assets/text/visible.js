@@ -3,19 +3,19 @@
 
 // Controls except tab and newline; direction marks and overrides; zero-width characters except the
 // joiners that emoji and scripts need; line separators; tags.
-const LYING =
+const DECEPTIVE =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
-const LYING_IN_NAMES = /[\t\n]/g;
+const DECEPTIVE_IN_NAMES = /[\t\n]/g;
 
 /** Text of several lines, made safe to show. */
 export function visible(text) {
-  return text.replace(LYING, show);
+  return text.replace(DECEPTIVE, show);
 }
 
 /** A name, a path or other text of one line, made safe to show. */
 export function visibleName(text) {
-  return visible(text).replace(LYING_IN_NAMES, show);
+  return visible(text).replace(DECEPTIVE_IN_NAMES, show);
 }
 
 function show(character) {

@@ -6,7 +6,7 @@ import { makeComposer } from "../components/composer.js";
 import { mark } from "../components/icons.js";
 import { makeJobTable } from "../components/job_table.js";
 
-const RECENT = 8;
+const MAX_RECENT = 8;
 
 export function chat({ go, me }) {
   const composer = makeComposer({
@@ -23,7 +23,7 @@ export function chat({ go, me }) {
   api
     .jobs({ limit: 100 })
     .then(({ jobs }) => {
-      const chats = jobs.filter((job) => job.interactive).slice(0, RECENT);
+      const chats = jobs.filter((job) => job.interactive).slice(0, MAX_RECENT);
       if (isStopped || chats.length === 0) return;
       const table = makeJobTable({ showOwner: false, label: "Recent chats" });
       table.show(chats);

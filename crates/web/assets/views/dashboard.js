@@ -7,13 +7,13 @@ import { bind } from "../keyboard.js";
 import { makeComposer } from "../components/composer.js";
 import { degradedNotice, empty, loading, problemNotice, toast } from "../components/feedback.js";
 import { icon } from "../components/icons.js";
-import { makeJobTable, moveIn } from "../components/job_table.js";
+import { makeJobTable, moveFocus } from "../components/job_table.js";
 import { isActive } from "../components/status.js";
 
-const PAGE = 50;
-const MOST = 200;
-const BUSY_PAUSE = 2000;
-const IDLE_PAUSE = 5000;
+const PAGE_SIZE = 50;
+const MAX_REFRESHED = 200;
+const BUSY_INTERVAL_MS = 2000;
+const IDLE_INTERVAL_MS = 5000;
 
 const FILTERS = [
   ["", "All"],
@@ -92,7 +92,7 @@ export function dashboard({ query, me, go }) {
     request?.abort();
     request = new AbortController();
     const mine = request;
-    const limit = Math.min(MOST, Math.max(PAGE, jobs?.length ?? 0));
+    const limit = Math.min(MAX_REFRESHED, Math.max(PAGE_SIZE, jobs?.length ?? 0));
     try {
       const page = await api.jobs({ ...filter, limit }, mine.signal);
       const hadMore = jobs !== null && jobs.length > limit;
@@ -112,13 +112,13 @@ export function dashboard({ query, me, go }) {
   function schedule() {
     clearTimeout(timer);
     if (isStopped || document.hidden) return;
-    timer = setTimeout(refresh, jobs?.some(isActive) ? BUSY_PAUSE : IDLE_PAUSE);
+    timer = setTimeout(refresh, jobs?.some(isActive) ? BUSY_INTERVAL_MS : IDLE_INTERVAL_MS);
   }
 
   async function loadMore() {
     more.disabled = true;
     try {
-      const page = await api.jobs({ ...filter, cursor, limit: PAGE });
+      const page = await api.jobs({ ...filter, cursor, limit: PAGE_SIZE });
       const known = new Set(jobs.map((job) => job.id));
       jobs = [...jobs, ...page.jobs.filter((job) => !known.has(job.id))];
       cursor = page.next_cursor ?? null;
@@ -172,12 +172,12 @@ export function dashboard({ query, me, go }) {
     typing = setTimeout(() => choose({ q: search.value.trim() }), 200);
   });
   more.addEventListener("click", loadMore);
-  const seen = () => (document.hidden ? clearTimeout(timer) : refresh());
-  document.addEventListener("visibilitychange", seen);
+  const onVisibilityChange = () => (document.hidden ? clearTimeout(timer) : refresh());
+  document.addEventListener("visibilitychange", onVisibilityChange);
   const unbind = [
     bind("/", "Filter tasks", () => search.focus(), "Jobs"),
-    bind("j", "Next job", () => moveIn(table.rows(), 1), "Jobs"),
-    bind("k", "Previous job", () => moveIn(table.rows(), -1), "Jobs"),
+    bind("j", "Next job", () => moveFocus(table.rows(), 1), "Jobs"),
+    bind("k", "Previous job", () => moveFocus(table.rows(), -1), "Jobs"),
     bind("i", "Write a task", () => composer.focus(), "Jobs"),
   ];
   drawChips();
@@ -202,7 +202,7 @@ export function dashboard({ query, me, go }) {
       clearTimeout(timer);
       clearTimeout(typing);
       request?.abort();
-      document.removeEventListener("visibilitychange", seen);
+      document.removeEventListener("visibilitychange", onVisibilityChange);
       unbind.forEach((undo) => undo());
     },
   };

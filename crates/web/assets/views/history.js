@@ -4,12 +4,12 @@ import { api } from "../api.js";
 import { fill, h } from "../dom.js";
 import { bind } from "../keyboard.js";
 import { empty, loading, problemNotice } from "../components/feedback.js";
-import { makeJobTable, moveIn } from "../components/job_table.js";
+import { makeJobTable, moveFocus } from "../components/job_table.js";
 import { dayName, plural } from "../text/format.js";
 import { visible } from "../text/visible.js";
 
-const PAGE = 100;
-const FOUND = 50;
+const PAGE_SIZE = 100;
+const MAX_RESULTS = 50;
 const KINDS = [
   ["", "All"],
   ["task", "Tasks"],
@@ -71,9 +71,9 @@ export function history({ query, me }) {
     request = new AbortController();
     const { signal } = request;
     try {
-      if (filter.q !== "") drawFound(await api.search(filter.q, FOUND, signal));
+      if (filter.q !== "") drawFound(await api.search(filter.q, MAX_RESULTS, signal));
       else {
-        const page = await api.jobs({ limit: PAGE }, signal);
+        const page = await api.jobs({ limit: PAGE_SIZE }, signal);
         jobs = page.jobs;
         cursor = page.next_cursor ?? null;
         drawDays();
@@ -86,7 +86,7 @@ export function history({ query, me }) {
   async function loadMore() {
     more.disabled = true;
     try {
-      const page = await api.jobs({ limit: PAGE, cursor });
+      const page = await api.jobs({ limit: PAGE_SIZE, cursor });
       jobs = [...jobs, ...page.jobs];
       cursor = page.next_cursor ?? null;
       drawDays();
@@ -154,8 +154,8 @@ export function history({ query, me }) {
   const links = () => tables.flatMap((table) => table.rows());
   const unbind = [
     bind("/", "Search", () => search.focus(), "History"),
-    bind("j", "Next job", () => moveIn(links(), 1), "History"),
-    bind("k", "Previous job", () => moveIn(links(), -1), "History"),
+    bind("j", "Next job", () => moveFocus(links(), 1), "History"),
+    bind("k", "Previous job", () => moveFocus(links(), -1), "History"),
   ];
   drawChips();
   load();

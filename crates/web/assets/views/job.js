@@ -5,7 +5,7 @@ import { address, api } from "../api.js";
 import { fill, h, setText } from "../dom.js";
 import { bind } from "../keyboard.js";
 import { follow } from "../live.js";
-import { newState, reopen, take } from "../state.js";
+import { applyEvent, newState, reopen } from "../state.js";
 import { makeComposer } from "../components/composer.js";
 import { confirm, loading, problemNotice, toastProblem } from "../components/feedback.js";
 import { makeJobHeader } from "../components/job_header.js";
@@ -54,13 +54,13 @@ export function job({ parameters: [id], query, go, me }) {
 function open(element, first, { query, go, me }) {
   const { id } = first;
   const state = newState();
-  const view = { job: first, heardAt: performance.now(), seconds: 0 };
+  const view = { job: first, receivedAt: performance.now(), seconds: 0 };
   let frame = null;
   let isFirstState = true;
   const transcript = makeTranscript({ startAtEnd: isActive(first) });
   const side = makeSide();
   const queue = makeQueue();
-  const says = h("p.visually-hidden", { role: "status", "aria-live": "polite" });
+  const announcement = h("p.visually-hidden", { role: "status", "aria-live": "polite" });
   const connection = h("p.connection", { role: "status", hidden: true });
   const header = makeJobHeader({ act, showOwner: me.role === "admin" && me.needs_key });
   const interrupt = h(
@@ -77,7 +77,7 @@ function open(element, first, { query, go, me }) {
   const composer = makeComposer({
     label: "Message to the agent",
     placeholder: "",
-    send: say,
+    send: sendMessage,
     extra: interrupt,
   });
   const talk = h(
@@ -92,11 +92,11 @@ function open(element, first, { query, go, me }) {
   const details = makeDetails();
   const tabs = makeTabs(
     [
-      { name: "transcript", label: "Transcript", panel: talk, shown: wanted },
+      { name: "transcript", label: "Transcript", panel: talk, shown: scheduleDraw },
       { name: "files", label: "Files", panel: files.element, shown: files.shown },
       { name: "diff", label: "Diff", panel: diff.element, shown: diff.shown },
       { name: "logs", label: "Logs", panel: logs.element, shown: logs.shown, hidden: logs.hidden },
-      { name: "details", label: "Details", panel: details.element, shown: wanted },
+      { name: "details", label: "Details", panel: details.element, shown: scheduleDraw },
     ],
     query.get("tab") ?? "transcript",
     (name) => {
@@ -105,7 +105,7 @@ function open(element, first, { query, go, me }) {
         "",
         name === "transcript" ? address.job(id) : `${address.job(id)}?tab=${name}`,
       );
-      wanted();
+      scheduleDraw();
     },
   );
   const mini = h("div.tabs-end", { "aria-hidden": "true" }, pill(first), h("span"));
@@ -127,10 +127,10 @@ function open(element, first, { query, go, me }) {
       ),
       side.element,
     ),
-    says,
+    announcement,
   );
 
-  function wanted() {
+  function scheduleDraw() {
     frame ??= requestAnimationFrame(draw);
   }
 
@@ -155,32 +155,32 @@ function open(element, first, { query, go, me }) {
   function seconds() {
     const { job: record } = view;
     const isTicking = record.state === "running" && !hasNeverWaited(record);
-    const since = isTicking ? (performance.now() - view.heardAt) / 1000 : 0;
+    const since = isTicking ? (performance.now() - view.receivedAt) / 1000 : 0;
     view.seconds = Math.max(view.seconds, ranSeconds(record) + since, state.spending?.seconds ?? 0);
     return view.seconds;
   }
 
-  function heard(record) {
+  function onJob(record) {
     const before = view.job;
     if (record.state !== before.state || isFirstState)
-      setText(says, `The job is ${stateWords(record).toLowerCase()}`);
+      setText(announcement, `The job is ${stateWords(record).toLowerCase()}`);
     isFirstState = false;
     view.job = record;
-    view.heardAt = performance.now();
+    view.receivedAt = performance.now();
     if (isActive(before) && !isActive(record)) diff.stale();
-    wanted();
+    scheduleDraw();
   }
 
   const stream = follow(id, {
     lastSeq: () => state.lastSeq,
     opened() {
       reopen(state);
-      wanted();
+      scheduleDraw();
     },
     event(event) {
-      if (take(state, event)) wanted();
+      if (applyEvent(state, event)) scheduleDraw();
     },
-    job: heard,
+    job: onJob,
     connection(now) {
       connection.hidden = now !== "lost";
       if (now === "lost")
@@ -188,7 +188,7 @@ function open(element, first, { query, go, me }) {
       element.dataset.connection = now;
     },
     refused() {
-      api.job(id).then(heard, (problem) => {
+      api.job(id).then(onJob, (problem) => {
         if (problem.status === 404)
           fill(
             element,
@@ -201,12 +201,12 @@ function open(element, first, { query, go, me }) {
 
   // The stream reports the effect, in order; the response of the request may be older than the
   // stream.
-  async function say(text) {
-    await api.say(id, text);
-    queue.said(text, state);
+  async function sendMessage(text) {
+    await api.sendMessage(id, text);
+    queue.add(text, state);
     stream.resume();
     transcript.follow();
-    wanted();
+    scheduleDraw();
   }
 
   async function act(action) {
@@ -230,7 +230,7 @@ function open(element, first, { query, go, me }) {
     { rootMargin: "-48px 0px 0px" },
   );
   watcher.observe(header.element);
-  const ticker = setInterval(wanted, 1000);
+  const ticker = setInterval(scheduleDraw, 1000);
   const unbind = [
     bind("Escape", "Interrupt", () => view.job.state === "running" && act("interrupt"), "Job"),
     bind("m", "Write a message", () => (tabs.choose("transcript"), composer.focus()), "Job"),
@@ -239,7 +239,7 @@ function open(element, first, { query, go, me }) {
       bind(String(index + 1), `Show ${name}`, () => tabs.choose(name), "Job"),
     ),
   ];
-  wanted();
+  scheduleDraw();
 
   return {
     stop() {

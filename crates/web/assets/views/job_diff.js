@@ -9,7 +9,7 @@ import { plural } from "../text/format.js";
 import { visible, visibleName } from "../text/visible.js";
 
 /** Number of files that are initially open. */
-const OPEN = 12;
+const INITIALLY_OPEN = 12;
 const LETTERS = { added: "A", removed: "D", changed: "M" };
 
 export function makeDiff(id, job) {
@@ -71,7 +71,7 @@ export function makeDiff(id, job) {
     else
       fill(
         content,
-        files.map((file, index) => fileDetails(file, index < OPEN)),
+        files.map((file, index) => fileDetails(file, index < INITIALLY_OPEN)),
         isTruncated && h("p.notice.plain", null, "There are more changes than are shown."),
       );
     if (apart.length > 0)

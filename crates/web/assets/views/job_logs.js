@@ -9,8 +9,8 @@ import { isActive } from "../components/status.js";
 import { limitWords } from "../text/format.js";
 import { visible } from "../text/visible.js";
 
-const TAIL = 256 * 1024;
-const PAUSE = 2000;
+const TAIL_BYTES = 256 * 1024;
+const POLL_INTERVAL_MS = 2000;
 const NAMES = { job: "Job log", audit: "Audit log" };
 
 export function makeLogs(id, job) {
@@ -62,7 +62,7 @@ export function makeLogs(id, job) {
     request?.abort();
     request = new AbortController();
     try {
-      const text = await api.logs(id, name, TAIL, request.signal);
+      const text = await api.logs(id, name, TAIL_BYTES, request.signal);
       if (text !== shown) draw(text);
     } catch (problem) {
       if (problem.name === "AbortError") return;
@@ -72,7 +72,7 @@ export function makeLogs(id, job) {
         problem.status === 404 ? empty("No log yet", "It starts with the job.") : problemNotice(problem),
       );
     }
-    if (isActive(job()) && !document.hidden) timer = setTimeout(load, PAUSE);
+    if (isActive(job()) && !document.hidden) timer = setTimeout(load, POLL_INTERVAL_MS);
   }
 
   function draw(text) {

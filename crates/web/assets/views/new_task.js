@@ -208,7 +208,7 @@ export function newTask({ query, me, go }) {
   let key = newRequestKey();
 
   async function submit() {
-    if (!fields.network.take()) return reveal(fields.network);
+    if (!fields.network.commit()) return reveal(fields.network);
     const texts = Object.fromEntries(
       Object.values(fields)
         .filter((field) => field.value)
@@ -226,7 +226,7 @@ export function newTask({ query, me, go }) {
       },
       me,
     );
-    for (const field of Object.values(fields)) field.refuse(problems.get(field.name) ?? "");
+    for (const field of Object.values(fields)) field.setProblem(problems.get(field.name) ?? "");
     fill(problem);
     const first = Object.values(fields).find((field) => problems.has(field.name));
     if (first) return reveal(first);
@@ -249,7 +249,7 @@ export function newTask({ query, me, go }) {
     const refused = refusedField(error.message);
     const named = Object.values(fields).find((field) => field.name === refused?.field);
     if (named) {
-      named.refuse(error.hint ? `${refused.text}. ${error.hint}` : refused.text);
+      named.setProblem(error.hint ? `${refused.text}. ${error.hint}` : refused.text);
       reveal(named);
     } else {
       fill(problem, problemNotice(error));

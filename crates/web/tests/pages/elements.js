@@ -4,7 +4,7 @@ import { h, keyed } from "/assets/dom.js";
 import { makeCall, updateCall } from "/assets/components/tool_call.js";
 import { callWords, endWords } from "/assets/components/tool_words.js";
 import { makeTranscript } from "/assets/components/transcript.js";
-import { newState, take } from "/assets/state.js";
+import { applyEvent, newState } from "/assets/state.js";
 import { equal, holds, test, throws } from "./check.js";
 import { begin, ended, fleeting, lasting, replied, session, text, use } from "./events.js";
 
@@ -84,17 +84,17 @@ test("calls are told in one line", () => {
 test("a call opens, with hostile output as text", () => {
   begin();
   const state = newState();
-  take(state, replied([use("a", "bash", { command: "<b>x</b>" })]));
+  applyEvent(state, replied([use("a", "bash", { command: "<b>x</b>" })]));
   const element = makeCall(state.items[0]);
   document.body.append(element);
-  take(
+  applyEvent(
     state,
     fleeting("tool_started", { call: "a", name: "bash", input: { command: "<b>x</b>" }, summary: "" }),
   );
-  take(state, fleeting("tool_output", { call: "a", text: "\u001b[31m<script>\u001b[0m\n", is_error: false }));
+  applyEvent(state, fleeting("tool_output", { call: "a", text: "\u001b[31m<script>\u001b[0m\n", is_error: false }));
   updateCall(element, state.items[0]);
   holds(element.querySelector(".live .ansi-1").textContent === "<script>", "live output is not coloured");
-  take(
+  applyEvent(
     state,
     ended("a", "bash", "<script>alert(1)</script>\nexit code: 1", {
       is_error: true,
@@ -126,7 +126,7 @@ test("a transcript shows what its state holds, in order", () => {
   document.body.append(transcript.element);
   const state = newState();
   for (const event of session()) {
-    take(state, event);
+    applyEvent(state, event);
     transcript.update(state);
     const shown = [...transcript.element.querySelectorAll(".item")].map((item) => item.dataset.kind);
     equal(
@@ -135,7 +135,7 @@ test("a transcript shows what its state holds, in order", () => {
       `after ${event.type}`,
     );
   }
-  take(state, lasting("noted", { text: "<img src=x>" }));
+  applyEvent(state, lasting("noted", { text: "<img src=x>" }));
   transcript.update(state);
   equal(transcript.element.querySelectorAll("img").length, 0);
   transcript.stop();

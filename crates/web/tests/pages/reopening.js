@@ -1,6 +1,6 @@
 // A stream that breaks anywhere: the final display is the same as without the break.
 
-import { newState, reopen, take } from "/assets/state.js";
+import { applyEvent, newState, reopen } from "/assets/state.js";
 import { equal, numbers, test } from "./check.js";
 import { session } from "./events.js";
 
@@ -23,7 +23,7 @@ function resent(events, happened, after) {
 
 function straight(events) {
   const state = newState();
-  for (const event of events) take(state, event);
+  for (const event of events) applyEvent(state, event);
   return state;
 }
 
@@ -32,9 +32,9 @@ test("a break after any event loses and doubles nothing", () => {
   for (let cut = 0; cut <= events.length; cut += 1) {
     const state = straight(events.slice(0, cut));
     reopen(state);
-    for (const event of resent(events, cut, state.lastSeq)) take(state, event);
+    for (const event of resent(events, cut, state.lastSeq)) applyEvent(state, event);
     equal(shown(state), shown(straight(events.slice(0, cut))), `right after a break at ${cut}`);
-    for (const event of events.slice(cut)) take(state, event);
+    for (const event of events.slice(cut)) applyEvent(state, event);
     equal(shown(state), shown(straight(events)), `at the end, after a break at ${cut}`);
   }
 });
@@ -47,10 +47,10 @@ test("events that happen while nobody listens are made up for", () => {
     let at = 0;
     while (at < events.length) {
       const heard = at + random(6);
-      for (const event of events.slice(at, heard)) take(state, event);
+      for (const event of events.slice(at, heard)) applyEvent(state, event);
       const back = Math.min(events.length, heard + random(8));
       reopen(state);
-      for (const event of resent(events, back, state.lastSeq)) take(state, event);
+      for (const event of resent(events, back, state.lastSeq)) applyEvent(state, event);
       at = back;
     }
     const whole = straight(events);
@@ -63,6 +63,6 @@ test("a server that sends everything again changes nothing", () => {
   const events = session();
   const state = straight(events);
   reopen(state);
-  for (const event of events.filter(({ seq }) => seq)) take(state, event);
+  for (const event of events.filter(({ seq }) => seq)) applyEvent(state, event);
   equal(shown(state), shown(straight(events)));
 });

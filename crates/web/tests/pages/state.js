@@ -1,11 +1,11 @@
 // The fold: the effect of each event on the display.
 
-import { newState, take } from "/assets/state.js";
+import { applyEvent, newState } from "/assets/state.js";
 import { equal, holds, test } from "./check.js";
 import { begin, ended, fleeting, lasting, replied, session, spending, text, usage, use } from "./events.js";
 
 export function fold(events, state = newState()) {
-  for (const event of events) take(state, event);
+  for (const event of events) applyEvent(state, event);
   return state;
 }
 
@@ -30,7 +30,7 @@ test("a lasting event is taken once", () => {
   const state = fold(events);
   const before = JSON.stringify(state.items);
   for (const event of events.filter(({ seq }) => seq))
-    holds(!take(state, event), `event ${event.seq} was taken twice`);
+    holds(!applyEvent(state, event), `event ${event.seq} was taken twice`);
   equal(JSON.stringify(state.items), before);
 });
 
@@ -57,7 +57,7 @@ test("pieces of a reply keep their keys when it is whole", () => {
     state.items.map((item) => item.isPartial === true),
     [false, true, true, false],
   );
-  take(
+  applyEvent(
     state,
     replied([
       { type: "thinking", thinking: "a!", signature: "" },
@@ -189,9 +189,9 @@ test("spending adds up between the totals", () => {
   begin();
   const state = fold([replied([]), replied([])]);
   equal([state.spending.requests, state.spending.cost, state.spending.usage.output_tokens], [2, 0.5, 14]);
-  take(state, replied([], { cost: undefined }));
+  applyEvent(state, replied([], { cost: undefined }));
   equal(state.spending.cost, undefined, "an unknown cost makes the sum unknown");
-  take(state, fleeting("spent", { spending: { usage, cost: 9, requests: 9, seconds: 9 } }));
+  applyEvent(state, fleeting("spent", { spending: { usage, cost: 9, requests: 9, seconds: 9 } }));
   equal(state.spending.cost, 9);
 });
 
@@ -202,7 +202,7 @@ test("live output is bounded", () => {
     fleeting("tool_started", { call: "a", name: "bash", input: {}, summary: "" }),
   ]);
   for (let part = 0; part < 40; part += 1)
-    take(state, fleeting("tool_output", { call: "a", text: `${part}`.padEnd(20_000, "x"), is_error: false }));
+    applyEvent(state, fleeting("tool_output", { call: "a", text: `${part}`.padEnd(20_000, "x"), is_error: false }));
   holds(state.items[0].output.length <= 256 * 1024, "the output grows without bound");
   holds(state.items[0].output.includes("39x"), "the end is missing");
 });
