@@ -127,7 +127,7 @@ pub(crate) fn change_failure(error: SandboxError) -> ToolError {
     match error {
         SandboxError::Refused(refusal) => ToolError::Refused(match refusal.kind {
             RefusalKind::Denied => format!(
-                "{}\nhint: only `/workspace` and `/tmp` are writable in the sandbox",
+                "{}\nhint: only `/workspace` and `/tmp` are writable; the rest is read-only",
                 refusal.message
             ),
             RefusalKind::NoSpace => {
