@@ -1,8 +1,8 @@
 //! Builds the guest, statically linked and in its own profile, for embedding; and the small library
-//! that programs inside gVisor get loaded first.
+//! that is preloaded into programs inside gVisor.
 //!
-//! The guest is another program for another world (static, small, `panic = abort`), so it gets a
-//! cargo run of its own, in a target folder of its own beside this one.
+//! The guest has different build settings (static, small, `panic = abort`), so it gets its own
+//! cargo run, in its own target folder beside this one.
 
 use std::env;
 use std::error::Error;
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("CARGO_BUILD_TARGET_DIR")
         .env_remove("CARGO_TARGET_DIR")
-        // Clippy and others that stand in for the compiler are not meant for the guest here.
+        // Compiler wrappers such as clippy must not apply to the guest.
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env(
             "RUSTFLAGS",
@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     build_preload(&target)
 }
 
-/// One file without dependencies needs no cargo.
+/// A single file without dependencies needs no cargo.
 fn build_preload(target: &str) -> Result<(), Box<dyn Error>> {
     let source = "src/backends/gvisor/preload/lib.rs";
     println!("cargo::rerun-if-changed={source}");
@@ -73,7 +73,7 @@ fn build_preload(target: &str) -> Result<(), Box<dyn Error>> {
         .args(["--edition", "2024", "--crate-type", "cdylib"])
         .args(["--crate-name", "preload", "--target", target])
         .args(["-O", "-C", "panic=abort", "-C", "strip=symbols"])
-        // Few parts, for every program has to be given each of them.
+        // Few segments, because every program maps each of them at its start.
         .args(["-C", "relro-level=off"])
         .args(["-C", "link-arg=-Wl,-z,noseparate-code,--no-rosegment"])
         .args(["-C", "link-arg=-nostdlib", "-o"])

@@ -1,4 +1,4 @@
-//! The backends: each puts up its walls, starts the guest behind them, and hands back the link.
+//! The backends: each starts its walls and the guest behind them, and returns the link.
 //!
 //! | module | walls | how the guest gets its link |
 //! |---|---|---|
@@ -10,10 +10,10 @@
 //! | [`microsandbox`] | `msb` | standard input and output |
 //! | [`none`] | none | a socket, inherited |
 //!
-//! [`furnishing`] says what `/` holds on all of them, [`bundle`] turns that into folders and
-//! mounts for engines that are not our own, [`contained`] greets a guest behind their walls,
-//! [`container`] is what two of them share, [`machine`] what all virtual machines do, [`child`] waits for
-//! processes, [`words`] what walls are called. [`auto`] chooses.
+//! [`furnishing`] lists the content of `/` for all of them, [`bundle`] turns that into folders and
+//! mounts for external engines, [`contained`] confines a guest behind their walls, [`container`] is
+//! shared by Podman and Docker, [`machine`] by all virtual machines, [`child`] waits for processes,
+//! [`words`] describes walls. [`auto`] selects a backend.
 
 mod auto;
 pub(crate) mod bundle;
@@ -50,20 +50,20 @@ use crate::limits::Enforcement;
 use crate::spec::{Backend, RootSpec, SandboxSpec, Strength, WORKSPACE};
 use crate::starting;
 
-/// What a backend hands back.
+/// The result of starting a backend.
 #[derive(Debug)]
 pub(crate) struct Raised {
     pub(crate) link: UnixStream,
     pub(crate) walls: Box<dyn Standing>,
     pub(crate) description: Description,
-    /// Where commands find the workspace.
+    /// Path of the workspace inside.
     pub(crate) workdir: PathBuf,
-    /// The usual variables of commands.
+    /// The default environment of commands.
     pub(crate) env: Vec<(String, String)>,
 }
 
 impl Raised {
-    /// That of a backend with the usual world inside, which somebody asked for.
+    /// For a backend with the usual root inside that was requested by name.
     pub(crate) fn usual(
         backend: Backend,
         link: UnixStream,
@@ -86,45 +86,45 @@ impl Raised {
     }
 }
 
-/// What is being waited for, boxed, as a trait object needs it.
+/// A boxed future, as trait objects need it.
 pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Walls that stand, and how to take them down. Dropping them takes them down too, unwatched.
+/// Running walls. Dropping them takes them down too, without waiting.
 pub(crate) trait Standing: Debug + Send {
-    /// Takes everything down and waits until it is gone. Says how many processes the kernel
-    /// killed for want of memory, if anybody counted.
+    /// Takes everything down and waits until it is gone. Returns how many processes the kernel
+    /// killed for lack of memory, or 0 if they are not counted.
     fn take_down(&mut self) -> Later<'_, u64>;
 
-    /// The count of such kills so far.
+    /// The number of such kills so far.
     fn memory_kills(&mut self) -> Later<'_, u64>;
 }
 
-/// What protects a sandbox, for people and for the record.
+/// What protects a sandbox, for display and for the audit log.
 #[derive(Debug, Clone, Serialize)]
 pub struct Description {
     pub backend: &'static str,
-    /// Why this backend and no other.
+    /// Why this backend was chosen.
     pub reason: String,
     /// The walls, each in a few words.
     pub walls: Vec<String>,
     pub limits: Vec<Enforcement>,
 }
 
-/// Why a backend stands that was asked for by name.
+/// The reason for a backend that was requested by name.
 pub(crate) const ASKED_FOR: &str = "asked for";
 
 impl Description {
-    /// What a way out has to break.
+    /// What an escape has to break.
     pub fn strength(&self) -> Strength {
         Backend::named(self.backend).map_or(Strength::None, Backend::strength)
     }
 
-    /// Whether its machine is made of software.
+    /// Whether its machine is emulated in software.
     pub(crate) fn is_emulated(&self) -> bool {
         self.walls.iter().any(|wall| wall.contains("emulated"))
     }
 
-    /// What it is made of here, where that is not the same everywhere.
+    /// The components it uses here, for backends where they vary.
     pub(crate) fn notes(&self) -> Vec<String> {
         let is_native = self.backend == Backend::Native.name();
         let first = self.walls.first().filter(|_| !is_native);
@@ -132,8 +132,8 @@ impl Description {
     }
 }
 
-/// Puts up the walls that the spec asks for, or those that `auto` finds; nothing that is weaker
-/// than required. Hands back the spec as it was carried out.
+/// Starts the backend that the spec requests, or the one that `auto` selects; never one that is
+/// weaker than required. Returns the spec as it was carried out.
 pub(crate) async fn raise(spec: SandboxSpec) -> Result<(Raised, SandboxSpec), SandboxError> {
     choosing::check(spec.backend, spec.require)?;
     match spec.backend {
@@ -157,7 +157,7 @@ async fn raise_named(mut spec: SandboxSpec) -> Result<(Raised, SandboxSpec), San
         Backend::Firecracker => firecracker::raise(&spec).await,
         Backend::Microsandbox => microsandbox::raise(&spec).await,
         Backend::None => none::raise(&spec),
-        Backend::Auto => unreachable!("`auto` was made into a name"),
+        Backend::Auto => unreachable!("`auto` was resolved to a backend"),
     }?;
     Ok((raised, spec))
 }
@@ -177,7 +177,7 @@ fn putting_up(backend: Backend) -> &'static str {
     }
 }
 
-/// A virtual machine cannot show the host's programs.
+/// A virtual machine cannot show the host's programs, so it needs an image.
 pub(crate) fn lacks_image(backend: Backend) -> SandboxError {
     SandboxError::Unavailable {
         backend,
@@ -186,7 +186,7 @@ pub(crate) fn lacks_image(backend: Backend) -> SandboxError {
     }
 }
 
-/// Fails for the first limit that is not enforced in full, before anything is started.
+/// Fails for the first limit that is not fully enforced, before anything is started.
 pub(crate) fn check_strict(limits: &[Enforcement]) -> Result<(), SandboxError> {
     match limits.iter().find(|enforcement| !enforcement.is_full()) {
         None => Ok(()),

@@ -1,5 +1,5 @@
-//! Shell commands that go on in the background, for the record: which command a job is, and that its
-//! end is recorded once, by whoever hears of it first. Entry type: [`Background`].
+//! Audit records of shell commands in the background: maps a job to its command, and records its
+//! end exactly once, at the first report. Entry type: [`Background`].
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,38 +8,38 @@ use link::request::Exit;
 
 use crate::recorder::Run;
 
-/// More are not told apart; a guest can make up numbers.
+/// Jobs beyond this number are not tracked, since a guest can invent job numbers.
 const MAX_JOBS: usize = 4096;
 
-/// The commands, by the numbers that the guest gave them.
+/// The commands by the job numbers that the guest assigned.
 #[derive(Debug, Default)]
 pub(crate) struct Background {
     runs: Mutex<HashMap<u32, Run>>,
 }
 
 impl Background {
-    /// A command has not ended within the time that it was waited for.
+    /// Tracks a command that outlived the time its caller waited for it.
     pub(crate) fn add(&self, job: u32, run: Run) {
         let mut runs = self.runs();
         if runs.len() < MAX_JOBS {
-            // An older one of this number is recorded as abandoned.
+            // Replacing an older run with this number records that run as abandoned.
             runs.insert(job, run);
         }
     }
 
-    /// Which command it is, if it still runs.
+    /// The exec number of a job that still runs.
     pub(crate) fn exec(&self, job: u32) -> Option<u64> {
         self.runs().get(&job).map(|run| run.exec)
     }
 
-    /// It printed something.
+    /// Counts output of the job.
     pub(crate) fn printed(&self, job: u32, bytes: usize) {
         if let Some(run) = self.runs().get_mut(&job) {
             run.printed(bytes);
         }
     }
 
-    /// It has ended.
+    /// Records the end of the job.
     pub(crate) async fn end(&self, job: u32, exit: &Exit, printed: Option<u64>) {
         let run = self.runs().remove(&job);
         if let Some(mut run) = run {
@@ -48,7 +48,7 @@ impl Background {
         }
     }
 
-    /// All that still run end with the sandbox.
+    /// Records that all jobs that still run end with the sandbox.
     pub(crate) async fn end_all(&self) {
         let runs = std::mem::take(&mut *self.runs());
         for mut run in runs.into_values() {
@@ -61,7 +61,7 @@ impl Background {
     }
 }
 
-/// How a shell command ended, in words.
+/// Describes how a shell command ended.
 pub(crate) fn outcome(exit: &Exit) -> String {
     match exit.limit {
         Some(limit) => format!("{:?}, {limit:?} limit", exit.status),

@@ -1,4 +1,4 @@
-//! Long answers of a guest, in parts as they come, and no longer than was asked for.
+//! Long answers of a guest, received in batches and bounded by what the request asked for.
 
 use std::marker::PhantomData;
 
@@ -10,20 +10,20 @@ use crate::client::DISK_TIMEOUT;
 use crate::error::SandboxError;
 use crate::limits::bytes;
 
-/// Bytes of one answer, as it comes over the link.
+/// Limit of one answer as it arrives over the link.
 const LONGEST_ANSWER: u64 = 64 << 20;
 
-/// How long an answer may be, whatever the guest sends. One that is longer ends the link.
+/// Maximum length of an answer, whatever the guest sends. A longer answer ends the link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bound {
-    /// So many items, in no more than [`LONGEST_ANSWER`].
+    /// At most `limit` items, in at most [`LONGEST_ANSWER`].
     Items { limit: u64, left: u64, bytes: u64 },
-    /// It goes on until the caller has enough. Its parts are bounded by the link.
+    /// No total limit: the caller stops reading when it has enough. The link bounds each batch.
     None,
 }
 
 impl Bound {
-    /// As many items as were asked for.
+    /// At most `limit` items.
     pub(crate) fn items(limit: u64) -> Self {
         Self::Items {
             limit,
@@ -33,7 +33,7 @@ impl Bound {
     }
 }
 
-/// A long answer, in parts as they come.
+/// A long answer that arrives in batches.
 #[derive(Debug)]
 pub struct Batches<T> {
     stream: Stream,
@@ -56,14 +56,14 @@ impl<T> Batches<T> {
 }
 
 impl<T: DeserializeOwned> Batches<T> {
-    /// The next part; `None` after the last. All parts together have no more items than were asked
-    /// for.
+    /// The next batch; `None` after the last. All batches together hold at most as many items as
+    /// the request asked for.
     pub async fn next(&mut self) -> Result<Option<Vec<T>>, SandboxError> {
         let batch = match &mut self.bound {
             Bound::None => self.stream.expect().await?,
             Bound::Items { limit, left, bytes } => {
                 let item = self.stream.receive();
-                let task = "go on with an answer";
+                let task = "continue an answer";
                 let item = self.link.expect_within(DISK_TIMEOUT, task, item).await??;
                 let item = item.ok_or(SandboxError::Ended)?;
                 let Some(rest) = bytes.checked_sub(item.length() as u64) else {
@@ -91,12 +91,12 @@ impl<T: DeserializeOwned> Batches<T> {
         }
     }
 
-    /// Whether the limit cut the answer short; known after the last part.
+    /// Whether the limit cut the answer short. Known after the last batch.
     pub fn is_truncated(&self) -> bool {
         self.truncated
     }
 
-    /// All parts together, and whether the limit cut them short.
+    /// Collects all batches, and returns whether the limit cut them short.
     pub async fn collect(mut self) -> Result<(Vec<T>, bool), SandboxError> {
         let mut all = Vec::new();
         while let Some(items) = self.next().await? {

@@ -1,18 +1,18 @@
-//! Which backend a sandbox gets: decisions over what is asked for, what is required and what was
-//! proved. Pure: starts nothing, reads nothing. Entry points: [`choose`], [`check`].
+//! Selects the backend of a sandbox from the request, the required strength and the probe results.
+//! Pure: starts nothing, reads nothing. Entry points: [`choose`], [`check`].
 //!
-//! `auto` is the strongest backend that was seen to work here and that the policy allows. The order
-//! among equals: hardware that a monitor was written for (Firecracker) before QEMU; native walls
-//! before containers, because they have a user namespace of their own, an allow-list of system
-//! calls and Landlock, and need no daemon that runs as root. An emulated machine works anywhere,
-//! but many times slower, and the authors of QEMU do not call its emulation a security boundary:
-//! it is taken only where nothing else is as strong as required.
+//! `auto` is the strongest backend that a probe found working here and that the policy allows.
+//! Among equals, Firecracker, a monitor written for this purpose, comes before QEMU. Native walls
+//! come before containers because they have their own user namespace, a system call allow-list and
+//! Landlock, and need no daemon that runs as root. An emulated machine works anywhere, but it is
+//! many times slower, and the QEMU authors do not call its emulation a security boundary: it is
+//! used only if no other backend is as strong as required.
 
 use crate::error::SandboxError;
 use crate::proofs::Proof;
 use crate::spec::{Backend, Strength};
 
-/// The walled backends, the strongest first.
+/// All backends with walls, strongest first.
 pub const ORDER: [Backend; 7] = [
     Backend::Firecracker,
     Backend::Microvm,
@@ -23,20 +23,20 @@ pub const ORDER: [Backend; 7] = [
     Backend::Docker,
 ];
 
-/// A backend, and why it and no other.
+/// A backend and the reason for choosing it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     pub backend: Backend,
     pub reason: String,
 }
 
-/// What bears on the choice.
+/// Inputs of the choice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question<'a> {
     pub(crate) require: Strength,
     /// Whether there is an image for backends that need one.
     pub(crate) has_image: bool,
-    /// Verdicts that still hold, one for each backend at most.
+    /// Probe results that are still valid, at most one for each backend.
     pub(crate) proofs: &'a [Proof],
 }
 
@@ -45,7 +45,7 @@ impl<'a> Question<'a> {
         self.proofs.iter().find(|proof| proof.backend == backend)
     }
 
-    /// Those that would do, if they work.
+    /// Backends that are strong enough, whether or not they work.
     fn sufficient(&self) -> impl Iterator<Item = Backend> {
         let require = self.require;
         ORDER
@@ -53,8 +53,8 @@ impl<'a> Question<'a> {
             .filter(move |one| one.strength() >= require)
     }
 
-    /// What has to be looked at before there can be an answer: nothing, as long as something will
-    /// do without. Asked for by nobody, stronger walls are not looked for at a start.
+    /// Backends to probe before a choice is possible. Empty if a choice is possible already: a
+    /// start does not probe for stronger walls than required.
     pub(crate) fn unknown(&self) -> Vec<Backend> {
         if choose(self).is_ok() {
             return Vec::new();
@@ -66,7 +66,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Whether a backend that was asked for by name is as strong as required.
+/// Checks that an explicitly requested backend is as strong as required.
 pub(crate) fn check(backend: Backend, require: Strength) -> Result<(), SandboxError> {
     if backend == Backend::Auto || backend.strength() >= require {
         return Ok(());
@@ -83,7 +83,7 @@ pub(crate) fn check(backend: Backend, require: Strength) -> Result<(), SandboxEr
     })
 }
 
-/// Backends that may be started for `auto`, in the order in which they are to be tried.
+/// Backends that may be started for `auto`, in the order in which to try them.
 pub(crate) fn choose(question: &Question<'_>) -> Result<Vec<Choice>, SandboxError> {
     let mut chosen: Vec<(Backend, bool)> = Vec::new();
     let mut last = None;
@@ -96,8 +96,9 @@ pub(crate) fn choose(question: &Question<'_>) -> Result<Vec<Choice>, SandboxErro
             Some(proof) if proof.works && question.require > Strength::Namespaces => {
                 last = Some((backend, true));
             }
-            // It is there without being installed, and tells best itself why it does not start:
-            // the setting that forbade it may have been changed since.
+            // Native walls need no installation, so they are tried last even after a failed probe:
+            // the setting that forbade them may have changed, and their own error explains best why
+            // they fail.
             Some(_) if backend == Backend::Native => last = Some((backend, false)),
             None if backend == Backend::Native => chosen.push((backend, false)),
             _ => {}
@@ -148,7 +149,7 @@ fn reason(question: &Question<'_>, backend: Backend, is_emulated: bool) -> Strin
     reason
 }
 
-/// The reason of a choice, after others that had been proved did not start.
+/// Adds backends that failed to start to the reason of a choice.
 pub(crate) fn after_failures(reason: &str, failures: &[(Backend, String)]) -> String {
     let mut text = reason.to_owned();
     for (backend, why) in failures {
@@ -184,13 +185,13 @@ fn too_weak(question: &Question<'_>) -> SandboxError {
     }
 }
 
-/// A problem, where the backend's name stands before it already.
+/// Removes the usual prefix from a problem that is shown after the backend's name.
 pub(crate) fn without_backend(problem: &str, backend: Backend) -> &str {
     let usual = format!("cannot use the `{backend}` backend: ");
     problem.strip_prefix(&usual).unwrap_or(problem)
 }
 
-/// Whether a failed start says something about the backend, and so another one may do better.
+/// Whether the backend itself caused the failed start, so that another backend may work.
 pub(crate) fn is_backends_own(error: &SandboxError) -> bool {
     matches!(
         error,

@@ -1,6 +1,6 @@
-//! Everything else that can be asked of a sandbox: shell sessions, files, searches, ports.
+//! The other requests to a sandbox: shell sessions, files, searches, ports.
 //!
-//! Paths are strings for the guest; this side never opens what they name.
+//! Paths are strings for the guest. The host never opens them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,23 +22,23 @@ use crate::recorder::Begun;
 
 type Outcome<T> = Result<T, SandboxError>;
 
-/// A connection to a port inside.
+/// A connection to a TCP port inside the sandbox.
 pub type Port = StreamIo;
 
-/// How long a guest may take for what takes no time.
+/// Timeout for requests that the guest answers at once.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long it may take for what depends on a disk: a piece of a file or of a listing, a file put in
-/// place, a folder removed with all it holds.
+/// Timeout for requests that depend on a disk: the next piece of a file or listing, a file write,
+/// the recursive removal of a folder.
 pub(crate) const DISK_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Bytes of a path that any kernel takes.
+/// The kernel's limit on paths (`PATH_MAX`).
 const LONGEST_PATH: usize = 4096;
 
 impl Sandbox {
-    /// Runs a command in a shell session and waits for its end, but no longer than `wait`; it
-    /// then goes on in the background. `print` gets its output, errors marked. Whoever stops
-    /// waiting before that interrupts the command.
+    /// Runs a command in a shell session and waits for its end, but at most `wait`; after that it
+    /// continues in the background. `print` receives output, with `true` for standard error.
+    /// Dropping the future before it returns interrupts the command.
     pub async fn shell(
         &self,
         session: &str,
@@ -73,7 +73,7 @@ impl Sandbox {
         followed
     }
 
-    /// Looks after a background command; `print` gets what it printed since the last look.
+    /// Polls a background command; `print` receives what it printed since the last poll.
     pub async fn poll(
         &self,
         job: u32,
@@ -109,21 +109,21 @@ impl Sandbox {
             }
         };
         let timeout = wait.saturating_add(ANSWER_TIMEOUT);
-        let task = "say how a command stands";
+        let task = "report the progress of a command";
         let answered: Outcome<Progress> = self.link.expect_within(timeout, task, answered).await?;
         let mut progress = answered?;
-        // It is known from here on, and so not interrupted any more.
+        // The caller has the job number now, so ending the stream must not interrupt the command.
         sender.end();
-        // A guest can say anything.
+        // The guest is not trusted.
         progress.cwd = progress.cwd.filter(|cwd| cwd.0.len() <= LONGEST_PATH);
         Ok(progress)
     }
 
-    /// Waits until a background command has printed more than `seen` bytes in all or has ended, and
-    /// looks at the end of what it printed. [`Self::poll`] gets all of it nevertheless.
+    /// Waits until a background command has printed more than `seen` bytes in total or has ended,
+    /// and returns the end of its output. The output stays available to [`Self::poll`].
     pub async fn tail(&self, job: u32, seen: u64) -> Outcome<Tail> {
         let mut tail: Tail = self.ask(&Request::Tail { job, seen }).await?;
-        // A guest can say anything.
+        // The guest is not trusted.
         tail.bytes.truncate(LONGEST_TAIL);
         if let Some(exit) = &tail.ended {
             self.background.end(job, exit, Some(tail.printed)).await;
@@ -131,7 +131,7 @@ impl Sandbox {
         Ok(tail)
     }
 
-    /// Writes to the standard input of a background command, and closes it if `last`.
+    /// Writes to the standard input of a background command, and then closes it if `last`.
     pub async fn feed(&self, job: u32, bytes: Bytes, last: bool) -> Outcome<()> {
         let record = Record::Input {
             exec: self.background.exec(job),
@@ -141,7 +141,8 @@ impl Sandbox {
         };
         self.recorder.record(record).await?;
         let (mut sender, receiver) = self.request(&Request::Feed { job }).await?.split();
-        // A refusal may come before all is sent; it says more than the broken stream.
+        // The guest may refuse before everything is sent. Its refusal is a better error than the
+        // broken stream.
         let _ = sender.send_data(bytes).await;
         if last {
             let _ = sender.send(&()).await;
@@ -157,7 +158,7 @@ impl Sandbox {
         self.ask(&Request::Kill { job, signal }).await
     }
 
-    /// Writes a file whole: the old content or the new one, never a mixture.
+    /// Replaces a file atomically: readers see the old or the new content, never a mixture.
     pub async fn write_file(
         &self,
         path: impl AsRef<Path>,
@@ -167,7 +168,7 @@ impl Sandbox {
         self.write_file_with(path, content, mode, None).await
     }
 
-    /// Like [`Self::write_file`], with these permission bits instead of those that were there.
+    /// Like [`Self::write_file`], with these permission bits instead of the existing ones.
     pub async fn write_file_with(
         &self,
         path: impl AsRef<Path>,
@@ -184,7 +185,7 @@ impl Sandbox {
         };
         let (mut sender, receiver) = self.request(&Request::Write(request)).await?.split();
         let written = async {
-            // A refusal may come before all is sent; it says more than the broken stream.
+            // As in `feed`: a refusal is a better error than the broken stream.
             let _ = sender.send_data(content.into()).await;
             answered(sender, receiver).await
         };
@@ -214,7 +215,7 @@ impl Sandbox {
         self.ask(&Request::MakeFolder { path }).await
     }
 
-    /// Makes a symlink, in place of whatever is there and is no folder.
+    /// Makes a symlink, replacing anything there except a folder.
     pub async fn make_link(&self, path: impl AsRef<Path>, target: impl AsRef<Path>) -> Outcome<()> {
         let path = path.as_ref();
         self.record_change("make link", path).await?;
@@ -222,7 +223,7 @@ impl Sandbox {
         self.ask(&Request::MakeLink { path, target }).await
     }
 
-    /// Sets the permission bits of what is no symlink.
+    /// Sets the permission bits of anything except a symlink.
     pub async fn set_mode(&self, path: impl AsRef<Path>, mode: u32) -> Outcome<()> {
         let path = path.as_ref();
         self.record_change("set mode", path).await?;
@@ -248,24 +249,24 @@ impl Sandbox {
     }
 
     pub async fn search(&self, search: Search) -> Outcome<Batches<Match>> {
-        // Each matching line comes with those around it.
+        // Each match comes with its context lines.
         let around = u64::from(search.context).saturating_mul(2);
         let lines = search.limit.saturating_mul(around.saturating_add(1));
         let bound = Bound::items(lines);
         self.batches(&Request::Search(search), bound).await
     }
 
-    /// Watches for changes below a path. Returns when the watch stands.
+    /// Watches for changes below a path. Returns once the watch is active.
     pub async fn watch(&self, path: impl AsRef<Path>) -> Outcome<Batches<Change>> {
         let path = Raw::from(path.as_ref());
         let request = Request::Watch { path };
         let mut batches = self.batches(&request, Bound::None).await?;
-        // The first batch is empty and says that every later change will be seen.
+        // The first batch is empty and confirms that the watch is active.
         batches.next().await?;
         Ok(batches)
     }
 
-    /// Connects to a TCP port inside.
+    /// Connects to a TCP port inside the sandbox.
     pub async fn connect(&self, port: u16) -> Outcome<Port> {
         let mut stream = self.request(&Request::Connect { port }).await?;
         let answer = stream.expect::<Answer<()>>();
@@ -280,7 +281,7 @@ impl Sandbox {
         self.ask(&Request::Stats).await
     }
 
-    /// What the kernel says of the walls, seen from inside.
+    /// The state of the walls, as the kernel reports it inside.
     pub async fn inspect(&self) -> Outcome<Walls> {
         self.ask(&Request::Inspect).await
     }
@@ -289,7 +290,7 @@ impl Sandbox {
         let mut stream = self.request(request).await?;
         let answer = stream.expect::<Answer<T>>();
         let timeout = match request {
-            // This one waits for a command.
+            // Waits for a command, so it has no timeout.
             Request::Tail { .. } => return Ok(answer.await??),
             Request::Remove { .. } => DISK_TIMEOUT,
             _ => ANSWER_TIMEOUT,

@@ -1,5 +1,5 @@
-//! Records the connections that a sandbox makes or tries to make, so that a program inside cannot
-//! fill the host's disk by trying: repeats are folded, and there is a most of lines for a sandbox.
+//! Records the connections that a sandbox makes or tries to make. Repeats are folded and the number
+//! of lines per sandbox is limited, so a program inside cannot fill the host's disk.
 //! Entry type: [`Connections`].
 
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use tracing::info;
 
 use crate::recorder::Recorder;
 
-/// A line has at most about 3 KiB, so refusals take at most 1.5 MiB of a log.
+/// A line is at most about 3 KiB, so refusals take at most 1.5 MiB of the log.
 const DENIED: FoldLimits = FoldLimits {
     window: Duration::from_secs(10),
     keys: 64,
@@ -22,7 +22,7 @@ const ALLOWED: FoldLimits = FoldLimits {
     ..DENIED
 };
 
-/// The connections of one sandbox.
+/// The connection log of one sandbox.
 #[derive(Debug)]
 pub(crate) struct Connections {
     recorder: Recorder,
@@ -35,7 +35,7 @@ struct Folds {
     denied: Fold<Attempt>,
 }
 
-/// What one line says.
+/// The content of one line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Attempt {
     host: String,
@@ -91,7 +91,7 @@ impl Connections {
         }
     }
 
-    /// Records what was only counted so far, when the sandbox ends.
+    /// Records the remaining counts when the sandbox ends.
     pub(crate) fn finish(&self) {
         let mut folds = self.folds.lock().unwrap_or_else(PoisonError::into_inner);
         for line in folds.allowed.finish() {
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// The events that come of a flood, and the bytes of the log.
+    /// The events of a flood of connections, and the size of the log.
     fn flood(count: usize, host: impl Fn(usize) -> String) -> (Vec<serde_json::Value>, u64) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("audit.jsonl");
@@ -168,10 +168,10 @@ mod tests {
         let connections = Connections::new(Recorder::new("s", Some(log.clone())));
         let begin = Instant::now();
         for number in 0..count {
-            // A thousand a second.
+            // 1000 connections a second.
             let now = begin + Duration::from_millis(number as u64);
             connections.add(&denied(&host(number)), now);
-            // The writer keeps up, as it would with that many.
+            // Lets the writer keep up, as it would at this rate.
             if number % 500 == 0 {
                 log.flush(Duration::from_secs(60)).unwrap();
             }

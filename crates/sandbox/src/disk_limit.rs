@@ -1,4 +1,5 @@
-//! Chooses what holds the disk limit of a sandbox, and keeps it as long as the sandbox lives.
+//! Selects the mechanism that enforces the disk limit of a sandbox, and holds it while the sandbox
+//! lives.
 //!
 //! | mechanism | where | past the limit |
 //! |---|---|---|
@@ -19,19 +20,19 @@ use crate::backends::native::maps_everyone;
 use crate::limits::{BYTES_PER_INODE, Enforcer, LimitKind};
 use crate::spec::{Backend, RootSpec, SandboxSpec};
 
-/// Where owners of project ids are on record. Not a setting: all sandboxes of a machine must agree.
+/// Records the owner of each project id. Fixed, because all sandboxes of a machine must share it.
 const PROJECT_LOCKS: &str = "/run/hotcell/projects";
 
-/// What holds the limit.
+/// The mechanism that enforces the limit.
 #[derive(Debug)]
 pub(crate) struct DiskLimit {
-    /// As the guest needs it, if the guest is what holds it.
+    /// The limit for the guest, if the guest enforces it.
     pub(crate) scanned: Option<link::request::DiskLimit>,
     quota: Option<ProjectQuota>,
 }
 
 impl DiskLimit {
-    /// Nothing holds it.
+    /// No enforcement.
     pub(crate) fn none() -> Self {
         Self {
             scanned: None,
@@ -39,19 +40,19 @@ impl DiskLimit {
         }
     }
 
-    /// Sets the best mechanism that there is for the workspace, and says in the description which.
+    /// Sets the best mechanism available for the workspace, and notes it in the description.
     pub(crate) async fn hold(spec: &SandboxSpec, description: &mut Description) -> Self {
         let mut limits = description.limits.iter_mut();
         let stated = limits.find(|one| one.limit == LimitKind::Disk);
         let Some(stated) = stated.filter(|one| one.enforcer == Enforcer::Scan) else {
             return Self::none();
         };
-        // Docker keeps changes to an image on its own disk: only the scan knows of both places.
+        // Docker keeps changes to an image on its own disk, and only the scan covers both places.
         let has_other_places = description.backend == Backend::Docker.name()
             && matches!(spec.root, RootSpec::Image(_));
         let mut quota = None;
         if has_other_places {
-            debug!("disk limit is scanned: there is a second place to write to");
+            debug!("disk limit is enforced by scanning: the image is writable too");
         } else if is_bounded(&spec.workspace, spec.limits.disk) {
             stated.enforcer = Enforcer::BoundedFileSystem;
         } else {
@@ -71,10 +72,10 @@ impl DiskLimit {
         }
     }
 
-    /// Takes the limit off the workspace, once nothing runs in it any more.
+    /// Removes the limit from the workspace, once no process runs in it.
     pub(crate) async fn release(mut self) {
         if let Some(quota) = self.quota.take() {
-            // It goes through all of the workspace's files.
+            // Dropping a quota visits every file of the workspace.
             let _ = tokio::task::spawn_blocking(move || drop(quota)).await;
         }
     }
@@ -92,11 +93,11 @@ fn inodes(bytes: u64) -> u64 {
     bytes / BYTES_PER_INODE
 }
 
-/// Whether all of a file system is no more than the limit.
+/// Whether the whole file system is no larger than the limit.
 fn is_bounded(workspace: &Path, limit: u64) -> bool {
     statvfs(workspace).is_ok_and(|all| {
         let bytes = all.blocks().saturating_mul(all.fragment_size());
-        // Some say 0 because they do not know.
+        // Some file systems report 0 for unknown.
         (1..=limit).contains(&bytes) && (1..=inodes(limit)).contains(&all.files())
     })
 }

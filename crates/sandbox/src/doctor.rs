@@ -1,7 +1,7 @@
-//! What protects a sandbox on this machine, proved by starting one and asking its kernel.
+//! Checks what protects a sandbox on this machine by starting one and querying the kernel inside.
 //!
-//! [`examine`] looks at one backend, [`probe`] does so under a deadline and keeps the verdict,
-//! [`known`] and [`would_take`] say what follows from verdicts that are kept.
+//! [`examine`] checks one backend, [`probe`] does so with a timeout and stores the result,
+//! [`known`] and [`would_take`] evaluate stored results.
 
 mod memory;
 mod protections;
@@ -25,28 +25,28 @@ use crate::spec::{Backend, RootSpec, SandboxSpec, Strength};
 
 pub use crate::choosing::ORDER;
 
-/// What was found out about one backend.
+/// The result of examining one backend.
 #[derive(Debug, Serialize)]
 pub struct Diagnosis {
     pub backend: &'static str,
     pub strength: Strength,
     pub works: bool,
-    /// Why it does not, and how to make it.
+    /// Why it does not work.
     pub problem: Option<String>,
     pub hint: Option<String>,
     /// The walls, each in a few words.
     pub walls: Vec<String>,
     pub protections: Vec<Protection>,
     pub limits: Vec<Enforcement>,
-    /// From nothing to the end of a first command.
+    /// Time from the start to the end of the first command.
     pub start: Option<Duration>,
-    /// A further command.
+    /// Time of a further command.
     pub exec: Option<Duration>,
-    /// Bytes of the host's memory that an idle sandbox takes up, where its processes can be seen.
+    /// Bytes of host memory of an idle sandbox, if its processes are visible.
     pub memory: Option<u64>,
-    /// Whether its machine is made of software.
+    /// Whether its machine is emulated in software.
     pub is_emulated: bool,
-    /// What it is made of here, in a few words each.
+    /// The components it uses here, in a few words each.
     pub notes: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ impl Diagnosis {
     }
 }
 
-/// What of a backend has never been run on real hardware by those who made it.
+/// The parts of a backend that its developers could not run on real hardware.
 pub fn unproven(backend: Backend) -> Option<&'static str> {
     match backend {
         Backend::Firecracker => Some(firecracker::UNPROVEN),
@@ -94,7 +94,7 @@ pub fn unproven(backend: Backend) -> Option<&'static str> {
     }
 }
 
-/// Starts a sandbox as the spec says and looks at it from inside. `Auto` is looked at as `Native`.
+/// Starts a sandbox from the spec and examines it from inside. `Auto` is examined as `Native`.
 pub async fn examine(mut spec: SandboxSpec) -> Diagnosis {
     if spec.backend == Backend::Auto {
         spec.backend = Backend::Native;
@@ -106,11 +106,11 @@ pub async fn examine(mut spec: SandboxSpec) -> Diagnosis {
     }
 }
 
-/// Examines one backend with a spec that may name another, and keeps the verdict.
+/// Examines one backend, whatever backend the spec names, and stores the result.
 pub async fn probe(spec: &SandboxSpec, backend: Backend) -> Diagnosis {
     let spec = of_backend(spec, backend);
     if backend.needs_image() && !has_image(&spec) {
-        // Nothing about the machine was found out, so nothing is kept.
+        // This says nothing about the machine, so it is not stored.
         let error = backends::lacks_image(backend);
         return Diagnosis::failed(backend, error.to_string(), error.hint());
     }
@@ -118,20 +118,20 @@ pub async fn probe(spec: &SandboxSpec, backend: Backend) -> Diagnosis {
     let diagnosis = in_time(spec).await;
     let kept = Proofs::read(&provisions).keep(diagnosis.proof(backend), &provisions);
     if let Err(error) = kept {
-        tracing::warn!(%backend, %error, "cannot keep a verdict");
+        tracing::warn!(%backend, %error, "cannot store a probe result");
     }
     diagnosis
 }
 
-/// The same, for whoever keeps verdicts.
+/// Like [`probe`], for callers that store the result themselves.
 pub(crate) async fn prove(spec: &SandboxSpec, backend: Backend) -> Proof {
     in_time(of_backend(spec, backend)).await.proof(backend)
 }
 
-/// A spec that asks for nothing but this backend.
+/// A copy of the spec that requests this backend and no required strength.
 fn of_backend(spec: &SandboxSpec, backend: Backend) -> SandboxSpec {
     SandboxSpec {
-        // What is found out is kept: it must not depend on the time limit of one sandbox.
+        // The result is stored, so it must not depend on the time limit of one sandbox.
         limits: Limits {
             wall: None,
             ..spec.limits
@@ -151,7 +151,7 @@ async fn in_time(spec: SandboxSpec) -> Diagnosis {
     let look = async {
         let first = examine(spec.clone()).await;
         if first.works && backend.strength() == Strength::Vm {
-            // That boot made the disk and the snapshot; those that follow are what people get.
+            // The first boot made the disk and the snapshot. The second one shows normal times.
             examine(spec).await
         } else {
             first
@@ -167,7 +167,7 @@ async fn in_time(spec: SandboxSpec) -> Diagnosis {
     }
 }
 
-/// A machine's first boot may have to make its disk and its snapshot.
+/// Time limit of a probe. The first boot of a machine may have to make its disk and snapshot.
 fn deadline(backend: Backend) -> Duration {
     match backend.strength() {
         Strength::Vm => Duration::from_secs(180),
@@ -175,17 +175,18 @@ fn deadline(backend: Backend) -> Duration {
     }
 }
 
-/// Verdicts that are kept and still hold.
+/// Stored results that are still valid.
 pub fn known(provisions: &Provisions) -> Vec<Proof> {
     Proofs::read(provisions).all().to_vec()
 }
 
-/// What `auto` would start for this spec, as far as that is known without starting anything.
+/// The backend that `auto` would choose for this spec, from stored results alone.
 pub fn would_take(spec: &SandboxSpec) -> Result<Choice, SandboxError> {
     choice(spec, &Proofs::read(&spec.provisions))
 }
 
-/// The same, after a look at whatever is required and was not known. Needs a workspace.
+/// Like [`would_take`], but first probes backends whose result is needed and unknown. Needs a
+/// workspace.
 pub async fn settle(spec: &SandboxSpec) -> Result<Choice, SandboxError> {
     choice(spec, &backends::settle(spec).await)
 }
@@ -198,7 +199,7 @@ fn choice(spec: &SandboxSpec, proofs: &Proofs) -> Result<Choice, SandboxError> {
     };
     let choices = choosing::choose(&question)?;
     let first = choices.into_iter().next();
-    Ok(first.expect("a choice is never empty"))
+    Ok(first.expect("`choose` returns at least one choice"))
 }
 
 pub(crate) fn has_image(spec: &SandboxSpec) -> bool {
@@ -222,7 +223,7 @@ async fn look(spec: SandboxSpec) -> Result<Diagnosis, SandboxError> {
     let landlock = description
         .walls
         .iter()
-        // Those of a machine stand inside it.
+        // The walls inside a machine have this prefix.
         .find(|wall| wall.trim_start_matches("inside: ").starts_with("Landlock"));
     protections.push(Protection {
         name: "Landlock",
@@ -238,7 +239,7 @@ async fn look(spec: SandboxSpec) -> Result<Diagnosis, SandboxError> {
         .map(|one| one.name)
         .collect();
     let problem = match first.verdict.success() {
-        false => Some("a first command failed inside".to_owned()),
+        false => Some("the first command inside failed".to_owned()),
         true if missing.is_empty() => None,
         true => Some(format!("these do not hold: {}", missing.join(", "))),
     };
@@ -259,7 +260,7 @@ async fn look(spec: SandboxSpec) -> Result<Diagnosis, SandboxError> {
     })
 }
 
-/// An error and its causes on one line.
+/// An error and its causes in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

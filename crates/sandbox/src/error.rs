@@ -1,4 +1,4 @@
-//! Why a sandbox did not do as asked, with advice where there is any.
+//! Errors of sandbox operations, with a hint where one is known.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,13 +18,13 @@ pub enum SandboxError {
     Image { path: PathBuf, source: io::Error },
     #[error("cannot start the guest program")]
     Launch(#[source] io::Error),
-    /// A wall could not be put up, so nothing was started.
+    /// A wall could not be set up, so nothing was started.
     #[error("cannot put up the native walls")]
     Walls {
         source: walls::plan::Failure,
         advice: Option<String>,
     },
-    /// What a backend is made of is not here, or does not work here.
+    /// A program, socket or device that the backend needs is missing or does not work here.
     #[error("cannot use the `{backend}` backend: {reason}")]
     Unavailable {
         backend: Backend,
@@ -35,11 +35,11 @@ pub enum SandboxError {
     #[error("cannot {doing} for the `{backend}` backend")]
     Backend {
         backend: Backend,
-        /// As the end of "cannot …".
+        /// The end of "cannot …".
         doing: String,
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The policy demands more than there is.
+    /// No backend here is as strong as the policy requires.
     #[error("nothing here is as strong as `{}`, which is required: {reason}", .required.name())]
     TooWeak {
         required: Strength,
@@ -48,14 +48,14 @@ pub enum SandboxError {
     },
     #[error("nothing on this machine enforces the limit on {} in full: {reason}", .limit.name())]
     Unenforced { limit: LimitKind, reason: String },
-    /// It took longer than the time limit of the sandbox, or than any start should.
-    #[error("cannot start the sandbox within {limit:?}: the time was over before it could {step}")]
+    /// The start took longer than the time limit of the sandbox, or than the limit of any start.
+    #[error("cannot start the sandbox within {limit:?}: timed out before it could {step}")]
     StartTimedOut {
-        /// What it was waiting for, as the end of "cannot …".
+        /// The step it was waiting for, as the end of "cannot …".
         step: &'static str,
         limit: std::time::Duration,
     },
-    #[error("cannot greet the guest")]
+    #[error("cannot complete the handshake with the guest")]
     Greeting(#[source] link::ConnectError),
     #[error("cannot record in the audit log")]
     Audit(#[from] audit::AuditError),
@@ -63,12 +63,12 @@ pub enum SandboxError {
     Ended,
     #[error("cannot talk to the sandbox")]
     Stream(#[from] link::StreamError),
-    /// The guest said no.
+    /// The guest refused the request.
     #[error(transparent)]
     Refused(Refusal),
 }
 
-/// Characters of a refusal that are kept. A guest can say anything.
+/// Length to which a refusal is cut. The guest is not trusted.
 const LONGEST_REFUSAL: usize = 4096;
 
 impl From<Refusal> for SandboxError {
@@ -82,17 +82,17 @@ impl From<Refusal> for SandboxError {
 }
 
 impl SandboxError {
-    /// Whether nothing more can be asked of the sandbox.
+    /// Whether the sandbox can no longer be used.
     pub fn is_final(&self) -> bool {
         use link::StreamError::{Encode, TooLong};
-        // What was not even sent broke nothing.
+        // Errors before anything was sent leave the link intact.
         !matches!(
             self,
             Self::Refused(_) | Self::Stream(Encode(_) | TooLong(_))
         )
     }
 
-    /// How to fix it, if that is known.
+    /// How to fix it, if known.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Walls { advice, .. }

@@ -1,7 +1,7 @@
-//! The guest, as bytes in this program and as something that can be executed.
+//! The guest program, embedded as bytes and as an executable file.
 //!
-//! It is put into a sealed memory file, once per process: nothing on disk, nothing that
-//! anybody can change, and one copy in memory however many sandboxes run.
+//! It is written to a sealed memory file once per process: it is never on disk, cannot be modified,
+//! and is in memory once for all sandboxes.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -31,7 +31,7 @@ pub(crate) fn command(role: &str) -> io::Result<Command> {
 }
 
 fn seal() -> io::Result<OwnedFd> {
-    /// Says that the file is meant to be executed; older kernels do not know it.
+    /// Marks the file as executable. Older kernels do not know this flag.
     const MFD_EXEC: MFdFlags = MFdFlags::from_bits_retain(0x10);
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let file = memfd_create("hotcell-guest", flags | MFD_EXEC)

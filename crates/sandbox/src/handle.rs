@@ -1,4 +1,4 @@
-//! The sandbox as its owner sees it: start, ask, end.
+//! The owner's handle to a sandbox: start, send requests, end.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -24,10 +24,10 @@ use crate::recorder::Recorder;
 use crate::spec::{Backend, Network, RootSpec, SandboxSpec};
 use crate::starting;
 
-/// Port of the proxy inside.
+/// Port of the proxy inside the sandbox.
 const PROXY_PORT: u16 = 3128;
 
-/// A live sandbox. Ends with [`Sandbox::end`] or, less politely, when it is dropped.
+/// A running sandbox. Ends with [`Sandbox::end`]; dropping it ends it without waiting.
 #[derive(Debug)]
 pub struct Sandbox {
     pub(crate) id: String,
@@ -40,7 +40,7 @@ pub struct Sandbox {
     pub(crate) spec: SandboxSpec,
     description: Description,
     walls: Mutex<Box<dyn Standing>>,
-    /// `None` once it has been released.
+    /// `None` after release.
     disk_limit: Option<DiskLimit>,
     driver: JoinHandle<()>,
     proxy: JoinHandle<()>,
@@ -51,16 +51,16 @@ pub struct Sandbox {
 pub struct Ending {
     /// Processes that the kernel killed because the memory limit was reached.
     pub memory_kills: u64,
-    /// Whether something of it was still there when its owner stopped waiting.
+    /// Whether parts of it were still there when the wait timed out.
     pub is_stuck: bool,
 }
 
-/// How long the end of a sandbox may take.
+/// Timeout for ending a sandbox.
 const TAKE_DOWN_TIMEOUT: Duration = Duration::from_secs(180);
 
 impl Sandbox {
-    /// Puts up the walls and starts the guest behind them, within the time limit of the spec. What
-    /// is left of that is the sandbox's own.
+    /// Starts the walls and the guest behind them, within the time limit of the spec. The rest of
+    /// that time is left for the sandbox.
     pub async fn start(spec: SandboxSpec) -> Result<Self, SandboxError> {
         starting::within_limit(&spec.clone(), Self::start_now(spec)).await
     }
@@ -77,11 +77,11 @@ impl Sandbox {
         recorder.record(started).await?;
         let left = |wall: Duration| wall.saturating_sub(begun.elapsed());
         spec.limits.wall = spec.limits.wall.map(left);
-        starting::step("greet the guest");
+        starting::step("complete the handshake with the guest");
         Self::greet(id, recorder, raised, spec, disk_limit).await
     }
 
-    /// Takes over walls that stand, and greets the guest behind them.
+    /// Takes over running walls and performs the handshake with the guest behind them.
     pub(crate) async fn greet(
         id: String,
         recorder: Recorder,
@@ -133,32 +133,34 @@ impl Sandbox {
         })
     }
 
-    /// A name for the record: its owner's, or else unlike that of any other sandbox.
+    /// The name in the audit log: the owner's, or else a unique one.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Its number in this process. A sandbox that replaces another of the same id has a higher one.
+    /// Number of this sandbox in this process. A sandbox that replaces another with the same id has
+    /// a higher number.
     pub fn instance(&self) -> u64 {
         self.instance
     }
 
-    /// What protects it.
+    /// The walls and limits that protect it.
     pub fn description(&self) -> &Description {
         &self.description
     }
 
-    /// What `/` is. A spec with the host's programs may have become one with an image.
+    /// The root file system. A spec with the host's programs may have been changed to one with an
+    /// image.
     pub fn root(&self) -> &RootSpec {
         &self.spec.root
     }
 
-    /// What can be reached from inside.
+    /// The network that is reachable from inside.
     pub fn network(&self) -> &Network {
         &self.spec.network
     }
 
-    /// Ends every process inside and waits until nothing of the sandbox is left.
+    /// Ends every process inside and waits until all parts of the sandbox are gone.
     pub async fn end(mut self) -> Ending {
         self.link.close();
         let disk_limit = self.disk_limit.take();
@@ -197,12 +199,12 @@ impl Sandbox {
         }
     }
 
-    /// Kernel kills for want of memory so far, if anybody counts them.
+    /// Processes that the kernel killed for lack of memory so far; 0 if they are not counted.
     pub async fn memory_kills(&self) -> u64 {
         self.walls.lock().await.memory_kills().await
     }
 
-    /// Opens a stream and says what is wanted.
+    /// Opens a stream and sends a request.
     pub(crate) async fn request(&self, request: &Request) -> Result<Stream, SandboxError> {
         let mut stream = self.link.open().ok_or_else(|| match self.link.fault() {
             Some(fault) => SandboxError::Stream(StreamError::Fault(fault)),
@@ -252,13 +254,13 @@ fn settings(spec: &SandboxSpec, raised: &Raised, disk_limit: &DiskLimit) -> Sett
     }
 }
 
-/// The guest's release, as much of it as a release can be. A guest can say anything.
+/// The guest's release, limited to printable ASCII. The guest is not trusted.
 fn release(ready: &Ready) -> String {
     let plain = |character: &char| character.is_ascii_graphic();
     ready.release.chars().take_while(plain).take(32).collect()
 }
 
-/// Whether the guest is what enforces a limit.
+/// Whether the guest enforces a limit.
 fn by_guest(description: &Description, limit: LimitKind) -> bool {
     let mut limits = description.limits.iter();
     limits.any(|one| one.limit == limit && one.enforcer == Enforcer::Guest)
@@ -275,8 +277,8 @@ fn egress(network: &Network, connections: &Arc<Connections>) -> Option<Arc<Egres
     Some(Arc::new(Egress::new(gate, log)))
 }
 
-/// Serves the connections that the guest passes on. With the network off there are none: a
-/// stream that is opened all the same is dropped, which ends it.
+/// Serves the connections that the guest forwards. With the network off the guest forwards none: a
+/// stream that it opens anyway is dropped, which ends it.
 async fn serve_proxy(mut incoming: Incoming, egress: Option<Arc<Egress>>) {
     let mut serving = tokio::task::JoinSet::new();
     loop {
@@ -308,7 +310,7 @@ fn start_record(spec: &SandboxSpec, description: &Description) -> Record {
     }
 }
 
-/// Time and process make it unique on a machine, and sortable.
+/// Time, process id and a counter make it unique on a machine, and sortable.
 fn new_id() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NUMBER: AtomicU32 = AtomicU32::new(0);

@@ -1,6 +1,6 @@
-//! A guest that was taken over, against the handle that its host has: it sends more than was asked
-//! for, never reads, never answers, stops half-way. The host gets an error that names the cause, in
-//! bounded memory and time.
+//! Tests the host's handle against a compromised guest: it sends more than requested, never reads,
+//! never answers, or stops half-way. The host must return an error that names the cause, in bounded
+//! memory and time.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -23,7 +23,7 @@ use crate::handle::Sandbox;
 use crate::recorder::Recorder;
 use crate::spec::{Backend, SandboxSpec};
 
-/// Walls that the test itself is.
+/// Placeholder: the test itself is the guest.
 #[derive(Debug)]
 struct NoWalls;
 
@@ -37,7 +37,7 @@ impl Standing for NoWalls {
     }
 }
 
-/// The host's handle to a guest that the test plays at the other end.
+/// The host's handle to a guest that the test simulates.
 async fn sandbox(near: UnixStream, change: impl FnOnce(&mut SandboxSpec)) -> Sandbox {
     let mut spec = SandboxSpec::new("/nowhere");
     change(&mut spec);
@@ -49,7 +49,7 @@ async fn sandbox(near: UnixStream, change: impl FnOnce(&mut SandboxSpec)) -> San
         .unwrap()
 }
 
-/// A guest that follows the protocol of the link, and answers its first request with `misbehave`.
+/// A guest that speaks the link protocol and answers its first request with `misbehave`.
 async fn against<F: Future<Output = ()> + Send>(
     misbehave: impl FnOnce(Stream, Link, Incoming) -> F + Send + 'static,
 ) -> Sandbox {
@@ -83,7 +83,7 @@ async fn against_with<F: Future<Output = ()> + Send>(
     sandbox(near, change).await
 }
 
-/// All that an error says, cause after cause.
+/// The text of an error and its causes.
 fn chain(error: &SandboxError) -> String {
     let mut said = error.to_string();
     let mut source = error.source();
@@ -114,7 +114,7 @@ fn list(limit: u64) -> List {
     }
 }
 
-/// Sends the same again and again, until nobody takes it.
+/// Sends the same message until sending fails.
 async fn without_end<T: serde::Serialize>(mut stream: Stream, message: T) {
     stream.expect::<Request>().await.unwrap();
     while stream.send(&message).await.is_ok() {}
@@ -132,7 +132,7 @@ async fn a_listing_is_no_longer_than_was_asked_for() {
         assert!(error.is_final());
         let said = chain(&error);
         assert!(said.contains("more than the 20 items"), "{said}");
-        // The link has ended, and says why to whoever asks next.
+        // The link has ended, and later requests report the same cause.
         let said = chain(&sandbox.stats().await.unwrap_err());
         assert!(said.contains("more than the 20 items"), "{said}");
         sandbox.end().await;
@@ -239,7 +239,8 @@ async fn what_a_guest_says_is_cut_to_a_length() {
     assert_eq!(shell.await.unwrap().cwd, None);
 }
 
-/// With the network off every stream is refused; those that a guest goes on to open are counted.
+/// With the network off every stream is refused, and streams that a guest keeps opening are
+/// counted.
 #[tokio::test]
 async fn a_guest_that_opens_streams_without_end_loses_its_session() {
     let open = async |stream: Stream, link: Link| {
@@ -255,7 +256,7 @@ async fn a_guest_that_opens_streams_without_end_loses_its_session() {
     assert!(error.is_final(), "{error}");
 }
 
-/// A guest that stops, at whatever point: what is being waited for ends in time, and says so.
+/// A guest that goes silent after sending `bytes`: pending requests must time out with an error.
 async fn silent_after(bytes: &[u8]) {
     let (near, mut far) = UnixStream::pair().unwrap();
     let hello = [&b"HOTC"[..], &[link::VERSION as u8, 1, b'x']].concat();
@@ -273,7 +274,7 @@ async fn silent_after(bytes: &[u8]) {
             "{error}"
         );
     };
-    // Time is not stopped before the greeting: a socket is no timer.
+    // Time is paused only after the handshake, because a paused clock advances while a socket is pending.
     tokio::time::pause();
     asked.await;
     tokio::time::resume();
@@ -298,7 +299,7 @@ async fn a_guest_that_stops_inside_a_frame_is_not_waited_for_without_end() {
     silent_after(&framed(1, MESSAGE, b"an answer")[..12]).await;
 }
 
-/// Never reads, and opens and stops streams: red-team line 102.
+/// Never reads, but opens and stops streams: red-team line 102.
 #[tokio::test]
 async fn a_guest_that_never_reads_loses_its_session_by_name() {
     const OPEN: u8 = 2;
@@ -318,7 +319,7 @@ async fn a_guest_that_never_reads_loses_its_session_by_name() {
             id += 2;
         }
     };
-    // More than the socket takes, so that the host cannot write either.
+    // More than the socket buffer holds, so that the host cannot write either.
     let large = sandbox.write_file("x", vec![0; 8 << 20], link::request::WriteMode::Replace);
     let (error, ()) = tokio::join!(large, attack);
     let said = chain(&error.unwrap_err());

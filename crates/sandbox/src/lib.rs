@@ -1,7 +1,8 @@
-//! Sandboxes: one guest program behind walls, and a handle to ask it things.
+//! Sandboxes: one guest program behind walls, and a handle for sending it requests.
 //!
-//! A backend puts up walls, starts the guest and hands back the link; everything else is the
-//! same for all of them. This crate prints nothing and reads no environment: the edge decides.
+//! A backend starts the walls and the guest and returns the link; everything else is the same for
+//! all backends. This crate prints nothing and reads no environment variables: the caller passes
+//! both in.
 //! Entry points: [`Sandbox::start`] with a [`SandboxSpec`], and [`doctor`].
 
 mod backends;
@@ -42,8 +43,8 @@ pub use spec::{Backend, Network, RootSpec, SandboxSpec, Strength, WORKSPACE};
 
 pub use link::request;
 
-/// Does what the next start of a native sandbox needs, ahead of it: worth a thread of its own
-/// while a program is still reading its settings.
+/// Prepares the next start of a native sandbox ahead of time. A program can run this on its own
+/// thread while it is still reading its settings.
 pub fn prepare() {
     backends::native::prepare();
 }

@@ -1,4 +1,5 @@
-//! Limits, and what enforces each of them on this machine. Decides only; the walls perform.
+//! Limits, and the mechanism that enforces each of them on this machine. Decides only; the walls
+//! enforce.
 
 use std::fmt;
 use std::time::Duration;
@@ -40,17 +41,18 @@ impl Default for Limits {
     }
 }
 
-/// A limit with which a sandbox cannot start or run a shell.
+/// A limit that is too small to start a sandbox or run a shell.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a {} limit of at least {least} is needed", limit.name())]
 pub struct LimitTooSmall {
     pub limit: LimitKind,
-    /// As people write it.
+    /// In the notation of the settings.
     pub least: String,
 }
 
 impl Limits {
-    /// The smallest limits with which a sandbox starts on native walls, and `bash` and `git` run.
+    /// The smallest limits with which a sandbox starts behind native walls and `bash` and `git`
+    /// run.
     pub const LEAST: Self = Self {
         memory: 8 << 20,
         cpus: 0.01,
@@ -61,7 +63,7 @@ impl Limits {
         output: None,
     };
 
-    /// Refuses limits below [`Limits::LEAST`]: with them, everything would fail later.
+    /// Rejects limits below [`Limits::LEAST`], which would only fail later.
     pub fn check(&self) -> Result<(), LimitTooSmall> {
         let least = Self::LEAST;
         let too_small = |limit, least: String| Err(LimitTooSmall { limit, least });
@@ -80,10 +82,10 @@ impl Limits {
     }
 }
 
-/// New files for each byte of the disk limit: small ones fill a folder too.
+/// Bytes of the disk limit for each inode: small files use up a disk too.
 pub(crate) const BYTES_PER_INODE: u64 = 4096;
 
-/// The limits by name, in the order in which people read them.
+/// The kinds of limits, in display order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
@@ -110,29 +112,29 @@ impl LimitKind {
     }
 }
 
-/// What makes a limit hold.
+/// The mechanism that enforces a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Enforcer {
     CgroupV2,
     CgroupV1,
-    /// `RLIMIT_*`: the kernel, for each process by itself unless said otherwise.
+    /// `RLIMIT_*`: the kernel, per process unless noted otherwise.
     Rlimit,
-    /// The processors that the sandbox may run on.
+    /// The set of processors that the sandbox may use.
     Affinity,
-    /// The virtual machine, and the control group inside it to the byte.
+    /// The virtual machine, and the exact limit by a cgroup inside it.
     Vm,
-    /// The kernel: the workspace's file system limits what its files take.
+    /// The kernel: a quota of the workspace's file system.
     ProjectQuota,
     /// The kernel: the workspace's file system is no larger than the limit.
     BoundedFileSystem,
-    /// The guest measures how the workspace's file system grows, and kills.
+    /// The guest measures the growth of the workspace's file system, and kills.
     Scan,
-    /// The guest looks, and kills.
+    /// The guest polls usage, and kills.
     Guest,
-    /// The guest, and the supervisor behind it.
+    /// The guest, with the supervisor as backup.
     GuestAndSupervisor,
-    /// The guest, and the container engine behind it.
+    /// The guest, with the container engine as backup.
     GuestAndEngine,
     Nothing,
 }
@@ -162,7 +164,7 @@ pub struct Enforcement {
     pub limit: LimitKind,
     pub value: String,
     pub enforcer: Enforcer,
-    /// Where the enforcer holds less than the limit says.
+    /// Where enforcement is weaker than the limit.
     pub caveat: Option<String>,
 }
 
@@ -181,7 +183,7 @@ impl Enforcement {
         self
     }
 
-    /// Whether the limit holds as it was asked for.
+    /// Whether the limit is enforced exactly.
     pub fn is_full(&self) -> bool {
         self.enforcer != Enforcer::Nothing && self.caveat.is_none()
     }
@@ -206,8 +208,8 @@ pub(crate) fn enforce(limits: &Limits, groups: &Available, processors: usize) ->
     enforce_by(limits, group, processors, Enforcer::GuestAndSupervisor)
 }
 
-/// What enforces each limit where the kernel's groups hold what `group` says, and `wall` ends the
-/// sandbox at its deadline.
+/// The enforcer of each limit, given the cgroup controllers (`group`) and the enforcer of the
+/// deadline (`wall`).
 pub(crate) fn enforce_by(
     limits: &Limits,
     group: impl Fn(Controller) -> Option<Enforcer>,
@@ -237,7 +239,7 @@ pub(crate) fn enforce_by(
             limits.cpus.ceil()
         )),
     };
-    // The kernel counts RLIMIT_NPROC for each user namespace, and the sandbox has one to itself.
+    // The kernel counts RLIMIT_NPROC per user namespace, and each sandbox has its own.
     let pids = group(Controller::Pids).unwrap_or(Enforcer::Rlimit);
     let deadline = match limits.wall {
         Some(wall) => format!("{wall:?}"),
@@ -259,15 +261,16 @@ pub(crate) fn enforce_by(
     ]
 }
 
-/// What enforces each limit inside gVisor: its kernel and the guest, and around all of it the
-/// host's control groups, which leave room for gVisor itself.
+/// The enforcer of each limit inside gVisor: its kernel and the guest. The host's cgroups bound the
+/// whole, with some extra room for gVisor itself.
 pub(crate) fn enforce_in_gvisor(
     limits: &Limits,
     groups: &Available,
     processors: usize,
 ) -> Vec<Enforcement> {
     let change = |enforcement: Enforcement| match enforcement.limit {
-        // gVisor's kernel has no such limit, and the host's would end all of the sandbox.
+        // gVisor's kernel has no such limit, and reaching the host's limit would end the whole
+        // sandbox.
         LimitKind::Memory => {
             let value = enforcement.value;
             let memory = Enforcement::new(LimitKind::Memory, value, Enforcer::Guest);
@@ -277,7 +280,7 @@ pub(crate) fn enforce_in_gvisor(
                      those, and past it the whole sandbox ends",
                 ),
                 None => memory.but(
-                    "nothing stops what grows between two looks: \
+                    "memory that grows between two polls is not stopped: \
                      no cgroup is delegated to this user",
                 ),
             }
@@ -292,7 +295,7 @@ pub(crate) fn enforce_in_gvisor(
     native.into_iter().map(change).collect()
 }
 
-/// What enforces each limit in a virtual machine, where all controllers are there.
+/// The enforcer of each limit in a virtual machine, where all cgroup controllers are available.
 pub(crate) fn enforce_in_machine(limits: &Limits) -> Vec<Enforcement> {
     enforce(limits, &Available::unified("/"), 0)
         .into_iter()
@@ -306,7 +309,7 @@ pub(crate) fn enforce_in_machine(limits: &Limits) -> Vec<Enforcement> {
         .collect()
 }
 
-/// What holds without any walls: only what the guest itself does.
+/// The enforcer of each limit without walls: only the guest.
 pub(crate) fn enforce_without_walls(limits: &Limits) -> Vec<Enforcement> {
     enforce(limits, &Available::default(), 0)
         .into_iter()
@@ -324,7 +327,7 @@ pub(crate) fn enforce_without_walls(limits: &Limits) -> Vec<Enforcement> {
         .collect()
 }
 
-/// A size as a person would write it.
+/// Formats a size in the notation of the settings.
 pub fn bytes(size: u64) -> String {
     for (unit, name) in [
         (1 << 40, "T"),

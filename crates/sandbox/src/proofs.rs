@@ -1,9 +1,8 @@
-//! What was seen to work on this machine, kept from one run to the next in `proofs.json` of the
-//! cache folder.
+//! Cached probe results of this machine, stored in `proofs.json` of the cache folder.
 //!
-//! A verdict holds for the machine, kernel, release and programs that it was made with: an upgrade
-//! of any of them voids it. A file that is broken, or that somebody else could have written,
-//! proves nothing. What is here can change which of the allowed backends is tried first, never
+//! A result is valid for the machine, kernel, release and programs that it was made with: an
+//! upgrade of any of them invalidates it. A file that is broken, or that another user could have
+//! written, is ignored. The cache can change which of the allowed backends is tried first, never
 //! which ones are allowed. Entry type: [`Proofs`].
 
 mod stamp;
@@ -22,39 +21,39 @@ use crate::backends::contained::own_folder;
 use crate::provisions::Provisions;
 use crate::spec::Backend;
 
-/// Of the file's form.
+/// Version of the file format.
 const VERSION: u32 = 1;
-/// How long to wait for others who change the file, which takes them milliseconds.
+/// Timeout for the lock. Other processes hold it for milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes: more is not what was written here.
+/// A larger file was not written by this program.
 const LONGEST: u64 = 1 << 20;
 
-/// The outcome of starting one backend.
+/// The result of starting one backend.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     pub backend: Backend,
     pub works: bool,
-    /// Whether its machine is made of software.
+    /// Whether its machine is emulated in software.
     pub is_emulated: bool,
-    /// Why it does not work, and how to make it.
+    /// Why it does not work.
     pub problem: Option<String>,
     pub hint: Option<String>,
-    /// What it is made of here, in a few words each.
+    /// The components it uses here, in a few words each.
     pub notes: Vec<String>,
-    /// From nothing to the end of a first command.
+    /// Time from the start to the end of the first command.
     pub start_ms: Option<f64>,
-    /// A further command.
+    /// Time of a further command.
     pub exec_ms: Option<f64>,
-    /// Bytes of the host's memory that an idle sandbox takes up.
+    /// Bytes of host memory of an idle sandbox.
     pub memory: Option<u64>,
     /// Seconds since 1970.
     pub at: u64,
-    /// What it holds for, in a form that can only be compared.
+    /// Hash of everything that the result depends on.
     pub(crate) stamp: String,
 }
 
 impl Proof {
-    /// Of a backend of which nothing is known yet.
+    /// A result of a backend about which nothing is known yet.
     pub(crate) fn of(backend: Backend) -> Self {
         Self {
             backend,
@@ -74,7 +73,7 @@ impl Proof {
     }
 }
 
-/// The verdicts that hold at this moment.
+/// The results that are currently valid.
 #[derive(Debug, Default)]
 pub(crate) struct Proofs {
     all: Vec<Proof>,
@@ -87,7 +86,7 @@ struct Written {
 }
 
 impl Proofs {
-    /// Those that are kept and still hold; none when they cannot be read or trusted.
+    /// Reads the stored results that are still valid; none if the file cannot be read or trusted.
     pub(crate) fn read(provisions: &Provisions) -> Self {
         let mut all = read_file(&file(provisions)).unwrap_or_default();
         all.retain(|proof| proof.stamp == stamp::of(proof.backend, provisions));
@@ -98,7 +97,7 @@ impl Proofs {
         &self.all
     }
 
-    /// Keeps a verdict in the place of an older one about the same backend.
+    /// Stores a result, replacing an older one of the same backend.
     pub(crate) fn keep(&mut self, mut proof: Proof, provisions: &Provisions) -> io::Result<()> {
         proof.stamp = stamp::of(proof.backend, provisions);
         self.all.retain(|other| other.backend != proof.backend);
@@ -109,7 +108,7 @@ impl Proofs {
         })
     }
 
-    /// Drops a verdict that turned out false.
+    /// Removes a result that turned out to be wrong.
     pub(crate) fn forget(&mut self, backend: Backend, provisions: &Provisions) -> io::Result<()> {
         self.all.retain(|other| other.backend != backend);
         change(provisions, |kept| {
@@ -135,7 +134,7 @@ fn read_file(file: &Path) -> Option<Vec<Proof>> {
     (written.version == VERSION).then_some(written.proofs)
 }
 
-/// Changes the file as a whole. Processes that do so at the same time wait for each other.
+/// Rewrites the file as a whole. Concurrent processes wait for each other.
 fn change(provisions: &Provisions, change: impl FnOnce(&mut Vec<Proof>)) -> io::Result<()> {
     let folder = own_folder(&provisions.cache)?;
     let lock = open_own(&folder.join("proofs.lock"))?;
@@ -147,7 +146,7 @@ fn change(provisions: &Provisions, change: impl FnOnce(&mut Vec<Proof>)) -> io::
         version: VERSION,
         proofs,
     })?;
-    // Under the lock nobody else writes to this name.
+    // Only the holder of the lock writes to this name.
     let made = folder.join(".proofs.json");
     let mut writing = open_own(&made)?;
     writing.set_len(0)?;
@@ -156,7 +155,7 @@ fn change(provisions: &Provisions, change: impl FnOnce(&mut Vec<Proof>)) -> io::
     fs::rename(made, file)
 }
 
-/// Locks a file, but does not wait for ever: whoever holds the lock may be stopped.
+/// Locks a file with a timeout, because the process that holds the lock may be stopped.
 fn lock_within(mut file: fs::File, limit: Duration) -> io::Result<Flock<fs::File>> {
     let give_up = Instant::now() + limit;
     loop {

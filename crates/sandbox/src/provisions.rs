@@ -1,16 +1,16 @@
-//! What backends use of the machine beside a spec: programs, sockets, kernels, a folder for caches.
-//! Plain data; the edge reads settings and environment into it. Nothing here is looked for or
-//! made before a backend needs it.
+//! The resources of the machine that backends use: programs, sockets, kernels, a cache folder.
+//! Plain data; the caller fills it from settings and environment. Nothing is searched for or
+//! created before a backend needs it.
 
 use std::path::{Path, PathBuf};
 
-/// Everything that backends find on this machine.
+/// Everything that backends use on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provisions {
-    /// Folder for what can be made again: the guest as a file, disks, snapshots, verdicts. It
-    /// belongs to this user alone; whoever writes there decides what runs.
+    /// Folder for files that can be rebuilt: the guest as a file, disks, snapshots, probe results.
+    /// Only this user may write to it, because its content is executed.
     pub cache: PathBuf,
-    /// Root file system of backends that cannot show the host's programs, when a spec names none.
+    /// Root file system for backends that cannot show the host's programs, if a spec names none.
     pub default_image: Option<PathBuf>,
     pub containers: Containers,
     pub gvisor: Gvisor,
@@ -21,10 +21,10 @@ pub struct Provisions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Containers {
     pub podman: PathBuf,
-    /// The runtime below Podman, such as `runc`, `crun` or `krun`; its own choice when absent.
+    /// The runtime below Podman, such as `runc`, `crun` or `krun`; Podman chooses if absent.
     pub podman_runtime: Option<String>,
-    /// Folder for what lives as long as a container: sockets, made-up roots. Others may pass
-    /// through it to what is theirs.
+    /// Folder for files that live as long as a container: sockets, generated roots. Other users may
+    /// traverse it to reach their own files.
     pub run: PathBuf,
     /// Socket of the Docker daemon.
     pub docker_socket: PathBuf,
@@ -34,7 +34,7 @@ pub struct Containers {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gvisor {
     pub runsc: PathBuf,
-    /// `systrap`, `kvm` or `ptrace`; the first that works when absent.
+    /// `systrap`, `kvm` or `ptrace`; the first that works if absent.
     pub platform: Option<String>,
 }
 
@@ -45,19 +45,19 @@ pub struct Machines {
     pub firecracker: PathBuf,
     pub jailer: PathBuf,
     pub microsandbox: PathBuf,
-    /// A kernel and, where it needs any, its folder of modules; the newest of the machine's cloud
-    /// kernels, or else its newest, when absent.
+    /// A kernel and, if it needs any, its modules folder. If absent, the newest cloud kernel of the
+    /// machine, or else its newest kernel.
     pub kernel: Option<PathBuf>,
     pub modules: Option<PathBuf>,
-    /// The device of the machine's own virtualization.
+    /// The KVM device.
     pub kvm: PathBuf,
 }
 
-/// Where programs are looked for that are only named. No variable of the caller's: it could name
+/// Search path for programs given by name. The caller's `PATH` is not used, because it could name
 /// anything.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A program by its path, or by its name where programs are.
+/// Finds a program by its path, or by its name in [`PATH`].
 pub(crate) fn locate(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
         return program.is_file().then(|| program.to_owned());

@@ -1,4 +1,4 @@
-//! Files of a sandbox, read in pieces as they come or, if they are not too long, at once.
+//! Reads files of a sandbox, in pieces or, up to a limit, at once.
 
 use std::path::Path;
 
@@ -11,26 +11,26 @@ use crate::error::SandboxError;
 use crate::handle::Sandbox;
 use crate::limits::bytes;
 
-/// What [`Sandbox::read_file`] holds in memory at most.
+/// Maximum size for [`Sandbox::read_file`].
 pub const LONGEST_READ: u64 = 64 << 20;
 
-/// A file that is being read. Whoever needs no more drops it.
+/// A file that is being read. Dropping it stops the transfer.
 #[derive(Debug)]
 pub struct Reading {
     pub metadata: Metadata,
     stream: Stream,
     link: Link,
-    /// Bytes that may still come.
+    /// Bytes that may still arrive.
     left: u64,
 }
 
 impl Reading {
-    /// The next piece, of no more than a frame; `None` at the end.
+    /// The next piece, at most one frame long; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, SandboxError> {
         let piece = self.stream.receive();
-        let task = "go on with a file";
+        let task = "continue a file";
         match self.link.expect_within(DISK_TIMEOUT, task, piece).await?? {
-            // A guest can say anything.
+            // The guest is not trusted.
             Some(Item::Data(piece)) => match self.left.checked_sub(piece.len() as u64) {
                 Some(left) => {
                     self.left = left;
@@ -48,8 +48,8 @@ impl Reading {
 }
 
 impl Sandbox {
-    /// Opens a file, or a part of it, to be read in pieces. However long it is, only what is under
-    /// way is held in memory.
+    /// Opens a file, or a part of it, for reading in pieces. Memory use is independent of its
+    /// length.
     pub async fn open_file(
         &self,
         path: impl AsRef<Path>,
@@ -77,7 +77,7 @@ impl Sandbox {
         })
     }
 
-    /// Reads a file, or a part of it, into memory. More than [`LONGEST_READ`] is refused.
+    /// Reads a file, or a part of it, into memory. Refuses more than [`LONGEST_READ`].
     pub async fn read_file(
         &self,
         path: impl AsRef<Path>,
@@ -92,7 +92,7 @@ impl Sandbox {
         }
         let mut content = Vec::new();
         while let Some(piece) = reading.next().await? {
-            // It may have grown meanwhile.
+            // The file may have grown meanwhile.
             if (content.len() + piece.len()) as u64 > LONGEST_READ {
                 return Err(too_long(path));
             }

@@ -1,4 +1,4 @@
-//! Writes what a sandbox does into the audit log, if there is one.
+//! Writes the actions of a sandbox to the audit log, if there is one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +9,12 @@ use tracing::error;
 
 use crate::error::SandboxError;
 
-/// The record of one sandbox. Cheap to clone.
+/// The audit log of one sandbox. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
     sandbox: Arc<str>,
     log: Option<Arc<AuditLog>>,
-    /// Commands so far.
+    /// Number of commands so far.
     execs: Arc<AtomicU64>,
 }
 
@@ -27,7 +27,7 @@ impl Recorder {
         }
     }
 
-    /// Records before the thing is done: what cannot be recorded is not done.
+    /// Records an action before it happens; the action must not happen if this fails.
     pub(crate) async fn record(&self, record: Record) -> Result<(), SandboxError> {
         if let Some(log) = &self.log {
             log.append(&self.sandbox, record).await?;
@@ -35,14 +35,14 @@ impl Recorder {
         Ok(())
     }
 
-    /// Records what has happened already, and waits until it is written.
+    /// Records a past event, and waits until it is written.
     pub(crate) async fn note(&self, record: Record) {
         if let Err(error) = self.record(record).await {
             error!(sandbox = %self.sandbox, %error, "audit record lost");
         }
     }
 
-    /// Records what has happened already, some time soon.
+    /// Records a past event without waiting.
     pub(crate) fn note_later(&self, record: Record) {
         if let Some(log) = &self.log
             && let Err(error) = log.append_later(&self.sandbox, record)
@@ -51,7 +51,7 @@ impl Recorder {
         }
     }
 
-    /// Records that a command is about to begin.
+    /// Records that a command is about to start.
     pub(crate) async fn begin(&self, command: Begun) -> Result<Run, SandboxError> {
         let exec = self.execs.fetch_add(1, Ordering::Relaxed) + 1;
         let Begun {
@@ -78,7 +78,7 @@ impl Recorder {
     }
 }
 
-/// What is recorded of a command that begins.
+/// The recorded details of a command that starts.
 #[derive(Debug)]
 pub(crate) struct Begun {
     pub(crate) argv: Vec<String>,
@@ -87,13 +87,13 @@ pub(crate) struct Begun {
     pub(crate) terminal: bool,
 }
 
-/// A command whose beginning is recorded. Its end is too, whatever becomes of it.
+/// A command whose start is recorded. Its end is always recorded too, at the latest on drop.
 #[derive(Debug)]
 pub(crate) struct Run {
     recorder: Recorder,
     pub(crate) exec: u64,
     begun: Instant,
-    /// What it printed.
+    /// Bytes printed.
     bytes: u64,
     is_ended: bool,
 }
@@ -126,7 +126,7 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         if !self.is_ended {
-            // Whoever waited for it went away, which interrupts or kills it.
+            // The caller stopped waiting, which interrupts or kills the command.
             self.recorder
                 .note_later(self.record("abandoned".to_owned()));
         }

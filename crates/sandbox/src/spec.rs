@@ -1,5 +1,5 @@
-//! What a sandbox is asked to be. Plain data: whoever builds it has already read flags,
-//! environment and files.
+//! The specification of a sandbox. Plain data: the caller has already read flags, environment and
+//! files.
 
 use std::fmt;
 use std::io;
@@ -14,40 +14,42 @@ use crate::backends::Pool;
 use crate::limits::Limits;
 use crate::provisions::Provisions;
 
-/// Everything about one sandbox.
+/// Everything that defines one sandbox.
 #[derive(Debug, Clone)]
 pub struct SandboxSpec {
-    /// What the record calls it; made up when absent.
+    /// Name in the audit log; generated if absent.
     pub name: Option<String>,
     pub backend: Backend,
-    /// Nothing weaker is ever started, whatever `backend` says: then the start fails.
+    /// Minimum strength. Starting fails if `backend` is weaker.
     pub require: Strength,
-    /// The only host folder inside, at [`WORKSPACE`]. A real path: starting fails if any part of it
-    /// is a symbolic link, which another sandbox may have put there since it was looked at.
+    /// The only host folder inside, at [`WORKSPACE`]. Must be a real path: starting fails if any
+    /// part of it is a symbolic link, because another sandbox may have placed one after the path
+    /// was checked.
     pub workspace: PathBuf,
     pub root: RootSpec,
     pub limits: Limits,
     /// Refuse to start when a limit has no enforcer on this machine.
     pub strict_limits: bool,
     pub network: Network,
-    /// Variables of every command, beside the usual ones.
+    /// Environment variables of every command, in addition to the usual ones.
     pub env: Vec<(String, String)>,
-    /// Where every command, file write and connection is recorded.
+    /// Audit log for commands, file writes and connections.
     pub audit: Option<Arc<AuditLog>>,
-    /// What the backends find on this machine; one for all sandboxes of a process.
+    /// The resources that the backends use; shared by all sandboxes of a process.
     pub provisions: Arc<Provisions>,
-    /// Machines that wait, for the `microvm` backend.
+    /// Machines that are started ahead, for the `microvm` backend.
     pub pool: Option<Arc<Pool>>,
 }
 
-/// Where the workspace stands inside.
+/// Path of the workspace inside.
 pub const WORKSPACE: &str = "/workspace";
 
-/// Which walls.
+/// The kinds of walls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backend {
-    /// The strongest that was proved here and that the policy allows; never `None`.
+    /// The strongest backend that a probe found working here and that the policy allows; never
+    /// `None`.
     #[default]
     Auto,
     Native,
@@ -57,12 +59,12 @@ pub enum Backend {
     Microvm,
     Firecracker,
     Microsandbox,
-    /// No walls at all, for people who insist.
+    /// No walls at all. Must be requested explicitly.
     None,
 }
 
 impl Backend {
-    /// Those that put up walls.
+    /// The backends with walls.
     pub const WALLED: [Self; 7] = [
         Self::Native,
         Self::Podman,
@@ -73,7 +75,7 @@ impl Backend {
         Self::Microsandbox,
     ];
 
-    /// All of them, as people are shown them.
+    /// All backends, in display order.
     pub const ALL: [Self; 9] = [
         Self::Auto,
         Self::Native,
@@ -86,17 +88,17 @@ impl Backend {
         Self::None,
     ];
 
-    /// The one that people write like this.
+    /// Parses a name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// Whether it cannot show the host's programs, and so runs those of an image.
+    /// Whether it cannot show the host's programs and therefore needs an image.
     pub fn needs_image(self) -> bool {
         self.strength() == Strength::Vm
     }
 
-    /// As people write it.
+    /// The name in settings and output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -111,8 +113,8 @@ impl Backend {
         }
     }
 
-    /// What stands between a command and the host's kernel. `Auto` is as strong as the policy
-    /// demands, which is nothing here.
+    /// The barrier between a command and the host's kernel. `Auto` has none of its own: it is as
+    /// strong as the policy requires.
     pub fn strength(self) -> Strength {
         match self {
             Self::None | Self::Auto => Strength::None,
@@ -129,7 +131,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// What a way out has to break, weakest first.
+/// What an escape has to break, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strength {
@@ -138,23 +140,23 @@ pub enum Strength {
     None,
     /// The host's kernel, seen through namespaces and filters.
     Namespaces,
-    /// A kernel in user space, and then the host's.
+    /// A kernel in user space, then the host's.
     Kernel,
-    /// A kernel of its own on a machine of its own, and then the host's.
+    /// A separate kernel in a virtual machine, then the host's.
     Vm,
 }
 
 impl Strength {
-    /// Those that can be required.
+    /// Values that can be required.
     pub const REQUIRABLE: [Self; 3] = [Self::Namespaces, Self::Kernel, Self::Vm];
 
-    /// The one that people write like this.
+    /// Parses a name.
     pub fn named(name: &str) -> Option<Self> {
         let mut all = [Self::None].into_iter().chain(Self::REQUIRABLE);
         all.find(|one| one.name() == name)
     }
 
-    /// As people write it after `--require`.
+    /// The value of `--require`.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -165,7 +167,7 @@ impl Strength {
     }
 }
 
-/// What `/` is.
+/// The root file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RootSpec {
     /// The host's programs and libraries, read-only.
@@ -174,7 +176,7 @@ pub enum RootSpec {
     Image(PathBuf),
 }
 
-/// What can be reached.
+/// Network access from inside.
 #[derive(Debug, Clone, Default)]
 pub enum Network {
     /// Loopback only.
@@ -182,13 +184,13 @@ pub enum Network {
     Off,
     /// Loopback, and these hosts through the host's proxy.
     Allow(egress::Allow),
-    /// Loopback, and what this gate lets through the host's proxy: its rules can grow, and it may
-    /// ask somebody about other hosts.
+    /// Loopback, and hosts that this gate allows through the host's proxy. Its rules can grow, and
+    /// it may ask the user about other hosts.
     Gated(egress::Gate),
 }
 
 impl Network {
-    /// The hosts that can be reached without a question, as `--allow-net` takes them.
+    /// The hosts that are reachable without asking, in the notation of `--allow-net`.
     pub fn open(&self) -> Vec<String> {
         match self {
             Self::Off => Vec::new(),
@@ -197,15 +199,15 @@ impl Network {
         }
     }
 
-    /// Whether somebody is asked about other hosts.
+    /// Whether the user is asked about other hosts.
     pub fn asks(&self) -> bool {
         matches!(self, Self::Gated(gate) if gate.asks())
     }
 }
 
 impl SandboxSpec {
-    /// The workspace, if its path is a folder's real one. For backends whose engine mounts it by
-    /// path.
+    /// The workspace, if its path is the real path of a folder. For backends whose engine mounts it
+    /// by path.
     pub(crate) fn real_workspace(&self) -> io::Result<PathBuf> {
         let real = self.workspace.canonicalize()?;
         match () {

@@ -1,8 +1,8 @@
-//! The time that the start of a sandbox may take, and the step that it has reached.
+//! Time limit of the start of a sandbox, and the step that it has reached.
 //!
-//! [`within_limit`] runs a start; whatever works on it below says with [`step`] what it does next. A
-//! start that takes too long is dropped, which takes down what stands; when that is gone, its error
-//! names the step.
+//! [`within_limit`] runs a start, and the code below it reports each step with [`step`]. A start
+//! that takes too long is dropped, which takes down the parts that run already. Once they are gone,
+//! the error names the last step.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use tokio::sync::mpsc;
 use crate::error::SandboxError;
 use crate::spec::{Backend, SandboxSpec};
 
-/// How long a start may take that has no limit of its own. Native walls stand in milliseconds.
+/// Time limit of a start without a limit of its own. Native walls start in milliseconds.
 const NATIVE_START: Duration = Duration::from_secs(120);
-/// An engine may have to take in an image first, a machine to make its disk and boot.
+/// An engine may have to import an image first; a machine may have to make its disk and boot.
 const OTHER_START: Duration = Duration::from_secs(900);
-/// How long a start that failed waits for what it had begun to be gone.
+/// How long a failed start waits for its parts to be gone.
 const TAKE_DOWN: Duration = Duration::from_secs(20);
 
 tokio::task_local! {
@@ -26,7 +26,7 @@ tokio::task_local! {
 #[derive(Debug, Clone)]
 struct Start {
     step: Arc<Mutex<&'static str>>,
-    /// Held by whatever is still being taken down.
+    /// Held by every part that is still being taken down.
     leaving: mpsc::Sender<()>,
 }
 
@@ -50,24 +50,25 @@ pub(crate) async fn within_limit<T>(
     if let Ok(outcome) = START.scope(this, bounded).await {
         return outcome;
     }
-    // The start was dropped, and with it all that it had put up. Nothing is ever sent here: this
-    // ends when the last of it is gone.
+    // The start was dropped, and with it everything that it had started. Nothing is ever sent on
+    // this channel: it closes when the last part is gone.
     if tokio::time::timeout(TAKE_DOWN, gone.recv()).await.is_err() {
         let seconds = TAKE_DOWN.as_secs();
-        tracing::warn!(seconds, "a sandbox that did not start is not gone in time");
+        tracing::warn!(seconds, "parts of a failed start are not gone in time");
     }
     let step = *step.lock().unwrap_or_else(PoisonError::into_inner);
     Err(SandboxError::StartTimedOut { step, limit })
 }
 
-/// Says what is done next, as the end of "cannot …".
+/// Reports the next step of the start, as the end of "cannot …".
 pub(crate) fn step(doing: &'static str) {
     let _ = START.try_with(|start| {
         *start.step.lock().unwrap_or_else(PoisonError::into_inner) = doing;
     });
 }
 
-/// A part of a start that is still being taken down; a failed start waits until it is dropped.
+/// Marks a part of a start that is still being taken down. A failed start waits until it is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Leaving {
     _held: Option<mpsc::Sender<()>>,
@@ -79,7 +80,7 @@ pub(crate) fn leaving() -> Leaving {
     }
 }
 
-/// Takes something down on a thread of its own.
+/// Takes something down on its own thread.
 pub(crate) fn take_down_aside(work: impl FnOnce() + Send + 'static) {
     let leaving = leaving();
     std::thread::spawn(move || {
@@ -106,15 +107,15 @@ mod tests {
         for (wall, expect) in [
             (
                 Some(Duration::from_millis(1500)),
-                "cannot start the sandbox within 1.5s: the time was over before it could greet the guest",
+                "cannot start the sandbox within 1.5s: timed out before it could complete the handshake with the guest",
             ),
             (
                 None,
-                "cannot start the sandbox within 120s: the time was over before it could greet the guest",
+                "cannot start the sandbox within 120s: timed out before it could complete the handshake with the guest",
             ),
         ] {
             let stuck = async {
-                step("greet the guest");
+                step("complete the handshake with the guest");
                 std::future::pending::<Result<(), SandboxError>>().await
             };
             let error = within_limit(&spec(wall), stuck).await.unwrap_err();
@@ -129,7 +130,7 @@ mod tests {
             fn drop(&mut self) {
                 let gone = self.0.clone();
                 take_down_aside(move || {
-                    // Long enough for a start that does not wait to come back before.
+                    // Long enough that a start that does not wait would return earlier.
                     std::thread::sleep(Duration::from_millis(200));
                     *gone.lock().unwrap() = true;
                 });

@@ -16,7 +16,7 @@ fn the_start_counts_against_the_time_limit() {
     let place = Place::with_workspace();
     // No process starts another that fast.
     let said = reached(&place.exec(&["--timeout", "1ms"], "true"), 124);
-    let expect = "hotcell: cannot start the sandbox within 1ms: the time was over before it could ";
+    let expect = "hotcell: cannot start the sandbox within 1ms: timed out before it could ";
     assert!(said.starts_with(expect), "{said}");
     assert!(
         said.ends_with("hint: raise it with `--timeout`\n"),

@@ -1,5 +1,5 @@
-//! `auto`: performs what [`crate::choosing`] decides. Looks at backends that are required and not
-//! yet known, starts the strongest, and goes on with the next one when a proof turns out false.
+//! `auto`: carries out what [`crate::choosing`] decides. Probes backends that are needed and not
+//! yet known, starts the strongest, and tries the next one if a probe result turns out to be wrong.
 //! Never starts anything weaker than the spec requires.
 
 use tokio::sync::Mutex;
@@ -12,7 +12,7 @@ use crate::error::SandboxError;
 use crate::proofs::Proofs;
 use crate::spec::{Backend, SandboxSpec};
 
-/// Many sandboxes that start at once need one look.
+/// Held while probing, so that sandboxes that start at the same time probe once.
 static LOOKING: Mutex<()> = Mutex::const_new(());
 
 pub(super) async fn raise(spec: SandboxSpec) -> Result<(Raised, SandboxSpec), SandboxError> {
@@ -34,10 +34,10 @@ pub(super) async fn raise(spec: SandboxSpec) -> Result<(Raised, SandboxSpec), Sa
                 let backend = choice.backend;
                 let why = chain(&error);
                 warn!(%backend, error = %why, "a backend did not start");
-                // A limit that it does not enforce is no sign that it does not work.
+                // An unenforced limit does not mean that the backend is broken.
                 let is_false = !matches!(error, SandboxError::Unenforced { .. });
                 if is_false && let Err(error) = proofs.forget(backend, &spec.provisions) {
-                    warn!(%backend, %error, "cannot drop a verdict");
+                    warn!(%backend, %error, "cannot remove a probe result");
                 }
                 let why = choosing::without_backend(&why, backend).to_owned();
                 failures.push((backend, why));
@@ -46,10 +46,10 @@ pub(super) async fn raise(spec: SandboxSpec) -> Result<(Raised, SandboxSpec), Sa
             Err(error) => return Err(error),
         }
     }
-    Err(last.expect("a choice is never empty"))
+    Err(last.expect("`choose` returns at least one choice"))
 }
 
-/// What is known, after a look at whatever is required and was not known.
+/// The known probe results, after probing backends whose result is needed and unknown.
 pub(crate) async fn settle(spec: &SandboxSpec) -> Proofs {
     let proofs = Proofs::read(&spec.provisions);
     if unknown(spec, &proofs).is_empty() {
@@ -57,14 +57,14 @@ pub(crate) async fn settle(spec: &SandboxSpec) -> Proofs {
     }
     let _looking = LOOKING.lock().await;
     let mut proofs = Proofs::read(&spec.provisions);
-    // One is enough: the rest is a matter of `doctor --probe`.
+    // One working backend is enough; `doctor --probe` probes all of them.
     while let Some(backend) = unknown(spec, &proofs).first().copied() {
         info!(%backend, "probing a backend that is required");
-        // Boxed: a probe starts a sandbox, and so comes by here again.
+        // Boxed, because a probe starts a sandbox and so recurses into this function.
         let proof = Box::pin(doctor::prove(spec, backend)).await;
         info!(%backend, works = proof.works, "probed");
         if let Err(error) = proofs.keep(proof, &spec.provisions) {
-            warn!(%backend, %error, "cannot keep a verdict");
+            warn!(%backend, %error, "cannot store a probe result");
         }
     }
     proofs

@@ -1,9 +1,9 @@
-//! The furnishing of `/` for engines that are not our own: a folder with what is made up, and a list
-//! of mounts for the rest.
+//! The root entries for external engines: a folder with generated files, and a list of mounts for
+//! everything else.
 //!
-//! With the host's programs the folder is the root, and everything is mounted into it; with an
-//! image the image is the root, and the files of the folder are mounted over its own. Mounts
-//! nothing itself. Entry point: [`Bundle::make`].
+//! With the host's programs the folder is the root, and everything is mounted into it. With an
+//! image the image is the root, and the files of the folder are mounted over it. Mounts nothing
+//! itself. Entry point: [`Bundle::make`].
 
 use std::fs;
 use std::io::{self, Write};
@@ -16,15 +16,16 @@ use super::contained::{GUEST_INSIDE, guest_file};
 use super::furnishing::furnishing;
 use crate::spec::{RootSpec, SandboxSpec, WORKSPACE};
 
-/// A root and what is mounted into it.
+/// A root and the mounts inside it.
 #[derive(Debug)]
 pub(crate) struct Bundle {
-    /// The root: the image, or a folder of the sandbox's own.
+    /// The root: the image, or a generated folder of this sandbox.
     pub(crate) root: PathBuf,
     pub(crate) mounts: Vec<Mount>,
 }
 
-/// One mount, without setuid and devices. `/proc`, `/dev`, `/dev/pts` and the like are the engine's own.
+/// One mount, without setuid and devices. `/proc`, `/dev`, `/dev/pts` and the like come from the
+/// engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mount {
     Bind {
@@ -49,8 +50,8 @@ impl Mount {
 }
 
 impl Bundle {
-    /// Makes the folder, empty until now, which lives as long as the sandbox; `workspace` is what
-    /// is mounted at [`WORKSPACE`].
+    /// Fills `folder`, which must be empty and lives as long as the sandbox; `workspace` is mounted
+    /// at [`WORKSPACE`].
     pub(crate) fn make(spec: &SandboxSpec, folder: &Path, workspace: &Path) -> io::Result<Self> {
         let made_up = folder.join("root");
         make_folder(&made_up, 0o755)?;
@@ -64,7 +65,7 @@ impl Bundle {
             match fitting {
                 Fitting::Folder { target, mode } => make_folder(&own(&target), mode)?,
                 Fitting::Link { target, points_to } => {
-                    // What the engine mounts has its own links.
+                    // Folders that the engine mounts have their own links.
                     if !target.starts_with("/dev") && image.is_none() {
                         make_parents(&own(&target))?;
                         symlink(points_to, own(&target))?;
@@ -77,7 +78,7 @@ impl Bundle {
                     }
                 }
                 Fitting::Copy { source, target } => {
-                    // What this user may not read is left out.
+                    // Files that this user may not read are left out.
                     if let Ok(content) = fs::read(&source) {
                         write(&own(&target), &content)?;
                     }
@@ -116,7 +117,7 @@ impl Bundle {
                 Fitting::Proc { target } | Fitting::Terminals { target } => {
                     make_folder(&own(&target), 0o755)?;
                 }
-                // It comes below, from the cache.
+                // The guest is mounted below, from the cache.
                 Fitting::Guest { .. } | Fitting::Code { .. } => {}
             }
         }
@@ -163,7 +164,7 @@ fn write(file: &Path, content: &[u8]) -> io::Result<()> {
         .open(file)?
         .write_all(content)
 }
-/// For the tests of those who turn one into words of their own.
+/// A sample for the tests of the engines.
 #[cfg(test)]
 impl Bundle {
     pub(crate) fn sample() -> Self {

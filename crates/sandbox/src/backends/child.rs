@@ -1,4 +1,4 @@
-//! Processes that this one started: waits for their end, but not for ever.
+//! Waits for child processes, with a timeout.
 
 use std::os::fd::AsFd;
 use std::process::Child;
@@ -10,13 +10,13 @@ use walls::Watched;
 
 use crate::starting;
 
-/// How long a process may take to end once it was killed.
+/// How long a killed process may take to end.
 const KILLED: Duration = Duration::from_secs(2);
 
-/// Waits for the end of a process and collects it; whether it ended in time. Blocks.
+/// Waits for a process to end and reaps it. Returns whether it ended in time. Blocks.
 pub(crate) fn ends_within(child: &mut Child, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
-    // Not yet collected, so the number is still its own.
+    // The process is not reaped yet, so its pid cannot have been reused.
     let watched = Watched::open(child.id() as i32);
     loop {
         match child.try_wait() {
@@ -34,7 +34,7 @@ pub(crate) fn ends_within(child: &mut Child, limit: Duration) -> bool {
     }
 }
 
-/// Waits until a process has ended or the time is over. Blocks.
+/// Waits until a process has ended or the timeout is over. Blocks.
 pub(crate) fn wait_for(process: &Watched, limit: Duration) {
     let timeout = PollTimeout::try_from(limit).unwrap_or(PollTimeout::MAX);
     let _ = poll(
@@ -43,7 +43,7 @@ pub(crate) fn wait_for(process: &Watched, limit: Duration) {
     );
 }
 
-/// The same for one that ends by itself, and is killed when it does not. Blocks.
+/// Like [`ends_within`], but kills the process after the timeout. Blocks.
 pub(crate) fn end_within(child: &mut Child, limit: Duration) -> bool {
     if ends_within(child, limit) {
         return true;
@@ -52,8 +52,8 @@ pub(crate) fn end_within(child: &mut Child, limit: Duration) -> bool {
     ends_within(child, KILLED)
 }
 
-/// Does something that blocks on a thread of its own, and waits for that. Unlike the runtime's
-/// blocking threads, one that is stuck does not keep the runtime from ending.
+/// Runs blocking work on its own thread, and waits for it. Unlike the runtime's blocking threads, a
+/// stuck thread does not keep the runtime from shutting down.
 pub(crate) async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {

@@ -1,5 +1,5 @@
-//! The host's side of a guest behind another program's walls: tells it how to confine itself, and
-//! keeps the guest as a file for engines that start files.
+//! The host's side of a guest behind an external engine's walls: sends it its confinement, and
+//! stores the guest as a file for engines that execute files.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,10 +13,10 @@ use walls::plan::{self, Confinement, Failure, Landlocked};
 
 use crate::guest_program::GUEST;
 
-/// Where the guest stands inside.
+/// Path of the guest inside.
 pub(crate) const GUEST_INSIDE: &str = "/.hotcell/guest";
 
-/// Why a guest is not confined.
+/// Why a guest could not be confined.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfineError {
     #[error("cannot talk to the guest")]
@@ -25,7 +25,7 @@ pub(crate) enum ConfineError {
     Refused(#[from] Failure),
 }
 
-/// Has the guest at the other end confine itself. Comes first on the link.
+/// Makes the guest at the other end confine itself. Must be the first exchange on the link.
 pub(crate) async fn confine(
     link: &mut UnixStream,
     confinement: &Confinement,
@@ -34,7 +34,7 @@ pub(crate) async fn confine(
     plan::send(&mut message, confinement)?;
     link.write_all(&message).await?;
     let length = link.read_u32_le().await?;
-    // A step's name and a number: more is not what a guest says.
+    // A valid answer is a step's name and a number.
     const LONGEST: u32 = 64 * 1024;
     if length > LONGEST {
         return Err(ConfineError::Link(io::ErrorKind::InvalidData.into()));
@@ -46,14 +46,14 @@ pub(crate) async fn confine(
     Ok(outcome?)
 }
 
-/// The guest as a file in the cache, whole and this program's own, made when it is not there.
+/// The guest as a complete file in the cache that belongs to this program; created if missing.
 pub(crate) fn guest_file(cache: &Path) -> io::Result<PathBuf> {
     let folder = own_folder(&cache.join("guest"))?;
     let file = folder.join(format!("hotcell-guest-{}", guest_digest()));
     if fs::metadata(&file).is_ok_and(|found| found.len() == GUEST.len() as u64) {
         return Ok(file);
     }
-    // Another thread may be making it too; whoever comes last puts the same in its place.
+    // Another thread may be making it too. The last rename wins, with the same content.
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let made = folder.join(format!(
@@ -73,7 +73,7 @@ pub(crate) fn guest_file(cache: &Path) -> io::Result<PathBuf> {
     Ok(file)
 }
 
-/// Tells one guest from another.
+/// Identifies a build of the guest.
 pub(crate) fn guest_digest() -> String {
     use std::sync::OnceLock;
     static DIGEST: OnceLock<String> = OnceLock::new();
@@ -89,8 +89,8 @@ pub(crate) fn guest_digest() -> String {
         .clone()
 }
 
-/// A folder that belongs to this user and that nobody else may write to, made when it is not
-/// there. Others may look through it: a container's own user has to.
+/// A folder that belongs to this user and that no other user can write to; created if missing.
+/// Others may traverse it, because a container's user has to.
 pub(crate) fn own_folder(folder: &Path) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let found = fs::symlink_metadata(folder)?;

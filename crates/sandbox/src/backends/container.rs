@@ -1,11 +1,12 @@
-//! What Podman and Docker share: how a container meets its host, and what it is held to.
+//! Shared by Podman and Docker: how a container connects to its host, and how its limits are
+//! enforced.
 //!
-//! The guest connects to a socket of ours that is mounted into the container ([`door`]), instead of
-//! an attached standard input and output: no process of the engine copies our bytes, no header of
-//! theirs can get between them, and a restart of the daemon does not cut the link. What the engine
-//! was told about limits is read back from the kernel ([`holds`]), and what does not hold there
-//! the guest holds by itself. A folder for each sandbox carries its owner's name ([`folder`]), so
-//! that the next start can remove what a crash left. Starts no engine.
+//! The guest connects to a socket that is mounted into the container ([`door`]) instead of using
+//! attached standard input and output: no process of the engine copies the bytes, no header of the
+//! engine can get between them, and a restart of the daemon does not cut the link. The limits that
+//! the engine was given are read back from the kernel ([`holds`]); the guest enforces the ones that
+//! the kernel does not. Each sandbox has a folder that carries its owner's name ([`folder`]), so
+//! that the next start can remove what a crash left behind. Starts no engine.
 
 pub(crate) mod door;
 pub(crate) mod folder;
@@ -27,20 +28,20 @@ use crate::guest_program;
 use crate::limits::{Enforcement, LimitKind};
 use crate::spec::{Backend, RootSpec, SandboxSpec};
 
-/// Where the guest finds the socket.
+/// Path of the link socket inside.
 pub(crate) const LINK_INSIDE: &str = "/.hotcell/link";
 
 /// First of those that stand for the root of a container, in which nothing runs but the engine's
 /// own steps before the guest.
 const FIRST_ROOT: u32 = 0x7100_0000;
 
-/// A number that no other sandbox of this process has.
+/// A number that is unique among the sandboxes of this process.
 pub(crate) fn next_number() -> u32 {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Users of the host that are one sandbox's own.
+/// Host user ids that belong to one sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Users {
     pub(crate) user: u32,
@@ -48,7 +49,7 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    /// Sandboxes of several host processes must differ too.
+    /// Includes the process id, so that sandboxes of several host processes differ too.
     pub(crate) fn of(number: u32) -> Self {
         let number = (std::process::id() << 10).wrapping_add(number) & 0x00ff_ffff;
         Self {
@@ -58,7 +59,7 @@ impl Users {
     }
 }
 
-/// Who owns what is mounted, once it is known to be there.
+/// The owners of the mounted folders, once these are known to exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owners {
     pub(crate) workspace: (u32, u32),
@@ -91,9 +92,9 @@ fn owner(folder: &Path) -> io::Result<(u32, u32)> {
     }
 }
 
-/// Bounds what all sandboxes share, as far as this user may: terminals, watches, the host's programs.
-/// Not more than a second wall: without it, a sandbox can use up what others need and see which
-/// programs they run, and no more.
+/// Bounds resources that all sandboxes share, as far as this user may: terminals, watches, the
+/// host's programs. Only a second wall: without it, a sandbox can use up what others need and see
+/// which programs they run.
 pub(crate) async fn fence(pid: Option<i32>, root: &RootSpec) {
     let Some(pid) = pid else {
         return;
@@ -122,8 +123,8 @@ pub(crate) async fn fence(pid: Option<i32>, root: &RootSpec) {
     }
 }
 
-/// The limits of a sandbox whose changes to its root are in a layer of the engine's, on a disk
-/// that has no limit for one container.
+/// The limits of a sandbox whose root changes are in a layer of the engine, on a disk that has no
+/// limit per container.
 pub(crate) fn bounded_by_disk(limits: Vec<Enforcement>) -> Vec<Enforcement> {
     let bounded = |one: Enforcement| match one.limit {
         LimitKind::Disk => {
@@ -134,13 +135,13 @@ pub(crate) fn bounded_by_disk(limits: Vec<Enforcement>) -> Vec<Enforcement> {
     limits.into_iter().map(bounded).collect()
 }
 
-/// An engine's own words, when it refuses.
+/// The error message of an engine.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Said(pub(crate) String);
 
 impl Said {
-    /// The one line that says it, of all that an engine prints.
+    /// Extracts the most specific line from the output of an engine.
     pub(crate) fn new(printed: &str) -> Self {
         const LONGEST: usize = 400;
         let lines = || {

@@ -1,16 +1,17 @@
-//! Docker: a container of a daemon that runs already, over its socket.
+//! Docker: a container of a running daemon, over its socket.
 //!
-//! Docker starts no folder, so the made-up root goes in as an image of a few hundred kilobytes,
-//! named after its content, and an image folder as one with all of its files ([`images`]). It has
-//! no users for one container either: the guest is started as a user of the host that is the
-//! sandbox's own, and puts itself into a user namespace of its own before anything runs. The owner
-//! of the workspace is mapped by a mount of ours, which is there for the moment in which Docker
-//! takes it over. Who may use the daemon's socket but is not root starts the guest as themselves.
+//! Docker cannot start a folder, so the generated root is imported as an image of a few hundred
+//! kilobytes, named after its content, and an image folder as an image with all of its files
+//! ([`images`]). Docker has no user mapping per container either: the guest is started as a host
+//! user that belongs to the sandbox, and enters its own user namespace before anything else runs.
+//! The owner of the workspace is mapped by a mount that exists only until Docker has mounted it
+//! into the container. A caller who may use the daemon's socket but is not root starts the guest
+//! under their own user.
 //!
-//! What is weaker than elsewhere: the daemon is root and makes the namespaces, an image's root is
-//! a layer of Docker's on disk (its size is looked at by the guest, if it lies on the same disk as the
-//! workspace), and all sandboxes on one image are one user of the host. New names directly in an
-//! image's `/` need a daemon that keeps layers in folders (`overlay2`) and a caller who is root.
+//! Weaker than other backends: the daemon is root and makes the namespaces; an image's root is a
+//! layer of Docker's on disk (the guest measures its size, if it is on the same disk as the
+//! workspace); and all sandboxes on one image share one host user. New names directly in an image's
+//! `/` need a daemon that keeps layers in folders (`overlay2`) and a caller who is root.
 //! Entry point: [`raise`].
 
 mod body;
@@ -48,15 +49,15 @@ use crate::spec::{Backend, RootSpec, SandboxSpec};
 
 const BACKEND: Backend = Backend::Docker;
 
-/// The user of all sandboxes on images: their files belong to it.
+/// The host user of all sandboxes on images, which owns their files.
 const IMAGE_USER: u32 = 0x6fff_ffff;
 
-/// Who a sandbox is on the host.
+/// The host user of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     uid: u32,
     gid: u32,
-    /// Whether owners can be mapped to it; else it is the caller.
+    /// Whether owners can be mapped to it; otherwise it is the caller.
     is_mapped: bool,
 }
 
@@ -108,7 +109,7 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
             .await
             .map_err(|source| failed(BACKEND, "confine the guest", source)),
     };
-    // Only now it has a user namespace of its own.
+    // Only now the guest has its own user namespace.
     fence(visitor.pid, &spec.root).await;
     match confined {
         Ok(landlock) => {
@@ -140,14 +141,15 @@ fn describe(daemon: &Daemon, spec: &SandboxSpec, landlock: Option<Landlocked>) -
     walls
 }
 
-/// Removes what owners that died left: containers, folders, images that nobody has used for long.
+/// Removes the containers and folders of dead owners, and images that were not used for a long
+/// time.
 async fn sweep(spec: &SandboxSpec, daemon: &Daemon) {
     static SWEPT: AtomicBool = AtomicBool::new(false);
     if SWEPT.swap(true, Ordering::Relaxed) {
         return;
     }
     let mut names = folder::left_over(&spec.provisions, BACKEND);
-    // A container may be without its folder, where the end came while it was being made.
+    // A container can exist without its folder if its owner died while making it.
     let listed = daemon.sandboxes().await.into_iter();
     names.extend(listed.filter(|name| cgroups::is_abandoned(name)));
     for name in &names {
@@ -157,7 +159,7 @@ async fn sweep(spec: &SandboxSpec, daemon: &Daemon) {
     images::forget_old(daemon).await;
 }
 
-/// Makes and starts the container, and waits until the guest is at the door or it has ended.
+/// Creates and starts the container, and waits until the guest connects or the container ends.
 async fn start(
     spec: &SandboxSpec,
     daemon: &Daemon,
@@ -198,7 +200,7 @@ async fn start(
     }
     let starting = async {
         daemon.start(&name).await?;
-        // It runs; the guest is on its way, or ends without having come.
+        // It runs: wait for its end, in case the guest never connects.
         daemon.gone(&name).await;
         Ok::<_, SandboxError>(())
     };
@@ -206,16 +208,16 @@ async fn start(
         entered = door.enter(identity.uid) => entered,
         ended = starting => {
             ended?;
-            Err(io::Error::other(Said("the container ended before the guest came".into())))
+            Err(io::Error::other(Said("the container ended before the guest connected".into())))
         }
     };
     let visitor = entered.map_err(|source| failed(BACKEND, "hear from the guest", source))?;
-    // The container has mounts of its own by now.
+    // The container has its own mounts by now.
     walls.unmount();
     Ok((walls, visitor))
 }
 
-/// The made-up root and all mounts, the workspace's owner mapped.
+/// Makes the generated root and all mounts, with the workspace's owner mapped.
 async fn prepare(
     spec: &SandboxSpec,
     folder: &Folder,
@@ -240,7 +242,7 @@ async fn prepare(
     bundle.mounts.push(bind(door.path(), LINK_INSIDE));
     if spec.root == RootSpec::Host {
         std::fs::write(bundle.root.join(&LINK_INSIDE[1..]), "")?;
-        // Docker would put its own over these, with the host's name servers.
+        // Docker would mount its own files over these, with the host's name servers.
         for target in ["/etc/hosts", "/etc/hostname", "/etc/resolv.conf"] {
             let source = bundle.root.join(&target[1..]);
             bundle.mounts.push(bind(&source, target));
@@ -249,7 +251,7 @@ async fn prepare(
     Ok(bundle)
 }
 
-/// Mounts the workspace for the daemon to find, with its owner mapped to the sandbox's user.
+/// Mounts the workspace where the daemon finds it, with its owner mapped to the sandbox's user.
 async fn mount(
     workspace: &Path,
     target: &Path,

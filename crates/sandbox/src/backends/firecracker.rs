@@ -1,18 +1,18 @@
-//! Virtual machines of Firecracker, for many of them on one host.
+//! Firecracker virtual machines, for many of them on one host.
 //!
 //! ```text
 //! host ── room: the API's socket, the vsock device's sockets
-//!   ├─ the jailer (the host's root) or native walls (everybody else)
+//!   ├─ the jailer (the host's root) or native walls (other users)
 //!   │    └─ Firecracker: no network, no console; one read-only disk, one vsock device
 //!   │         └─ kernel, and init: waits                  ◀ the snapshot is taken here
 //!   │              └─ the native walls again, and the guest behind them
 //!   └─ native walls around the process that serves the workspace to the machine
 //! ```
 //!
-//! A machine is booted once for each kind of it and kept as a snapshot; every other begins there,
-//! with memory that is shared until it is written to. A snapshot names its files and sockets by
-//! paths, so these are the same in every jail and behind all walls. A snapshot that Firecracker
-//! refuses is thrown away, and the machine boots afresh. Entry point: [`raise`].
+//! Each kind of machine boots once and is stored as a snapshot. Every later machine starts from the
+//! snapshot, with memory that is shared copy-on-write. A snapshot refers to its files and sockets by
+//! path, so the paths are the same in every jail and behind all walls. A snapshot that Firecracker
+//! refuses is discarded, and the machine boots from scratch. Entry point: [`raise`].
 
 mod api;
 mod boot;
@@ -47,22 +47,22 @@ use crate::error::SandboxError;
 use crate::limits::enforce_in_machine;
 use crate::spec::{Backend, SandboxSpec};
 
-/// What nobody has seen yet.
+/// Shown by `doctor`.
 pub(crate) const UNPROVEN: &str = "written against the API of Firecracker 1.x: its requests, jail, \
      snapshots and vsock sockets are tested against stand-ins, a machine of it has not run on real KVM";
 
-/// The folder that Firecracker shares with us, in its own root.
+/// The folder that Firecracker shares with the host, in its own root.
 const ROOM: &str = "/room";
 
-/// Where it finds what a machine is made of.
+/// Paths of the parts of a machine inside that root.
 const KERNEL: &str = "/vmlinux";
 const INITRAMFS: &str = "/initramfs";
 const DISK: &str = "/disk";
 
-/// What a machine needs of its kernel beside the usual.
+/// Kernel modules that a machine needs in addition to the usual ones.
 const MODULES: &[&str] = &["vmw_vsock_virtio_transport"];
 
-/// A machine that waits answers at once; a busy host takes longer.
+/// A waiting machine answers at once, but a busy host may take longer.
 const WAKE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
@@ -96,8 +96,8 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     }
 }
 
-/// Tells a machine that waits what it is to be, with the workspace behind its port. Says what
-/// stands inside.
+/// Tells a waiting machine its task and connects the workspace to its port. Returns the walls
+/// inside it.
 async fn wake(
     spec: &SandboxSpec,
     machine: &Machine,
@@ -122,9 +122,9 @@ async fn wake(
 #[derive(Debug)]
 struct Programs {
     firecracker: PathBuf,
-    /// For the host's root.
+    /// Only used by the host's root.
     jailer: Option<PathBuf>,
-    /// What Firecracker calls itself.
+    /// The version line that Firecracker prints.
     version: String,
 }
 
@@ -168,7 +168,7 @@ fn installed(program: &Path) -> Result<PathBuf, SandboxError> {
     })
 }
 
-/// Finds all that a machine for this spec is made of, and makes what is missing.
+/// Finds everything that a machine for this spec needs, and makes what is missing.
 async fn draw(spec: &SandboxSpec, programs: Programs) -> Result<Machine, SandboxError> {
     let backend = Backend::Firecracker;
     let cache = spec.provisions.cache.clone();
@@ -211,7 +211,7 @@ fn describe(programs: &Programs, inside: Vec<String>) -> Vec<String> {
     walls
 }
 
-/// A machine that is a sandbox. Dropping it ends it, unwatched.
+/// A running machine. Dropping it ends it without waiting.
 #[derive(Debug)]
 struct Standing {
     vmm: Vmm,
@@ -220,7 +220,8 @@ struct Standing {
 }
 
 impl super::Standing for Standing {
-    /// First inside, so that what commands wrote is written; then the machine, answer or not.
+    /// First ends the guest inside, so that written data is flushed; then the machine, even without
+    /// an answer.
     fn take_down(&mut self) -> Later<'_, u64> {
         Box::pin(async {
             let kills = self.control.end().await;

@@ -1,8 +1,8 @@
-//! What `/` holds on every backend: who the user is, what is made up, and, where there is no image,
-//! which of the host's own programs are shown.
+//! The content of `/` on every backend: the user, the generated files and, without an image, the
+//! host programs that are visible.
 //!
-//! A list of what is shown, never of what is hidden: a secret that nobody thought of stays out.
-//! Plain data; the backends mount it. Entry points: [`furnishing`], [`usual_env`].
+//! This is an allow-list: a secret that it does not name stays hidden. Plain data; the backends
+//! mount it. Entry points: [`furnishing`], [`usual_env`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(crate) const UID: u32 = 1000;
 pub(crate) const HOME: &str = "/home/hotcell";
 pub(crate) const HOSTNAME: &str = "hotcell";
 
-/// Folders of programs and libraries. On most systems all but `/usr` are symlinks into it.
+/// Folders of programs and libraries. On most systems all except `/usr` are symlinks into it.
 const PROGRAMS: &[&str] = &[
     "/usr",
     "/bin",
@@ -31,7 +31,7 @@ const PROGRAMS: &[&str] = &[
     "/gnu/store",
 ];
 
-/// Folders of `/etc` that programs need and that hold no secret.
+/// Folders in `/etc` that programs need and that hold no secrets.
 const ETC_FOLDERS: &[&str] = &[
     "alternatives",
     "crypto-policies",
@@ -47,7 +47,7 @@ const ETC_FOLDERS: &[&str] = &[
     "ssl/certs",
 ];
 
-/// Small files of `/etc` of the same kind.
+/// Small files in `/etc` that programs need and that hold no secrets.
 const ETC_FILES: &[&str] = &[
     "bash.bashrc",
     "debian_version",
@@ -67,7 +67,7 @@ const ETC_FILES: &[&str] = &[
     "timezone",
 ];
 
-/// What to put into `/`, in order; all but the workspace.
+/// The entries of `/` in mount order, without the workspace.
 pub(crate) fn furnishing(root: &RootSpec, limits: &Limits) -> Vec<Fitting> {
     let mut fittings = match root {
         RootSpec::Host => host_programs(),
@@ -77,7 +77,7 @@ pub(crate) fn furnishing(root: &RootSpec, limits: &Limits) -> Vec<Fitting> {
     fittings
 }
 
-/// The usual variables of commands.
+/// The default environment of commands.
 pub(crate) fn usual_env() -> Vec<(String, String)> {
     [
         (
@@ -95,7 +95,7 @@ pub(crate) fn usual_env() -> Vec<(String, String)> {
     .into()
 }
 
-/// What `/` holds when it is made of the host's.
+/// The entries of `/` that come from the host.
 fn host_programs() -> Vec<Fitting> {
     let mut fittings: Vec<Fitting> = PROGRAMS
         .iter()
@@ -119,7 +119,8 @@ fn host_programs() -> Vec<Fitting> {
     fittings
 }
 
-/// The same as [`shown`] for sandboxes, which share no watches and locks with the host.
+/// Like [`shown`], but under an overlay, so that a sandbox shares no watches and locks with the
+/// host.
 fn shown_apart(path: PathBuf) -> Option<Fitting> {
     let mut fitting = shown(path)?;
     if let Fitting::Bind { access, .. } = &mut fitting {
@@ -128,7 +129,8 @@ fn shown_apart(path: PathBuf) -> Option<Fitting> {
     Some(fitting)
 }
 
-/// The folders of these, for engines: they mount them, and the overlays come later.
+/// The folders that need an overlay. External engines mount them directly, and the overlays are
+/// added later.
 pub(crate) fn overlaid() -> Vec<PathBuf> {
     let folders = host_programs()
         .into_iter()
@@ -143,7 +145,7 @@ pub(crate) fn overlaid() -> Vec<PathBuf> {
     folders.collect()
 }
 
-/// A host path as it is: a symlink as the same symlink, a folder read-only, a file as a copy.
+/// A host path unchanged: a symlink as the same symlink, a folder read-only, a file as a copy.
 pub(crate) fn shown(path: PathBuf) -> Option<Fitting> {
     let metadata = fs::symlink_metadata(&path).ok()?;
     if metadata.is_symlink() {
@@ -193,7 +195,7 @@ fn link(target: &str, points_to: &str) -> Fitting {
     }
 }
 
-/// What every root has, the host's or an image.
+/// The entries that every root has, with the host's programs or an image.
 fn inventory(limits: &Limits) -> Vec<Fitting> {
     let tmpfs = |target: &str, bytes: u64, mode| Fitting::Tmpfs {
         target: target.into(),
@@ -253,7 +255,7 @@ fn inventory(limits: &Limits) -> Vec<Fitting> {
     all
 }
 
-/// For Landlock. An image's root is an overlay that belongs to the sandbox alone.
+/// Writable paths for Landlock. An image's root is an overlay that belongs to the sandbox alone.
 pub(crate) fn writable(root: &RootSpec) -> Vec<PathBuf> {
     let paths: &[&str] = match root {
         RootSpec::Image(_) => &["/"],

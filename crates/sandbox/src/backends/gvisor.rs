@@ -1,5 +1,4 @@
-//! gVisor: commands run on a kernel of its own, `runsc`'s in user space, and that stands behind
-//! native walls.
+//! gVisor: commands run on the user-space kernel of `runsc`, which itself runs behind native walls.
 //!
 //! ```text
 //! host ── native supervisor: namespaces, cgroups, deadline ── runsc, alone in a small root
@@ -9,16 +8,16 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | what `runsc` sees of the host | itself, the root of the sandbox (as native walls build it) and its own state, which is in memory: nothing on disk to sweep |
-//! | who it is | user 0 of a user namespace with one user, which outside is the caller, or for root one of the sandbox's own; never the host's root |
-//! | whose files commands see | that user's, who is 1000 inside: the guest enters a user namespace of gVisor's kernel. All others are strangers, as on native walls |
+//! | what `runsc` sees of the host | itself, the root of the sandbox (as native walls build it) and its own state, which is in memory: it leaves nothing on disk |
+//! | its user | user 0 of a user namespace with one user, which outside is the caller or, for root, a user of this sandbox; never the host's root |
+//! | whose files commands see | that user's, who is 1000 inside: the guest enters a user namespace of gVisor's kernel. All other owners are unmapped, as on native walls |
 //! | how it ends | with its process namespace, which the native supervisor kills; and with the link |
-//! | files | the workspace is shared, so both sides see a change at once; the rest of the root is exclusive |
+//! | files | the workspace is shared, so both sides see a change at once; the remaining root is exclusive |
 //!
-//! What differs from native walls: there is no Landlock; a watch sees only changes from inside;
-//! memory is limited by the guest, which looks, and behind it by the cgroup around all of gVisor;
-//! a command can list what the guest's own threads have open, which leads nowhere that commands
-//! do not get anyway: the link is a socket, and those cannot be opened.
+//! Differences from native walls: there is no Landlock; a watch sees only changes from inside;
+//! the guest limits memory by polling, with the cgroup around all of gVisor as backup; a command
+//! can list the open files of the guest's own threads, which gives it no more access: the link is
+//! a socket, and sockets cannot be opened that way.
 //! Entry point: [`raise`].
 
 mod complaint;
@@ -44,7 +43,7 @@ use crate::error::SandboxError;
 use crate::limits::enforce_in_gvisor;
 use crate::spec::{Backend, RootSpec, SandboxSpec};
 
-/// Past this a start hangs. It takes a quarter of a second on an idle machine.
+/// Timeout of a start. It takes a quarter of a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
@@ -58,7 +57,7 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
         Some(verdict) => {
             let started = start(spec, &facts, &program, &verdict).await;
             if started.is_err() {
-                // What worked once does not any more: the next start tries everything.
+                // The stored platform does not work any more: the next start tries all of them.
                 Verdict::forget(&spec.provisions);
             }
             started?
@@ -74,7 +73,7 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     ))
 }
 
-/// Takes the first platform on which a sandbox really starts, and keeps the verdict.
+/// Uses the first platform on which a sandbox starts, and stores the result.
 async fn try_platforms(
     spec: &SandboxSpec,
     facts: &Facts,
@@ -95,7 +94,7 @@ async fn try_platforms(
     Err(refused.unwrap_or_else(|| unavailable("it offers no platform that works here")))
 }
 
-/// A guest that stands confined behind gVisor's walls.
+/// A confined guest behind gVisor's walls.
 struct Started {
     walls: Box<dyn Standing>,
     link: UnixStream,
@@ -140,7 +139,7 @@ async fn start(
             });
         }
         Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("the guest says nothing for {} seconds", PATIENCE.as_secs()),
+        Err(_) => format!("the guest did not answer within {} seconds", PATIENCE.as_secs()),
     };
     drop(link);
     walls.take_down().await;
@@ -154,7 +153,7 @@ async fn start(
 }
 
 fn confinement(spec: &SandboxSpec, facts: &Facts) -> Confinement {
-    // As many as there are in sight of gVisor, which counts them from 0.
+    // As many as gVisor sees, which numbers them from 0.
     let by_affinity = facts.groups.home(Controller::Cpu).is_none() || facts.group_name.is_none();
     let most = facts.processors.len().max(1);
     let processors = (spec.limits.cpus.ceil() as usize).clamp(1, most);

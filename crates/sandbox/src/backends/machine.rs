@@ -1,13 +1,14 @@
-//! What virtual machines of every kind have in common: a kernel, a first file system with the guest
-//! as its init, a disk with the image, a size, and what is said over the control channel.
+//! Shared by all kinds of virtual machines: a kernel, an initramfs with the guest as its init, a
+//! disk with the image, a size, and the messages of the control channel.
 //!
-//! Starts no machine: that is what the backends differ in.
+//! Starts no machine: the backends do that.
 //!
 //! - [`kernel`], [`modules`], [`cpio`], [`initramfs`]: what a machine boots.
 //! - [`disk`]: the image as a read-only disk, one for all machines.
-//! - [`size`]: memory and processors, in few steps, so that few snapshots serve all limits.
-//! - [`kvm`]: whether the processor's help can be asked for.
-//! - [`arrival`]: what a machine is told when it is needed, with the walls inside it.
+//! - [`size`]: memory and processors, in a few steps, so that a few snapshots serve all limits.
+//! - [`kvm`]: whether KVM can be used.
+//! - [`arrival`]: what a machine is told when it is assigned to a sandbox, with the walls inside
+//!   it.
 //! - [`control`]: the host's end of the control channel.
 
 pub(crate) mod arrival;
@@ -29,7 +30,7 @@ use super::contained::own_folder;
 use crate::error::SandboxError;
 use crate::spec::Backend;
 
-/// A step that failed, named.
+/// An error that names the failed step.
 pub(crate) fn step(
     backend: Backend,
     doing: impl Into<String>,
@@ -42,14 +43,14 @@ pub(crate) fn step(
     }
 }
 
-/// The part of the cache that is for machines. Whoever writes there decides what runs, so all of the
-/// way to it must be this user's.
+/// The part of the cache for machines. Its content is executed, so this user must own every folder
+/// on the way.
 pub(crate) fn folder(cache: &Path) -> io::Result<PathBuf> {
     own_folder(cache)?;
     own_folder(&cache.join("machines"))
 }
 
-/// Tells one state of a file from another without reading it.
+/// Identifies a version of a file without reading it.
 pub(crate) fn stamp(path: &Path) -> String {
     match std::fs::metadata(path) {
         Ok(found) => format!(
@@ -64,7 +65,7 @@ pub(crate) fn stamp(path: &Path) -> String {
     }
 }
 
-/// A short name for all of these lines together.
+/// A short hash of these lines.
 pub(crate) fn key(lines: &[String]) -> String {
     use sha2::Digest;
     let digest = sha2::Sha256::digest(lines.join("\n"));

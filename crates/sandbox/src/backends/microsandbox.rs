@@ -1,10 +1,10 @@
 //! microsandbox: a virtual machine of `msb` (libkrun), for laptops.
 //!
-//! `msb run` holds the machine and ends with its input, which is ours: when this process dies,
-//! however it dies, the machine goes too. `msb exec --stream` is the link. What a crash leaves on
-//! disk is swept by the next start. The guest is not process 1 there: a command that kills all
-//! processes of its user kills the guest, and with it the sandbox. Never shows `msb` the caller's
-//! environment, and never an image to write to. Entry point: [`raise`].
+//! `msb run` holds the machine and ends when its standard input closes. This process holds that
+//! input, so the machine ends with it, even after a crash. `msb exec --stream` is the link. The
+//! next start removes what a crash left on disk. The guest is not process 1 there: a command that
+//! kills all processes of its user kills the guest, and with it the sandbox. `msb` never sees the
+//! caller's environment or a writable image. Entry point: [`raise`].
 
 mod arguments;
 mod msb;
@@ -37,12 +37,12 @@ use crate::error::SandboxError;
 use crate::limits::{Enforcement, Enforcer, LimitKind, Limits, bytes};
 use crate::spec::{Backend, SandboxSpec};
 
-/// What nobody has seen yet.
+/// Shown by `doctor`.
 pub(crate) const UNPROVEN: &str = "written against `msb` 0.7: its calls, its answers and the link \
      over its streams are tested, a machine of it has not run on real KVM";
 
-/// A machine boots in well under a second where virtualization works, and `msb` notices in a quarter
-/// of a minute where it does not.
+/// A machine boots in well under a second if virtualization works. If it does not, `msb` notices
+/// within 15 seconds.
 const START: Duration = Duration::from_secs(60);
 
 pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
@@ -104,7 +104,7 @@ fn workspace(spec: &SandboxSpec) -> Result<PathBuf, SandboxError> {
         })
 }
 
-/// Sweeps what crashes left, and makes the folders of a new sandbox.
+/// Removes leftovers of crashes, and makes the folders of a new sandbox.
 fn prepare(msb: Msb, spec: &SandboxSpec, workspace: &Path) -> io::Result<(Standing, Skeleton)> {
     static SWEPT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -143,7 +143,7 @@ async fn start(
     machine: &Machine<'_>,
     spec: &SandboxSpec,
 ) -> Result<(UnixStream, Option<Landlocked>), SandboxError> {
-    let parts = standing.parts.as_mut().expect("a new one stands");
+    let parts = standing.parts.as_mut().expect("a new machine is running");
     parts.hold(machine).map_err(failed("start `msb`"))?;
     parts.boot(machine.name).await?;
     let mut link = parts.stream(machine).map_err(failed("start `msb`"))?;
@@ -161,7 +161,7 @@ async fn start(
     }
 }
 
-/// What the guest does to itself. Memory is the machine's own limit.
+/// The confinement that the guest applies to itself. The machine limits memory.
 fn confinement(spec: &SandboxSpec) -> Confinement {
     let limits = &spec.limits;
     let limit = |resource, value| Rlimit { resource, value };
@@ -193,7 +193,7 @@ fn describe(version: &str, landlock: Option<Landlocked>) -> Vec<String> {
     walls
 }
 
-/// What enforces each limit in a machine of `msb`.
+/// The enforcer of each limit in a machine of `msb`.
 fn enforce(limits: &Limits, host: usize) -> Vec<Enforcement> {
     let one = |limit, value: String, enforcer, caveat: Option<&str>| Enforcement {
         limit,

@@ -1,4 +1,4 @@
-//! Virtual machines of QEMU's `microvm` kind, from a distribution's own packages.
+//! QEMU `microvm` virtual machines, from the packages of a distribution.
 //!
 //! ```text
 //! host ── sockets: link, control, monitor
@@ -10,13 +10,17 @@
 //!                            └─ the guest
 //! ```
 //!
-//! A machine is booted once for each kind of it; every sandbox begins with a copy of its memory
-//! that is shared until written to. The walls inside are those of the native backend, so a command
-//! finds the same sandbox on both; the machine is one more wall around it.
+//! Each kind of machine boots once; every sandbox starts from a copy of its memory that is shared
+//! copy-on-write. The walls inside are those of the native backend, so a command finds the same
+//! sandbox on both; the machine is one more wall around it.
 //!
-//! - [`blueprint`]: what a kind of machine is made of. - [`acceleration`]: KVM or not, by proof.
-//! - [`snapshot`]: the copies that machines begin with. - [`pool`]: machines that wait.
-//! - [`folder`]: workspaces of nobody's yet. - [`qemu`], [`monitor`]: one QEMU. - [`clock`]: what an emulated machine keeps time by.
+//! - [`blueprint`]: the components of a kind of machine.
+//! - [`acceleration`]: whether KVM works, by trying it.
+//! - [`snapshot`]: the copies that machines start from.
+//! - [`pool`]: machines that wait.
+//! - [`folder`]: workspaces that are not assigned yet.
+//! - [`qemu`], [`monitor`]: one QEMU process.
+//! - [`clock`]: the clock source of an emulated machine.
 
 mod acceleration;
 mod blueprint;
@@ -51,7 +55,7 @@ use crate::error::SandboxError;
 use crate::limits::enforce_in_machine;
 use crate::spec::{Backend, SandboxSpec};
 
-/// A machine that is restored answers in a fraction of a second; a busy host takes longer.
+/// Timeout of a restore. It takes a fraction of a second, but a busy host may take longer.
 const RESTORE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
@@ -65,7 +69,7 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
         .as_ref()
         .and_then(|pool| pool.take(spec, &blueprint));
     let arrived = match waiting {
-        // That one has died while it waited is nobody's failure.
+        // A pooled machine may have died while it waited, so its failure is not an error.
         Some(qemu) => arrive(spec, &blueprint, qemu).await.ok(),
         None => None,
     };
@@ -92,7 +96,7 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     ))
 }
 
-/// Tells a machine what it is to be, and waits until it is.
+/// Assigns the sandbox to a waiting machine, and waits until its walls are up.
 async fn arrive(
     spec: &SandboxSpec,
     blueprint: &Blueprint,
@@ -102,7 +106,7 @@ async fn arrive(
         .map_err(|error| step(Backend::Microvm, "draw a seed", error))?;
     match tokio::time::timeout(RESTORE, qemu.control.arrive(&told)).await {
         Ok(Ok(landlock)) => Ok((qemu, landlock)),
-        // The machine works; it is the walls inside that cannot be put up.
+        // The machine works, but the walls inside it cannot be set up.
         Ok(Err(ControlError::Failed(source))) => {
             qemu.take_down().await;
             Err(SandboxError::Walls {
@@ -115,7 +119,7 @@ async fn arrive(
     }
 }
 
-/// Finds all that a machine for this spec is made of, and makes what is missing.
+/// Finds everything that a machine for this spec needs, and makes what is missing.
 async fn draw(spec: &SandboxSpec) -> Result<Blueprint, SandboxError> {
     let backend = Backend::Microvm;
     let machines = &spec.provisions.machines;
@@ -144,8 +148,8 @@ async fn draw(spec: &SandboxSpec) -> Result<Blueprint, SandboxError> {
     Ok(blueprint)
 }
 
-/// A machine that waits to be told what it is. A snapshot that nothing begins with is made anew,
-/// once.
+/// A machine that waits for its assignment. If no machine can start from the snapshot, the snapshot
+/// is made anew once.
 async fn begin(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<Qemu, SandboxError> {
     let snapshot = Snapshot::get(spec, blueprint).await?;
     match restore(spec, blueprint, &snapshot).await {
@@ -180,7 +184,7 @@ async fn restore(
     }
 }
 
-/// Why a machine is no use, in QEMU's words if it had any.
+/// The error of a failed machine, with QEMU's own message if there is one.
 async fn gone(
     mut qemu: Qemu,
     doing: &str,

@@ -1,4 +1,4 @@
-//! No walls: the guest as an ordinary process of the host. For people who insist.
+//! No walls: the guest as an ordinary process of the host. Must be requested explicitly.
 
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
@@ -13,12 +13,12 @@ use crate::limits::enforce_without_walls;
 use crate::spec::SandboxSpec;
 use crate::starting;
 
-/// How long the guest may take to end once its link is closed.
+/// How long the guest may take to end after its link is closed.
 const TAKE_DOWN: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(crate) struct Standing {
-    /// `None` once it was collected.
+    /// `None` after it was reaped.
     guest: Option<Child>,
 }
 
@@ -54,14 +54,14 @@ pub(crate) fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
             limits,
         },
         workdir,
-        // A command without walls is the caller's own: the spec says its whole environment.
+        // A command without walls belongs to the caller, so the spec defines its whole environment.
         env: Vec::new(),
     })
 }
 
 impl super::Standing for Standing {
-    /// The guest ends when its link has; here that is only waited for, on a thread of its own:
-    /// the link is closed by a task that must go on meanwhile.
+    /// Waits for the guest, which ends when its link closes. Uses its own thread, because the task
+    /// that closes the link must keep running meanwhile.
     fn take_down(&mut self) -> Later<'_, u64> {
         Box::pin(async {
             if let Some(mut guest) = self.guest.take() {
@@ -79,7 +79,7 @@ impl super::Standing for Standing {
 impl Drop for Standing {
     fn drop(&mut self) {
         if let Some(mut guest) = self.guest.take() {
-            // Ends by itself now that its link is closed; somebody must collect it.
+            // The guest ends by itself now that its link is closed, but it must be reaped.
             starting::take_down_aside(move || {
                 child::end_within(&mut guest, TAKE_DOWN);
             });

@@ -1,17 +1,17 @@
 //! Podman: a container without an image, started by the `podman` program. Needs no daemon and no
-//! socket, and is the same for root and for an ordinary user.
+//! socket, and works the same for root and for an ordinary user.
 //!
-//! Root gives every sandbox a user namespace of its own (`--uidmap`), and maps the owner of the
-//! workspace by a mount of ours in a mount namespace that only Podman's processes are in, so that
-//! nothing is left on the host however it ends. An ordinary user is the sandbox's user
-//! (`--userns=keep-id`). Where version 1 control groups are all that a machine has, an ordinary
-//! user's containers have none, and the guest holds the limits as behind native walls.
+//! Root gives every sandbox its own user namespace (`--uidmap`), and maps the owner of the
+//! workspace with a mount in a mount namespace that only Podman's processes are in, so nothing is
+//! left on the host after any kind of end. For an ordinary user the sandbox's user is that user
+//! (`--userns=keep-id`). On machines with only version 1 cgroups, an ordinary user's containers
+//! have no cgroup, and the guest enforces the limits as behind native walls.
 //!
-//! `provisions.containers.podman_runtime` names the runtime below; `krun`, which starts a virtual
-//! machine, is such a name. It needs KVM and has not been run by us.
+//! `provisions.containers.podman_runtime` names the runtime below Podman. `krun`, which starts a
+//! virtual machine, is possible too. It needs KVM and has not been tested.
 //!
-//! The container ends with the link, `podman` itself is not there while it runs: its monitor is,
-//! and removes the container. Entry point: [`raise`].
+//! The container ends with the link. `podman` itself does not keep running: its monitor does, and
+//! removes the container. Entry point: [`raise`].
 
 mod arguments;
 mod engine;
@@ -57,7 +57,7 @@ pub(crate) async fn raise(spec: &SandboxSpec) -> Result<Raised, SandboxError> {
     let holds = Holds::of(pid, &spec.limits);
     walls.watch(pid, holds.kill_counter());
     let limits = holds.enforcements(&spec.limits, Enforcer::GuestAndEngine);
-    // Before it closes itself to others, who may be its own user.
+    // Before confinement, which closes the guest to other processes, even of its own user.
     fence(pid, &spec.root).await;
     let mut link = visitor.link;
     let confined = match spec.strict_limits.then(|| check_strict(&limits)) {
@@ -96,7 +96,7 @@ fn describe(engine: &Engine, spec: &SandboxSpec, landlock: Option<Landlocked>) -
     walls
 }
 
-/// Removes what owners that died left, while the first sandbox starts.
+/// Removes the containers and folders of dead owners, before the first sandbox starts.
 async fn sweep(spec: &SandboxSpec, engine: &Engine) {
     static SWEPT: AtomicBool = AtomicBool::new(false);
     if SWEPT.swap(true, Ordering::Relaxed) {
@@ -113,7 +113,7 @@ async fn sweep(spec: &SandboxSpec, engine: &Engine) {
     }
 }
 
-/// Starts the container and waits until the guest is at the door, or Podman gives up.
+/// Starts the container and waits until the guest connects or Podman fails.
 async fn start(
     engine: &Engine,
     prepared: Prepared,
@@ -134,7 +134,7 @@ async fn start(
     let entered = tokio::select! {
         entered = door.enter(user) => Some(entered),
         output = walls.started() => match output {
-            // It runs; the guest is on its way, or ends without having come.
+            // It runs: wait for the guest to connect, or for the container to end.
             Some(output) if output.status.success() => tokio::select! {
                 entered = door.enter(user) => Some(entered),
                 () = gone(engine, &name) => None,
@@ -148,7 +148,7 @@ async fn start(
         None => Err(failed(
             BACKEND,
             "hear from the guest",
-            Said("the container ended before the guest came".into()),
+            Said("the container ended before the guest connected".into()),
         )),
     }
 }
@@ -172,11 +172,11 @@ fn refused(engine: &Engine, output: Option<Output>) -> SandboxError {
     }
 }
 
-/// A `podman run` under way.
+/// A running `podman run`.
 #[derive(Debug)]
 struct Run {
-    /// Also the number of its process group.
+    /// Also its process group id.
     pid: i32,
-    /// From the thread that waits for it.
+    /// Sent by the thread that waits for it.
     ended: oneshot::Receiver<Output>,
 }

@@ -1,4 +1,4 @@
-//! What walls are called, where several backends have the same.
+//! Descriptions of walls that several backends share.
 
 use walls::plan::Landlocked;
 
@@ -7,7 +7,7 @@ use crate::spec::RootSpec;
 pub(super) const UNPRIVILEGED: &str = "unprivileged user, no capabilities, no new privileges";
 pub(super) const SECCOMP: &str = "seccomp allow-list";
 
-/// What commands see as `/`.
+/// The description of `/`.
 pub(super) fn root(root: &RootSpec) -> &'static str {
     match root {
         RootSpec::Host => "root of its own, host programs read-only",

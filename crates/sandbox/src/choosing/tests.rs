@@ -1,9 +1,9 @@
-//! Choices as a table: what was proved, what is required, what comes of it.
+//! Table tests of backend selection: probe results and required strength to choice.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
 
-/// `gvisor microvm~ podman!`: gVisor works, the microVM does but is emulated, Podman does not.
+/// Parses `gvisor microvm~ podman!`: gVisor works, the microVM works but is emulated, Podman fails.
 fn proofs(text: &str) -> Vec<Proof> {
     let words = text.split_whitespace();
     words
@@ -55,10 +55,10 @@ fn auto_takes_the_strongest_that_was_proved_within_the_policy() {
         check("podman docker", require, "native podman docker");
         check("gvisor native", require, "gvisor native");
         check("gvisor! podman! native", require, "native");
-        // Emulated hardware is slow: nobody who asks for nothing gets it.
+        // Emulated hardware is slow, so it is never chosen without a required strength.
         check("microvm~ native", require, "native");
         check("microvm~ gvisor native", require, "gvisor native");
-        // What forbade native walls may have been lifted, but it is the last thing to try.
+        // The restriction on native walls may be gone by now, but they are tried last.
         check("native! podman", require, "podman native");
         check("native!", require, "native");
     }

@@ -1,5 +1,5 @@
-//! How much of the host's memory a sandbox takes up: the proportional share (PSS) of its processes
-//! as the host sees them. Looks only; where a process cannot be looked at, there is no answer.
+//! Measures the host memory of a sandbox: the proportional set size (PSS) of its processes as the
+//! host sees them. Read-only; returns `None` if a process cannot be inspected.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -8,7 +8,7 @@ use link::request::Walls;
 
 use crate::spec::{Backend, Strength};
 
-/// The processes of the host at one moment.
+/// The process ids of the host at one moment.
 #[derive(Debug)]
 pub(super) struct Processes(HashSet<u32>);
 
@@ -20,9 +20,9 @@ impl Processes {
     }
 }
 
-/// Of the sandbox that was started since. Its processes are new and either descend from this one
-/// or, where an engine started them, are in the sandbox's pid namespace; the engine's own watcher
-/// of a container is the parent of its first process.
+/// The memory of the sandbox that was started since `before`. Its processes are new. They either
+/// descend from this process or, if an engine started them, are in the sandbox's pid namespace. The
+/// engine's monitor process of a container is the parent of the first process inside.
 pub(super) fn of_sandbox(before: &Processes, backend: Backend, walls: &Walls) -> Option<u64> {
     let new: Vec<u32> = Processes::now().0.difference(&before.0).copied().collect();
     let parents: HashMap<u32, u32> = new
@@ -34,7 +34,7 @@ pub(super) fn of_sandbox(before: &Processes, backend: Backend, walls: &Walls) ->
         .copied()
         .filter(|process| descends(*process, std::process::id(), &parents))
         .collect();
-    // Numbers of namespaces mean something only to one kernel.
+    // Namespace ids are comparable only within one kernel.
     if backend.strength() == Strength::Namespaces {
         let inside = walls.namespaces.iter().find(|(kind, _)| kind == "pid");
         let inside: Vec<u32> = new
@@ -57,18 +57,19 @@ pub(super) fn of_sandbox(before: &Processes, backend: Backend, walls: &Walls) ->
 
 fn descends(process: u32, from: u32, parents: &HashMap<u32, u32>) -> bool {
     let line = std::iter::successors(parents.get(&process), |parent| parents.get(parent));
-    // A process number can be used again while this looks; no line is longer than all of them.
+    // A process id can be reused while this runs, so the walk is bounded by the number of
+    // processes.
     line.take(parents.len()).any(|parent| *parent == from)
 }
 
-/// `PID (NAME) STATE PARENT …`, where a name can have anything in it.
+/// Parses `PID (NAME) STATE PARENT …`. The name can contain any characters.
 fn parent(process: u32) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(") ")?;
     rest.split(' ').nth(1)?.parse().ok()
 }
 
-/// Bytes.
+/// PSS of a process, in bytes.
 fn share(process: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;

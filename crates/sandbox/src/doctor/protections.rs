@@ -1,7 +1,7 @@
-//! Judges what the kernel says inside against what it says here.
+//! Compares what the kernel reports inside with what it reports on the host.
 //!
-//! Namespaces can be told from the host's where both share a kernel. A kernel of its own is told by
-//! its version and by the name that it gave to its boot.
+//! Namespaces are compared by id if both share a kernel. A separate kernel is recognized by its
+//! version and its boot id.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::error::SandboxError;
 use crate::handle::Sandbox;
 use crate::spec::{Backend, RootSpec, Strength};
 
-/// One protection, and whether it was seen to hold.
+/// One protection and whether it was verified.
 #[derive(Debug, Serialize)]
 pub struct Protection {
     pub name: &'static str,
@@ -20,24 +20,24 @@ pub struct Protection {
     pub evidence: String,
 }
 
-/// What was seen inside.
+/// Observations from inside the sandbox.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) walls: Walls,
     kernel: Kernel,
 }
 
-/// A kernel, as it tells of itself.
+/// The identity of a kernel, as it reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Kernel {
     version: String,
-    /// New with every boot; not every kernel has one.
+    /// New with every boot; absent on some kernels.
     boot: Option<String>,
 }
 
 const VERSION: &str = "/proc/version";
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
-/// Bytes of either.
+/// Limit for both files.
 const LONGEST: u64 = 4096;
 
 impl Kernel {
@@ -86,8 +86,8 @@ const USER_NAMESPACE: &str = "user namespace";
 const CGROUP_NAMESPACE: &str = "cgroup namespace";
 const FILTER: &str = "seccomp filter";
 
-/// Whether a backend without it is no protection. What a container engine or a kernel of its own
-/// need not give is shown, and not held against it.
+/// Whether a backend counts as failed without this protection. Protections that a container engine
+/// or a separate kernel need not provide are shown but not required.
 pub(super) fn is_needed(backend: Backend, name: &str) -> bool {
     match (backend, name) {
         (_, "Landlock") => false,
@@ -130,7 +130,8 @@ pub(super) fn protections(backend: Backend, root: &RootSpec, seen: &Seen) -> Vec
     );
     let only_loopback = walls.interfaces.iter().all(|name| name == "lo");
     add("no network", only_loopback, walls.interfaces.join(", "));
-    // An image lies under an overlay that goes with the sandbox: writing to it changes nothing.
+    // An image is under an overlay that is discarded with the sandbox, so a writable root is
+    // harmless.
     if *root == RootSpec::Host {
         add(
             "read-only root",
@@ -192,7 +193,7 @@ mod tests {
         };
         check(here.clone(), false);
         check(kernel("Linux version 6.1.0 (host) #1", None), false);
-        // The same kernel, started once more.
+        // The same kernel after a reboot.
         check(kernel("Linux version 6.1.0 (host) #1", Some("b")), true);
         check(kernel("Linux version 4.4.0 #1", None), true);
         check(kernel("", None), false);

@@ -1,5 +1,5 @@
-//! What a verdict about a backend holds for: this release, this machine with its kernel, this user,
-//! and the programs, sockets and devices that the backend is made of.
+//! Everything that a probe result of a backend depends on: this release, the machine with its
+//! kernel, the user, and the programs, sockets and devices that the backend uses.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::guest_program::GUEST;
 use crate::provisions::{Provisions, locate};
 use crate::spec::Backend;
 
-/// Two are the same as long as nothing of it has changed. A restart of the machine is no change.
+/// Equal as long as none of the facts has changed. A reboot is not a change.
 pub(super) fn of(backend: Backend, provisions: &Provisions) -> String {
     let mut facts = String::new();
     let mut fact = |name: &str, value: &str| {
@@ -78,7 +78,7 @@ fn text(file: &str) -> String {
         .to_owned()
 }
 
-/// A disk may be carried to another machine.
+/// Included because a disk can be moved to another machine.
 fn processor() -> String {
     use std::io::Read;
     let mut beginning = [0; 4096];
@@ -89,12 +89,12 @@ fn processor() -> String {
     name.unwrap_or_default().to_owned()
 }
 
-/// A file, told from what may stand there after an upgrade.
+/// Identifies a version of a program file, so that an upgrade is noticed.
 fn program(named: &Path) -> String {
     locate(named).map_or("absent".to_owned(), |path| stamp(&path))
 }
 
-/// The kernel that is named, or else the folder in which one is looked for.
+/// The configured kernel, or else the folder that is searched for one.
 fn kernels(named: Option<&Path>) -> String {
     stamp(named.unwrap_or(Path::new("/boot")))
 }
@@ -112,7 +112,7 @@ fn stamp(path: &Path) -> String {
     }
 }
 
-/// Whether this user may open it can change with a group.
+/// Includes access, because group membership changes whether this user may open it.
 fn device(path: &Path) -> String {
     let is_open = access(path, AccessFlags::R_OK | AccessFlags::W_OK).is_ok();
     match fs::metadata(path) {

@@ -1,4 +1,4 @@
-//! Verdicts outlive a run, and nothing that they depend on.
+//! Results persist between runs, and are invalidated when anything they depend on changes.
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::PermissionsExt;

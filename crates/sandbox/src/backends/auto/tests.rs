@@ -1,4 +1,4 @@
-//! `auto` for real: native walls, and programs in the place of others that do not work.
+//! `auto` with real sandboxes: native walls, and broken programs in place of other backends.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -17,7 +17,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A machine on which nothing is installed.
+    /// A machine on which no backend is installed.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let absent = |name: &str| folder.path().join("absent").join(name);
@@ -71,7 +71,7 @@ async fn what_was_not_probed_is_native_and_says_so() {
     );
     assert_eq!(sandbox.description().strength(), Strength::Namespaces);
     sandbox.end().await;
-    // A start looks at nothing that nobody requires.
+    // A start does not probe backends that are not required.
     assert!(!scene.provisions.cache.exists());
 }
 
@@ -163,7 +163,7 @@ async fn a_proof_that_turns_out_false_is_dropped_and_the_next_is_taken() {
     assert!(description.reason.contains(failed), "{description:?}");
     assert_eq!(scene.verdict(Backend::Gvisor), None);
     assert_eq!(scene.verdict(Backend::Native), Some(true));
-    // Where it is required, there is no next one.
+    // If the strength is required, there is no weaker fallback.
     scene.prove(Backend::Gvisor);
     let spec = SandboxSpec {
         require: Strength::Kernel,

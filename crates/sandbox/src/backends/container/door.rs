@@ -1,5 +1,5 @@
-//! The socket to which a guest in a container connects: one connection, from the one user that it
-//! can come from. Entry type: [`Door`].
+//! The socket to which the guest in a container connects. Accepts one connection, from the expected
+//! user. Entry type: [`Door`].
 
 use std::fs;
 use std::io;
@@ -9,31 +9,31 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::{UnixListener, UnixStream};
 
-/// An open door. Closing it removes the socket.
+/// A listening socket. Dropping it removes the socket file.
 #[derive(Debug)]
 pub(crate) struct Door {
     listener: UnixListener,
     path: PathBuf,
 }
 
-/// Who came in.
+/// An accepted guest connection.
 #[derive(Debug)]
 pub(crate) struct Visitor {
     pub(crate) link: UnixStream,
-    /// Its number here, unless it is in a world whose processes cannot be seen from here.
+    /// Its pid on the host, unless the guest is in a machine whose processes the host cannot see.
     pub(crate) pid: Option<i32>,
 }
 
 impl Door {
-    /// Opens one in a folder of the sandbox's own.
+    /// Opens the socket in the sandbox's own folder.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         const NAME: &str = "link";
-        // By way of the folder's descriptor: the name of a socket has to be short.
+        // Through the folder's descriptor, because socket paths have a short maximum length.
         let open = fs::File::open(folder)?;
         let short = format!("/proc/self/fd/{}/{NAME}", open.as_raw_fd());
         let listener = UnixListener::bind(short)?;
         let path = folder.join(NAME);
-        // The guest is nobody's user; who it is, is looked at when it comes.
+        // The guest runs as another user, so any user may connect; `enter` checks who did.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666))?;
         Ok(Self { listener, path })
     }
@@ -42,7 +42,7 @@ impl Door {
         &self.path
     }
 
-    /// Waits for the guest, which comes as this user; others are sent away.
+    /// Waits for the guest's connection, which comes from this user; closes others.
     pub(crate) async fn enter(&self, user: u32) -> io::Result<Visitor> {
         loop {
             let (link, _) = self.listener.accept().await?;
@@ -78,7 +78,7 @@ mod tests {
         let short = format!("/proc/self/fd/{}/link", near.as_raw_fd());
         let own = nix::unistd::geteuid().as_raw();
         let _knocks = UnixStream::connect(&short).await.unwrap();
-        // A stranger waits outside for ever; then somebody whom the door was told of comes.
+        // A connection of the wrong user is ignored; then the expected user connects.
         tokio::select! {
             biased;
             visitor = door.enter(own + 1) => panic!("{visitor:?}"),

@@ -1,5 +1,5 @@
-//! The folder of one container: its socket, its made-up root, what is mounted for it. Named after
-//! the process that owns it, so that the next start removes what a crash left. Entry points:
+//! The folder of one container: its socket, its generated root, its mounts. Named after the process
+//! that owns it, so that the next start can remove what a crash left. Entry points:
 //! [`Folder::make`], [`left_over`].
 
 use std::fs;
@@ -14,10 +14,10 @@ use super::super::contained::own_folder;
 use crate::provisions::Provisions;
 use crate::spec::Backend;
 
-/// Everything that is mounted is mounted in here, and nothing else is here.
+/// Subfolder for all mount points, and only for those.
 const MOUNTS: &str = "mounts";
 
-/// A folder that lasts as long as its sandbox. Dropping it removes it.
+/// A folder that lives as long as its sandbox. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -29,7 +29,8 @@ impl Folder {
         let name = cgroups::group_name(u64::from(number)).ok_or(io::ErrorKind::Unsupported)?;
         let path = home(provisions, backend)?.join(&name);
         fs::create_dir(&path)?;
-        // The engine's first steps inside are nobody's too, and have to get through.
+        // The engine's first steps inside run as an unprivileged user too, and must be able to
+        // traverse it.
         let folder = Self { path, name };
         for path in [folder.path.clone(), folder.path.join(MOUNTS)] {
             if !path.exists() {
@@ -49,7 +50,7 @@ impl Folder {
         &self.name
     }
 
-    /// The process that owns it, for the container's label: its number and when it began.
+    /// The process that owns it, for the container's label: pid and start time.
     pub(crate) fn owner(&self) -> String {
         self.name
             .split('-')
@@ -59,14 +60,14 @@ impl Folder {
             .join("-")
     }
 
-    /// An empty folder on which something will be mounted.
+    /// Makes an empty folder as a mount point.
     pub(crate) fn mount_point(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.path.join(MOUNTS).join(name);
         fs::create_dir(&path)?;
         Ok(path)
     }
 
-    /// An empty file for the same.
+    /// Makes an empty file as a mount point.
     pub(crate) fn mount_file(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.path.join(MOUNTS).join(name);
         fs::File::create_new(&path)?;
@@ -75,7 +76,7 @@ impl Folder {
 }
 
 impl Folder {
-    /// Takes down what is mounted in it; whoever took it over keeps what they have.
+    /// Unmounts everything in it. Mounts that a container has taken over stay.
     pub(crate) fn unmount(&self) {
         unmount(&self.path);
     }
@@ -94,7 +95,7 @@ fn home(provisions: &Provisions, backend: Backend) -> io::Result<PathBuf> {
     Ok(home)
 }
 
-/// Names of the containers of processes that no longer live.
+/// Names of the containers whose owner process is dead.
 pub(crate) fn left_over(provisions: &Provisions, backend: Backend) -> Vec<String> {
     let home = provisions.containers.run.join(backend.name());
     let entries = fs::read_dir(home).into_iter().flatten().flatten();
@@ -111,26 +112,26 @@ pub(crate) fn remove(provisions: &Provisions, backend: Backend, names: &[String]
     }
 }
 
-/// Takes down what is mounted for a container.
+/// Unmounts everything that was mounted for a container.
 fn unmount(folder: &Path) {
     let below = format!("{}/", folder.join(MOUNTS).display());
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let points = table.lines().filter_map(|line| line.split(' ').nth(4));
     let mut points: Vec<&str> = points.filter(|point| point.starts_with(&below)).collect();
-    // What was mounted last goes first.
+    // In reverse order of mounting.
     points.reverse();
     for point in points {
         let _ = umount2(point, MntFlags::MNT_DETACH);
     }
 }
 
-/// Takes down what is still mounted there and removes the rest. Never goes into anything that
-/// could be mounted: a mount that stays, such as somebody's workspace, keeps the folder.
+/// Unmounts everything in a folder and removes it. Never descends into mount points: a mount that
+/// cannot be unmounted, such as a workspace, keeps the folder.
 fn clear(folder: &Path) {
     unmount(folder);
     let mounts = folder.join(MOUNTS);
     for entry in fs::read_dir(&mounts).into_iter().flatten().flatten() {
-        // Both refuse a mount point, and the first whatever is not empty.
+        // Both fail on a mount point, and the first also on a folder that is not empty.
         let _ = fs::remove_dir(entry.path()).or_else(|_| fs::remove_file(entry.path()));
     }
     if fs::remove_dir(&mounts).is_ok() || !mounts.exists() {
@@ -154,13 +155,13 @@ mod tests {
         let workspace = folder.mount_point("workspace").unwrap();
         folder.mount_file("guest").unwrap();
         fs::write(path.join("profile"), "x").unwrap();
-        // As it looks when a mount is there that this process cannot take down.
+        // Simulates a mount that this process cannot unmount.
         fs::write(workspace.join("precious"), "x").unwrap();
         drop(folder);
         assert!(workspace.join("precious").exists());
         fs::remove_file(workspace.join("precious")).unwrap();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        // It belongs to this process, which lives.
+        // Its owner is this process, which is alive.
         assert!(left_over(&provisions, Backend::Podman).is_empty());
         remove(&provisions, Backend::Podman, &[name]);
         assert!(!path.exists());

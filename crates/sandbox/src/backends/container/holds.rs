@@ -1,5 +1,5 @@
-//! What really holds a container: the limits of its control groups, read back from the kernel
-//! instead of believed, and what the guest has to hold by itself where they do not.
+//! The limits that the kernel really enforces for a container, read back from its cgroups, and the
+//! ones that the guest has to enforce instead.
 //! Entry type: [`Holds`].
 
 use std::fs;
@@ -15,32 +15,32 @@ use super::super::native::planning::{GUEST_PIDS, rlimits};
 use crate::limits::{Enforcement, Enforcer, LimitKind, Limits, enforce_by};
 use crate::spec::SandboxSpec;
 
-/// The period of the processor quota, in microseconds.
+/// The period of the CPU quota, in microseconds.
 pub(crate) const PERIOD: u64 = 100_000;
 
-/// Microseconds of processor time in each period.
+/// Microseconds of CPU time in each period.
 pub(crate) fn quota(limits: &Limits) -> u64 {
     ((limits.cpus * PERIOD as f64) as u64).max(1000)
 }
 
-/// Processes and threads of the container, the guest's own among them.
+/// Processes and threads of the container, including the guest's own.
 pub(crate) fn pids(limits: &Limits) -> u32 {
     limits.pids + GUEST_PIDS
 }
 
-/// Which limits the kernel holds for all of a container at once.
+/// The limits that the kernel enforces for the container as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Holds {
     memory: Option<GroupVersion>,
     cpu: Option<GroupVersion>,
     pids: Option<GroupVersion>,
-    /// Whether the memory of sockets is held too.
+    /// Whether socket memory is limited too.
     sockets: bool,
     kill_counter: Option<PathBuf>,
 }
 
 impl Holds {
-    /// Looks at the groups of the container's first process.
+    /// Reads the cgroups of the container's first process.
     pub(crate) fn of(pid: Option<i32>, limits: &Limits) -> Self {
         let groups = pid.map(cgroups::memberships).unwrap_or_default();
         Self::read(&groups, limits)
@@ -72,7 +72,7 @@ impl Holds {
         holds
     }
 
-    /// What enforces each limit. `wall` is what ends the sandbox at its deadline.
+    /// The enforcer of each limit. `wall` is what ends the sandbox at its deadline.
     pub(crate) fn enforcements(&self, limits: &Limits, wall: Enforcer) -> Vec<Enforcement> {
         let by = |controller| {
             let version = match controller {
@@ -91,7 +91,7 @@ impl Holds {
         all.into_iter().map(but).collect()
     }
 
-    /// What the guest does to itself.
+    /// The confinement that the guest applies to itself.
     pub(crate) fn confinement(&self, spec: &SandboxSpec, user: Option<u32>) -> Confinement {
         let limits = &spec.limits;
         let wanted = limits.cpus.ceil() as usize;
@@ -107,13 +107,13 @@ impl Holds {
         }
     }
 
-    /// Where the kernel counts kills for want of memory.
+    /// The file in which the kernel counts kills for lack of memory.
     pub(crate) fn kill_counter(&self) -> Option<&Path> {
         self.kill_counter.as_deref()
     }
 }
 
-/// The count so far.
+/// The number of kills so far.
 pub(crate) fn memory_kills(counter: Option<&Path>) -> u64 {
     let text = counter.and_then(|file| fs::read_to_string(file).ok());
     text.as_deref()
@@ -121,14 +121,14 @@ pub(crate) fn memory_kills(counter: Option<&Path>) -> u64 {
         .unwrap_or(0)
 }
 
-/// Version 1 counts the buffers of sockets apart, and engines forget them.
+/// Version 1 limits socket buffers separately, and engines do not set that limit.
 fn bound_sockets(group: &Membership, limits: &Limits) -> bool {
     let file = group.folder.join("memory.kmem.tcp.limit_in_bytes");
     let write = |file: &Path| -> std::io::Result<()> {
         let mut open = fs::OpenOptions::new().write(true).open(file)?;
         std::io::Write::write_all(&mut open, (limits.memory / 4).to_string().as_bytes())
     };
-    // A kernel without the file counts none.
+    // A kernel without the file does not account socket buffers.
     !file.exists() || write(&file).is_ok()
 }
 
@@ -148,7 +148,7 @@ fn holds_processors(folder: &Path, version: GroupVersion, limits: &Limits) -> bo
         .split_whitespace()
         .map_while(|one| one.parse().ok())
         .collect();
-    // Compared as shares of one processor, in units that leave no fraction.
+    // Compared as fractions of one processor, cross-multiplied to stay in integers.
     matches!(numbers[..], [share, period] if share * PERIOD <= quota(limits) * period)
 }
 
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// A group folder with these files.
+    /// A cgroup folder with these files.
     fn group(
         version: GroupVersion,
         controllers: &[&str],
@@ -222,7 +222,7 @@ mod tests {
             &[("memory.limit_in_bytes", "9223372036854771712\n")],
             &[],
         );
-        // A file of another controller's group is nobody's word.
+        // A file of another controller must be ignored.
         check(v1, &["cpu"], &[("memory.limit_in_bytes", "1\n")], &[]);
         let quota = [
             ("cpu.cfs_quota_us", "50000\n"),

@@ -1,14 +1,14 @@
-//! The system call filter as container engines take it: the same list as the guest's own, which
-//! stands inside it. Entry point: [`json()`].
+//! The system call filter in the format of container engines: the same list as the guest's own
+//! filter, which is installed later inside it. Entry point: [`json()`].
 
 use serde_json::{Value, json};
 use walls::seccomp::{Bits, listing};
 
-/// The bit of `unshare` for a user namespace and nothing else.
+/// The `unshare` flag for a user namespace.
 const CLONE_NEWUSER: u32 = 0x1000_0000;
 
-/// A profile for `--security-opt seccomp=…`. With `own_user`, the guest may make itself a user
-/// namespace before it gives that up with the rest.
+/// A profile for `--security-opt seccomp=…`. With `own_user`, the guest may create a user namespace
+/// before its own filter forbids that too.
 pub(crate) fn json(own_user: bool) -> String {
     const ALLOW: &str = "SCMP_ACT_ALLOW";
     const REFUSE: &str = "SCMP_ACT_ERRNO";

@@ -1,4 +1,4 @@
-//! A container in the words of Docker's API. Pure. Entry type: [`Container`].
+//! A container as a request of Docker's API. Pure. Entry type: [`Container`].
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,14 +20,14 @@ use crate::limits::Limits;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Container<'a> {
     pub(super) name: &'a str,
-    /// The host's process, for whoever sweeps.
+    /// The owner process on the host, so that leftovers can be found.
     pub(super) owner: &'a str,
     /// User and group on the host.
     pub(super) identity: (u32, u32),
-    /// As Docker knows it.
+    /// The image tag.
     pub(super) image: &'a str,
     pub(super) bundle: &'a Bundle,
-    /// Whether the root may be changed.
+    /// Whether the root is an image and therefore writable.
     pub(super) is_image: bool,
     pub(super) limits: &'a Limits,
 }
@@ -71,7 +71,7 @@ impl Container<'_> {
         };
         HostConfig {
             memory: Some(number(limits.memory)),
-            // With swap, that is: none.
+            // Memory plus swap, so this means no swap.
             memory_swap: Some(number(limits.memory)),
             pids_limit: Some(i64::from(pids(limits))),
             cpu_period: Some(number(PERIOD)),
@@ -94,7 +94,7 @@ impl Container<'_> {
                 "no-new-privileges".into(),
                 format!("seccomp={}", profile::json(true)),
             ]),
-            // Users are the host's, whatever the daemon does to them for others.
+            // Disables the daemon's own user remapping.
             userns_mode: Some("host".into()),
             mounts: Some(self.bundle.mounts.iter().filter_map(bind).collect()),
             tmpfs: Some(
@@ -129,7 +129,7 @@ impl Container<'_> {
     }
 }
 
-/// What Docker hides by itself, and all of `/sys`: nothing in there is for a sandbox.
+/// The paths that Docker masks by default, and all of `/sys`, which sandboxes do not need.
 const MASKED: &[&str] = &[
     "/proc/acpi",
     "/proc/asound",
@@ -144,7 +144,7 @@ const MASKED: &[&str] = &[
     "/sys",
 ];
 
-/// The engine makes this one itself.
+/// Docker mounts this one itself.
 const SHARED_MEMORY: &str = "/dev/shm";
 
 fn shared_memory(mount: &Mount) -> Option<i64> {

@@ -1,5 +1,5 @@
-//! The Docker daemon behind its socket: the few things that are asked of it, and its refusals in
-//! our words. Entry point: [`Daemon::find`].
+//! The Docker daemon behind its socket: the few requests that are needed, with its errors
+//! converted. Entry point: [`Daemon::find`].
 
 use std::os::unix::fs::lchown;
 use std::path::Path;
@@ -20,7 +20,7 @@ use super::BACKEND;
 use crate::error::SandboxError;
 use crate::provisions::Provisions;
 
-/// A daemon that answers.
+/// A daemon that answered.
 #[derive(Debug, Clone)]
 pub(super) struct Daemon {
     docker: Docker,
@@ -51,7 +51,7 @@ impl Daemon {
         &self.docker
     }
 
-    /// Makes a container; `false` if its image is not there.
+    /// Creates a container; `false` if its image is missing.
     pub(super) async fn create(
         &self,
         name: &str,
@@ -76,9 +76,9 @@ impl Daemon {
             .map_err(|error| refused("start a container", &error))
     }
 
-    /// Gives the root folder of a container that was not started yet to a user, so that they can
-    /// make things there: of all folders, Docker does not keep the owner of this one. Where its
-    /// layers are not folders that this user may change, the root folder stays Docker's.
+    /// Makes a user the owner of the root folder of a container that is not started yet, so that
+    /// the user can create files there: this is the one folder whose owner Docker does not keep. If
+    /// its layers are not folders that this user may change, the root folder keeps its owner.
     pub(super) async fn own_root(&self, name: &str, user: u32) {
         let found = self.docker.inspect_container(name, None).await;
         let driver = found.ok().and_then(|found| found.graph_driver);
@@ -89,10 +89,10 @@ impl Daemon {
         }
     }
 
-    /// Waits until a container has been removed, as it is when it ends.
+    /// Waits until a container has been removed, which happens when it ends.
     pub(super) async fn gone(&self, name: &str) {
-        // Who asks just while a container goes is forgotten by the daemon, and would wait for ever;
-        // who asks later is told that there is no such container.
+        // The daemon loses a wait request that arrives while the container is being removed, so it
+        // would never return. A later request is answered with an error, so it is repeated.
         const AGAIN: Duration = Duration::from_millis(500);
         while timeout(AGAIN, self.removed(name)).await.is_err() {}
     }
@@ -102,11 +102,11 @@ impl Daemon {
             .condition("removed")
             .build();
         let mut ended = std::pin::pin!(self.docker.wait_container(name, Some(options)));
-        // Whatever comes, also that there is no such container, it is over.
+        // Any answer means that it is gone, including the one that there is no such container.
         while ended.next().await.is_some() {}
     }
 
-    /// Names of all containers that are anybody's sandboxes.
+    /// Names of all sandbox containers, of any owner.
     pub(super) async fn sandboxes(&self) -> Vec<String> {
         let filters = [("label".to_owned(), vec!["hotcell.owner".to_owned()])];
         let options = ListContainersOptionsBuilder::default()
@@ -120,7 +120,7 @@ impl Daemon {
             .collect()
     }
 
-    /// Ends and removes a container; one that is gone already is fine.
+    /// Kills and removes a container. Ignores one that is gone already.
     pub(super) async fn remove(&self, name: &str) {
         let options = RemoveContainerOptionsBuilder::default().force(true).build();
         if let Err(error) = self.docker.remove_container(name, Some(options)).await {
@@ -152,7 +152,7 @@ pub(super) fn refused(doing: &str, error: &Error) -> SandboxError {
     failed(BACKEND, doing, Said::new(&words(error)))
 }
 
-/// The daemon's own words where there are any, else the last cause of all.
+/// The daemon's message if there is one, else the innermost cause.
 fn words(error: &Error) -> String {
     if let Error::DockerResponseServerError { message, .. } = error {
         return message.clone();
@@ -188,7 +188,7 @@ mod tests {
                 assert!(head.contains("/containers/one/wait?"), "{head}");
                 stream
             };
-            // Stays open, without an answer.
+            // Stays open without an answer.
             let _forgotten = ask().await;
             let mut told = ask().await;
             let answer = "HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}";

@@ -1,5 +1,5 @@
-//! Roots as images of Docker's, which starts nothing else: packed once, named after what is in them,
-//! brought to the daemon when it does not have them. Entry type: [`Root`].
+//! Roots as Docker images, since Docker starts nothing else: packed once, tagged with the hash of
+//! their content, sent to the daemon if it does not have them. Entry type: [`Root`].
 
 use std::fs;
 use std::io::{self, Write};
@@ -25,14 +25,14 @@ use crate::spec::{RootSpec, SandboxSpec};
 
 const REPOSITORY: &str = "hotcell/root";
 
-/// How long an image stays that nobody asks for.
+/// How long an unused image is kept.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A folder that becomes the root of containers.
 #[derive(Debug)]
 pub(super) struct Root {
     folder: PathBuf,
-    /// The owner of all files in it, user and group.
+    /// The owner of all files in it, as user and group.
     owner: u32,
     tag: String,
 }
@@ -41,7 +41,7 @@ impl Root {
     pub(super) fn of(spec: &SandboxSpec, bundle: &Bundle, user: u32) -> io::Result<Self> {
         let folder = bundle.root.clone();
         let (owner, digest) = match spec.root {
-            // Small enough to read; nobody inside may change it.
+            // Small enough to hash. Owned by root, so that the sandbox cannot change it.
             RootSpec::Host => (0, digest(&folder, 0, Detail::Contents)?),
             RootSpec::Image(_) => (user, digest(&folder, user, Detail::Listing)?),
         };
@@ -56,7 +56,7 @@ impl Root {
         &self.tag
     }
 
-    /// Packs the folder and hands it to the daemon as it comes.
+    /// Packs the folder and streams it to the daemon.
     pub(super) async fn bring(&self, daemon: &Daemon) -> Result<(), SandboxError> {
         let (sender, receiver) = mpsc::channel(8);
         let (folder, owner) = (self.folder.clone(), self.owner);
@@ -75,7 +75,7 @@ impl Root {
         let docker = daemon.docker();
         let mut answers = std::pin::pin!(docker.create_image(Some(options), Some(body), None));
         while let Some(answer) = answers.next().await {
-            answer.map_err(|error| refused("bring a root to the daemon", &error))?;
+            answer.map_err(|error| refused("send a root to the daemon", &error))?;
         }
         match packing.await {
             Ok(Ok(())) => Ok(()),
@@ -86,13 +86,13 @@ impl Root {
             Err(_) => Err(failed(
                 BACKEND,
                 "pack a root",
-                Said("the work was broken off".into()),
+                Said("the task was aborted".into()),
             )),
         }
     }
 }
 
-/// Removes roots that are old and not in use.
+/// Removes images that are old and not in use.
 pub(super) async fn forget_old(daemon: &Daemon) {
     let filters = [("reference".to_owned(), vec![format!("{REPOSITORY}:*")])];
     let options = ListImagesOptionsBuilder::default()
@@ -105,26 +105,26 @@ pub(super) async fn forget_old(daemon: &Daemon) {
     let oldest = now.unwrap_or_default().saturating_sub(KEPT).as_secs();
     for image in images {
         if u64::try_from(image.created).is_ok_and(|created| created < oldest) {
-            // One that a container stands on is refused, and stays.
+            // The daemon refuses to remove an image in use.
             let removed = daemon
                 .docker()
                 .remove_image(&image.id, None::<RemoveImageOptions>, None);
             if let Err(error) = removed.await {
-                tracing::debug!(%error, "old image stays");
+                tracing::debug!(%error, "old image not removed");
             }
         }
     }
 }
 
-/// What of a file tells it from another.
+/// What identifies a version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
     Contents,
-    /// Size and time of change: reading a whole system takes too long.
+    /// Size and modification time, because reading a whole system takes too long.
     Listing,
 }
 
-/// All paths below a folder, folders before what is in them, in an order that is always the same.
+/// All paths below a folder, parents before children, in a stable order.
 fn entries(folder: &Path) -> io::Result<Vec<(PathBuf, fs::Metadata)>> {
     let mut all = Vec::new();
     let mut next = vec![folder.to_owned()];
@@ -143,7 +143,7 @@ fn entries(folder: &Path) -> io::Result<Vec<(PathBuf, fs::Metadata)>> {
 }
 
 fn digest(folder: &Path, owner: u32, detail: Detail) -> io::Result<String> {
-    /// Another number for another way of packing the same.
+    /// Version of the packing format.
     const WAY: u8 = 1;
     let mut digest = Sha256::new();
     digest.update([WAY]);
@@ -175,12 +175,12 @@ fn digest(folder: &Path, owner: u32, detail: Detail) -> io::Result<String> {
         .collect())
 }
 
-/// A tar of a folder in which everything belongs to one user. Devices and sockets stay out, and so
-/// do the bits that lend rights.
+/// Packs a folder as a tar in which everything belongs to one user. Skips devices and sockets, and
+/// clears the setuid and setgid bits.
 fn pack(folder: &Path, owner: u32, to: impl Write) -> io::Result<()> {
     let mut archive = tar::Builder::new(to);
     archive.follow_symlinks(false);
-    // The root itself first: who may make something there is who owns it.
+    // The root itself comes first, because its owner decides who may create files there.
     let root = (folder.to_owned(), fs::metadata(folder)?);
     for (path, metadata) in std::iter::once(root).chain(entries(folder)?) {
         let name = Path::new(".").join(path.strip_prefix(folder).unwrap_or(&path));
@@ -204,7 +204,7 @@ fn pack(folder: &Path, owner: u32, to: impl Write) -> io::Result<()> {
     archive.into_inner()?.flush()
 }
 
-/// Sends what is written to whoever reads the other end.
+/// A writer that sends to the channel.
 struct Parcel(mpsc::Sender<Bytes>);
 
 impl Write for Parcel {

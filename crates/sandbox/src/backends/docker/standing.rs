@@ -1,4 +1,4 @@
-//! A container of Docker's that stands, and its end. Entry type: [`Walls`].
+//! A running Docker container, and its end. Entry type: [`Walls`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,19 +22,19 @@ pub(super) struct Walls {
     kill_counter: Option<PathBuf>,
 }
 
-/// What there is of a container, to be taken down as a whole.
+/// The parts of a container, to be taken down as a whole.
 #[derive(Debug)]
 struct Remains {
     daemon: Daemon,
     folder: Folder,
-    /// The daemon makes a container also for who does not wait for it.
+    /// Kept, because the daemon creates the container even if the request is dropped.
     creating: Option<JoinHandle<Result<bool, SandboxError>>>,
     guest: Option<Arc<Watched>>,
-    /// Ends the sandbox at its deadline: Docker has none, and the guest ends what runs but itself.
+    /// Ends the sandbox at its deadline. Docker has no deadline, and the guest does not end itself.
     deadline: Option<JoinHandle<()>>,
 }
 
-/// How long past the deadline the guest may take to end what runs.
+/// Time after the deadline in which the guest may end the commands.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Walls {
@@ -51,7 +51,7 @@ impl Walls {
         }
     }
 
-    /// Makes the container; `false` if its image is not there.
+    /// Creates the container; `false` if its image is missing.
     pub(super) async fn create(&mut self, body: ContainerCreateBody) -> Result<bool, SandboxError> {
         let remains = self.remains.as_mut().ok_or(SandboxError::Ended)?;
         let (daemon, name) = (remains.daemon.clone(), remains.folder.name().to_owned());
@@ -62,14 +62,14 @@ impl Walls {
         made
     }
 
-    /// Takes down the mounts that were made for the daemon, which has taken them over.
+    /// Unmounts the mounts that were made for the daemon, which has its own by now.
     pub(super) fn unmount(&self) {
         if let Some(remains) = &self.remains {
             remains.folder.unmount();
         }
     }
 
-    /// Follows the guest, and ends it after `wall`.
+    /// Watches the guest, and ends it after `wall`.
     pub(super) fn watch(
         &mut self,
         guest: Option<i32>,
@@ -93,7 +93,7 @@ impl Walls {
 }
 
 impl Remains {
-    /// Ends everything and returns when nothing is left.
+    /// Ends everything, and returns when it is gone.
     async fn take_down(mut self) {
         if let Some(creating) = self.creating.take() {
             let _ = creating.await;
@@ -109,7 +109,7 @@ impl Remains {
 
 async fn end(guest: Option<&Watched>, daemon: &Daemon, name: &str) {
     match guest {
-        // The daemon sees it end, and removes the container.
+        // The daemon notices its end, and removes the container.
         Some(guest) => guest.kill(),
         None => daemon.remove(name).await,
     }
@@ -145,7 +145,7 @@ impl Drop for Walls {
                     drop(leaving);
                 });
             }
-            // Nobody to wait for the daemon; it removes what has ended by itself.
+            // There is no runtime to wait for the daemon, which removes the container by itself.
             Err(_) => {
                 if let Some(guest) = &remains.guest {
                     guest.kill();

@@ -1,8 +1,8 @@
-//! Firecracker's API: HTTP over a unix socket, one typed request for each thing that is asked of it.
+//! Firecracker's API: HTTP over a unix socket, with one typed request for each operation.
 //!
-//! Everything that a machine can be told is on this page: no network interface, no metadata
-//! service, no logger. What Firecracker refuses comes out as its own words on one line. Entry
-//! type: [`Api`].
+//! This file has every request that is sent to a machine: there is no network interface, no
+//! metadata service, no logger. Refusals are reported with Firecracker's own message on one line.
+//! Entry type: [`Api`].
 
 use std::io;
 use std::time::Duration;
@@ -15,13 +15,14 @@ use serde::{Deserialize, Serialize};
 
 use super::room::Room;
 
-/// The socket's name in the room.
+/// Name of the socket in the shared folder.
 pub(super) const SOCKET: &str = "api.sock";
 
-/// Taking a snapshot writes a machine's memory to disk; everything else takes milliseconds.
+/// Timeout of a request. Taking a snapshot writes the machine's memory to disk; everything else
+/// takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// No answer is longer.
+/// Limit of an answer.
 const LONGEST: usize = 64 * 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -37,12 +38,12 @@ pub(super) enum ApiError {
         request: String,
         source: serde_json::Error,
     },
-    #[error("Firecracker does not answer `{0}`")]
+    #[error("Firecracker did not answer `{0}` in time")]
     Silent(String),
 }
 
 impl ApiError {
-    /// Whether Firecracker itself said no, as it does to a snapshot of another release.
+    /// Whether Firecracker itself refused, as it does for a snapshot of another release.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused { .. })
     }
@@ -77,7 +78,7 @@ pub(super) struct Vsock {
     pub(super) uds_path: String,
 }
 
-/// Random numbers for the machine, as many as it likes.
+/// Enables the entropy device.
 #[derive(Debug, Serialize)]
 struct Entropy {}
 
@@ -97,7 +98,7 @@ struct State {
     state: Vm,
 }
 
-/// The two files of a snapshot, as Firecracker sees them.
+/// The two files of a snapshot, with paths as Firecracker sees them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SnapshotFiles<'a> {
     pub(super) state: &'a str,
@@ -124,7 +125,7 @@ struct MemoryBackend<'a> {
     backend_path: &'a str,
 }
 
-/// What Firecracker says of itself.
+/// Firecracker's description of itself.
 #[derive(Debug, Deserialize)]
 pub(super) struct Instance {
     pub(super) state: String,
@@ -136,7 +137,7 @@ struct Fault {
     fault_message: String,
 }
 
-/// One Firecracker process, over the socket in its room.
+/// The API of one Firecracker process, over the socket in the shared folder.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Api<'a> {
     room: &'a Room,
@@ -193,7 +194,7 @@ impl<'a> Api<'a> {
         self.put("/snapshot/create", &create).await
     }
 
-    /// Loads a snapshot and lets the machine go on at once. The memory is mapped, copy on write.
+    /// Loads a snapshot and resumes the machine at once. The memory is mapped copy-on-write.
     pub(super) async fn load_snapshot(&self, files: SnapshotFiles<'_>) -> Result<(), ApiError> {
         let load = SnapshotLoad {
             snapshot_path: files.state,
@@ -249,8 +250,8 @@ impl<'a> Api<'a> {
             .header("Accept", "application/json")
             .header("Content-Type", "application/json")
             .body(Full::new(Bytes::from(body)))
-            .expect("a path of our own is a good address");
-        // The connection is driven here, and so it ends here, whatever becomes of the exchange.
+            .expect("a constant path is a valid URI");
+        // The connection is driven here, so it always ends with the exchange.
         let exchange = async {
             let answer = sender.send_request(request).await.map_err(talk)?;
             let status = answer.status();
@@ -271,10 +272,10 @@ impl<'a> Api<'a> {
 }
 
 fn encode(body: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(body).expect("plain structures become JSON")
+    serde_json::to_vec(body).expect("plain structs serialize to JSON")
 }
 
-/// Firecracker's words, or at least its verdict.
+/// Firecracker's message, or else the status code.
 fn fault(status: StatusCode, answer: &[u8]) -> String {
     let words = match serde_json::from_slice::<Fault>(answer) {
         Ok(fault) => fault.fault_message,

@@ -1,5 +1,6 @@
-//! From what a machine is made of to one that waits: restored from a snapshot, or booted and kept as
-//! one for the next. Everything that Firecracker is asked for, in order. Entry point: [`begin`].
+//! Brings a machine from its components to the waiting state: restored from a snapshot, or booted
+//! and stored as a snapshot for the next one. Sends all requests to Firecracker, in order. Entry
+//! point: [`begin`].
 
 use std::fs;
 use std::io;
@@ -28,16 +29,16 @@ use crate::backends::machine::step;
 use crate::error::SandboxError;
 use crate::spec::{Backend, SandboxSpec};
 
-/// Firecracker makes its socket in milliseconds.
+/// Firecracker creates its socket in milliseconds.
 const SOCKET: Duration = Duration::from_secs(5);
 
-/// A boot takes a second; longer means that nothing boots here.
+/// A boot takes about a second; much longer means that it does not work here.
 const BOOT: Duration = Duration::from_secs(30);
 
-/// The first number that a machine may have: the lower ones are the host's.
+/// The first vsock address of guests: lower ones are reserved for the host.
 const CID: u32 = 3;
 
-/// What a machine is made of.
+/// The components of a machine.
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) programs: Programs,
@@ -48,7 +49,7 @@ pub(super) struct Machine {
     pub(super) size: Size,
 }
 
-/// Why a machine does not wait.
+/// Why a machine did not reach the waiting state.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
     #[error(transparent)]
@@ -67,7 +68,7 @@ enum Trouble {
 }
 
 impl Trouble {
-    /// Whether Firecracker itself said no, and why.
+    /// Whether Firecracker itself refused.
     fn is_refusal(&self) -> bool {
         matches!(self, Self::Api(error) if error.is_refusal())
     }
@@ -86,9 +87,9 @@ impl Machine {
         }
     }
 
-    /// Its files, and where Firecracker finds them.
+    /// Its files, and their paths for Firecracker.
     fn files(&self, snapshot: Option<&Snapshot>) -> Vec<(PathBuf, &'static str)> {
-        // A restored machine needs its disk; kernel and first file system are in its memory.
+        // A restored machine needs its disk; the kernel and the initramfs are in its memory.
         let mut files = vec![(self.disk.clone(), DISK)];
         match snapshot {
             Some(snapshot) => files.extend([
@@ -104,13 +105,13 @@ impl Machine {
     }
 }
 
-/// What the machine's kernel is told.
+/// The kernel command line of the machine.
 fn boot_args() -> String {
     let words = [
-        // An end is an end: Firecracker stops at a reset of the keyboard's controller.
+        // Firecracker ends when the guest resets through the keyboard controller.
         "reboot=k",
         "panic=-1",
-        // Nobody looks at a console, and probing for what is not there costs time.
+        // There is no console, and probing for missing devices costs time.
         "8250.nr_uarts=0",
         "pci=off",
         "i8042.noaux",
@@ -129,7 +130,7 @@ fn boot_args() -> String {
     words.join(" ")
 }
 
-/// Kernel and processor of this machine.
+/// Kernel and processor of the host.
 fn host() -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -140,7 +141,7 @@ fn host() -> String {
     model.fold(release, |text, line| text + line)
 }
 
-/// A machine that waits, and its ports.
+/// Returns a waiting machine and its ports.
 pub(super) async fn begin(
     spec: &SandboxSpec,
     machine: &Machine,
@@ -153,7 +154,7 @@ pub(super) async fn begin(
         match restore(&mut vmm).await {
             Ok(ports) => return Ok((vmm, ports)),
             Err(error) => {
-                warn!(%key, error = %words(&error), "a snapshot is of no use; booting afresh");
+                warn!(%key, error = %words(&error), "cannot use a snapshot; booting instead");
                 vmm.end().await;
                 snapshots.forget(&key);
             }
@@ -169,7 +170,7 @@ pub(super) async fn begin(
     }
 }
 
-/// An error and its causes on one line.
+/// An error and its causes in one line.
 fn words(error: &Trouble) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
@@ -180,7 +181,7 @@ fn words(error: &Trouble) -> String {
     text
 }
 
-/// Starts Firecracker, with the files of a machine in its sight.
+/// Starts Firecracker with access to the files of a machine.
 async fn start(
     spec: &SandboxSpec,
     machine: &Machine,
@@ -200,7 +201,7 @@ async fn start(
     if let Some(jailer) = &programs.jailer {
         let memory = machine.size.memory;
         let group = jail::group(&Available::detect(), &name, memory, &spec.limits);
-        // Sandboxes of several host processes must differ too.
+        // Includes the process id, so that sandboxes of several host processes differ too.
         let number = (std::process::id() << 10).wrapping_add(number);
         let make = || {
             let jail = Jail::new(cache, &programs.firecracker, name, number, group)?;
@@ -238,13 +239,13 @@ async fn start(
     Vmm::walled(standing, link, program, &room).map_err(failed)
 }
 
-/// The rooms of machines behind native walls; a jail has its own.
+/// The shared folders of machines behind native walls; a jail has its own.
 fn rooms(cache: &Path) -> io::Result<PathBuf> {
-    // A folder to write to is mounted by its real path.
+    // A writable folder is mounted by its real path.
     own_folder(&cache.join("firecracker").join("rooms"))?.canonicalize()
 }
 
-/// Removes what processes that no longer live have left.
+/// Removes the leftovers of dead processes.
 pub(super) fn sweep(cache: &Path) {
     jail::sweep(cache);
     if let Ok(snapshots) = Snapshots::open(cache) {
@@ -258,7 +259,7 @@ pub(super) fn sweep(cache: &Path) {
     }
 }
 
-/// Loads the snapshot in Firecracker's sight, and meets the machine.
+/// Loads the snapshot that Firecracker has access to, and connects to the machine.
 async fn restore(vmm: &mut Vmm) -> Result<Ports, Trouble> {
     let (room, mut watch) = vmm.parts();
     let api = Api::new(room);
@@ -274,7 +275,7 @@ async fn restore(vmm: &mut Vmm) -> Result<Ports, Trouble> {
     meanwhile(&mut watch, "meeting the machine", WAKE, meet).await
 }
 
-/// Boots a machine, keeps it as a snapshot, and meets it.
+/// Boots a machine, stores it as a snapshot, and connects to it.
 async fn boot(
     vmm: &mut Vmm,
     machine: &Machine,
@@ -291,9 +292,9 @@ async fn boot(
     meanwhile(&mut watch, "starting a machine", WAKE, api.start()).await?;
     meanwhile(&mut watch, "booting a machine", BOOT, ready.heard()).await?;
     match keep(&api, room, snapshots, key).await {
-        Ok(()) => debug!(%key, "a snapshot is kept"),
-        // The machine is as good without; the next one boots again.
-        Err(error) => warn!(%key, error = %words(&error), "cannot keep a snapshot"),
+        Ok(()) => debug!(%key, "snapshot stored"),
+        // The machine works without a snapshot too; the next one boots again.
+        Err(error) => warn!(%key, error = %words(&error), "cannot store a snapshot"),
     }
     let resume = api.set(Vm::Resumed);
     meanwhile(&mut watch, "resuming a machine", WAKE, resume).await?;
@@ -336,7 +337,7 @@ async fn configure(api: &Api<'_>, machine: &Machine) -> Result<(), ApiError> {
     api.entropy().await
 }
 
-/// Takes a snapshot of a machine that waits. It stays paused.
+/// Takes a snapshot of a waiting machine. It stays paused.
 async fn keep(api: &Api<'_>, room: &Room, snapshots: &Snapshots, key: &str) -> Result<(), Trouble> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     api.set(Vm::Paused).await?;
@@ -358,7 +359,7 @@ async fn keep(api: &Api<'_>, room: &Room, snapshots: &Snapshots, key: &str) -> R
     Ok(published.map_err(io::Error::other)??)
 }
 
-/// Does something with Firecracker, unless it ends meanwhile or takes too long.
+/// Runs a step with Firecracker; fails if Firecracker ends meanwhile or the step times out.
 async fn meanwhile<T, E>(
     watch: &mut Watch<'_>,
     what: &'static str,
@@ -368,7 +369,7 @@ async fn meanwhile<T, E>(
 where
     Trouble: From<E>,
 {
-    /// The end of a connection is seen before the end of the process that says why.
+    /// A closed connection is seen before the end of the process, which gives the reason.
     const LAST_WORDS: Duration = Duration::from_secs(1);
     let done = tokio::select! {
         done = work => done.map_err(Trouble::from),
@@ -397,7 +398,7 @@ mod tests {
             assert!(said.split(' ').any(|one| one == word), "{said}");
         }
         assert!(said.ends_with("-- init"), "{said}");
-        // It is a kernel with modules.
+        // The kernel has modules.
         assert!(!said.contains("nomodule"), "{said}");
     }
 }

@@ -1,9 +1,10 @@
-//! The jail that Firecracker's own `jailer` makes: a folder that becomes its root, a user of its own,
-//! control groups where they can be had. For the host's root; others have native walls around it.
+//! The jail that Firecracker's own `jailer` makes: a folder that becomes its root, a separate user,
+//! and cgroups where available. For the host's root; other users have native walls around
+//! Firecracker.
 //!
-//! The jailer expects to find in the folder whatever the machine is made of. It gets links to the
-//! files in the cache, which are read-only and belong to root: the jailed can let go of a link,
-//! but change nothing that another machine uses. Entry type: [`Jail`].
+//! The jailer expects all files of the machine in the folder. It gets hard links to the files in
+//! the cache, which are read-only and belong to root: a jailed process can remove a link, but
+//! cannot change a file that another machine uses. Entry type: [`Jail`].
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,11 +20,11 @@ use super::ROOM;
 use crate::backends::contained::own_folder;
 use crate::limits::Limits;
 
-/// First of the host user ids that jailed machines run as: far above any real user, below the sign
-/// bit, and none of native sandboxes.
+/// First host user id of jailed machines: far above any real user, below the sign bit, and not used
+/// by native sandboxes.
 const FIRST: u32 = 0x7200_0000;
 
-/// What Firecracker needs beside the memory of its machine.
+/// Memory that Firecracker needs in addition to its machine's memory.
 pub(super) const OVERHEAD: u64 = 64 << 20;
 
 #[derive(Debug)]
@@ -35,17 +36,18 @@ pub(super) struct Jail {
     group: Option<Group>,
 }
 
-/// A control group that the jailer makes, and that we remove.
+/// A cgroup that the jailer creates and this program removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Group {
     folder: PathBuf,
-    /// As the jailer names it: below the mount point.
+    /// The path below the mount point, as the jailer expects it.
     parent: String,
     settings: Vec<String>,
 }
 
 impl Jail {
-    /// `name` is of letters, digits and hyphens; `number` tells the jails of this host apart.
+    /// `name` consists of letters, digits and hyphens; `number` must differ between the jails of
+    /// this host.
     pub(super) fn new(
         cache: &Path,
         firecracker: &Path,
@@ -62,7 +64,7 @@ impl Jail {
         })
     }
 
-    /// What the jailer is called with, its own name left out.
+    /// The arguments of the jailer.
     pub(super) fn arguments(&self, api_socket: &str) -> Vec<String> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut all: Vec<String> = [
@@ -92,13 +94,14 @@ impl Jail {
         self.own().join("root")
     }
 
-    /// All of the jail: below a folder with the program's name, as the jailer has it.
+    /// The whole jail, below a folder with the program's name, as the jailer has it.
     fn own(&self) -> PathBuf {
         let program = self.firecracker.file_name().unwrap_or_default();
         self.base.join(program).join(&self.name)
     }
 
-    /// Makes the root with these files in it, and the shared room, which alone is the jailed's own.
+    /// Makes the root with these files in it, and the shared folder, which is the only one that the
+    /// jailed user owns.
     pub(super) fn furnish(&self, files: &[(PathBuf, &str)]) -> io::Result<PathBuf> {
         let root = self.root();
         let mut builder = fs::DirBuilder::new();
@@ -113,7 +116,7 @@ impl Jail {
         Ok(room)
     }
 
-    /// Nothing in it runs any more.
+    /// Removes the jail. No process may run in it any more.
     pub(super) fn remove(&self) {
         let _ = fs::remove_dir_all(self.own());
         if let Some(group) = &self.group {
@@ -122,12 +125,12 @@ impl Jail {
     }
 }
 
-/// Where all jails are.
+/// The folder of all jails.
 fn base(cache: &Path) -> PathBuf {
     cache.join("firecracker").join("jails")
 }
 
-/// Removes the jails of processes that no longer live. Control groups have a sweep of their own.
+/// Removes the jails of dead processes. Cgroups are removed elsewhere.
 pub(super) fn sweep(cache: &Path) {
     for program in fs::read_dir(base(cache)).into_iter().flatten().flatten() {
         for jail in fs::read_dir(program.path()).into_iter().flatten().flatten() {
@@ -138,7 +141,7 @@ pub(super) fn sweep(cache: &Path) {
     }
 }
 
-/// A second name for a file; a copy where the jail is on another file system.
+/// Hard-links a file; copies it if the jail is on another file system.
 fn link(source: &Path, target: &Path) -> io::Result<()> {
     match fs::hard_link(source, target) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
@@ -148,8 +151,8 @@ fn link(source: &Path, target: &Path) -> io::Result<()> {
     }
 }
 
-/// The group of a jail, where both limits have one place in version 2. Elsewhere the machine's size
-/// and the walls inside it hold them alone.
+/// The cgroup of a jail, if one version 2 cgroup has both controllers. Otherwise only the machine's
+/// size and the walls inside it enforce the limits.
 pub(super) fn group(
     available: &Available,
     name: &str,
@@ -178,7 +181,7 @@ pub(super) fn group(
     })
 }
 
-/// Where programs are, for those that are named without a path.
+/// Finds a program by its path, or by its name in the standard folders.
 pub(super) fn find(program: &Path) -> Option<PathBuf> {
     const FOLDERS: &[&str] = &[
         "/usr/local/bin",
@@ -243,7 +246,8 @@ mod tests {
     #[test]
     fn what_is_in_a_jail_is_linked_and_goes_with_it() {
         if !nix::unistd::geteuid().is_root() {
-            // Only root gives folders away: an ordinary user is told so, and jails are not for them.
+            // Only root can change the owner of a folder. Ordinary users get an error; they do not
+            // use jails.
             let place = tempfile::tempdir().unwrap();
             let refused = jail(place.path(), None).furnish(&[]).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);

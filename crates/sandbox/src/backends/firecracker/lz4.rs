@@ -1,15 +1,15 @@
-//! Reads LZ4 as kernels are packed with it: the "legacy" frame, blocks of at most 8 MiB. Every length
-//! is checked; a broken file is an error and nothing else. Entry point: [`unpack`].
+//! Decodes LZ4 as used in kernel images: the "legacy" frame, with blocks of at most 8 MiB. Every
+//! length is checked, so broken data only causes an error. Entry point: [`unpack`].
 
 use std::io;
 
-/// How such a frame begins.
+/// Magic number of the frame.
 pub(super) const MAGIC: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
 
 const BLOCK: usize = 8 << 20;
 
-/// Unpacks a frame without its magic number, up to `longest` bytes. What cannot be another block
-/// (the kernel's build puts the length behind the frame) is its end.
+/// Unpacks a frame without its magic number, up to `longest` bytes. Data that cannot be another
+/// block ends it: the kernel's build appends the length to the frame.
 pub(super) fn unpack(mut packed: &[u8], longest: usize) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     while let Some((length, rest)) = packed.split_first_chunk::<4>() {
@@ -25,7 +25,7 @@ pub(super) fn unpack(mut packed: &[u8], longest: usize) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// One block: literals, then a copy of what came before, over and over, literals last.
+/// One block: alternating literals and copies of earlier output, ending with literals.
 fn unpack_block(block: &[u8], out: &mut Vec<u8>, most: usize) -> io::Result<()> {
     let begin = out.len();
     let mut input = Input(block);
@@ -45,7 +45,7 @@ fn unpack_block(block: &[u8], out: &mut Vec<u8>, most: usize) -> io::Result<()> 
         if distance == 0 || distance > out.len() - begin || out.len() + length > most {
             return Err(broken());
         }
-        // Byte by byte: the copy may run into what it has just written.
+        // Byte by byte, because the copy may overlap its own output.
         let from = out.len() - distance;
         for at in from..from + length {
             out.push(out[at]);
@@ -68,7 +68,7 @@ impl<'a> Input<'a> {
         Ok(bytes)
     }
 
-    /// Four bits, and more bytes while they are full.
+    /// Four bits, extended by further bytes while these are 255.
     fn length(&mut self, nibble: u8) -> io::Result<usize> {
         let mut length = usize::from(nibble);
         if nibble == 15 {
@@ -94,7 +94,7 @@ mod tests {
     use std::io::Write;
     use std::process::{Command, Stdio};
 
-    /// As another program writes it.
+    /// Uses the `lz4` program for packing.
     #[test]
     fn what_lz4_packs_is_unpacked() {
         let check = |content: &[u8]| {

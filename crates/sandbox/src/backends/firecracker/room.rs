@@ -1,8 +1,9 @@
-//! The folder that Firecracker and this program share: its API socket and those of its vsock device.
+//! The folder that Firecracker and this program share: the API socket and the sockets of the vsock
+//! device.
 //!
 //! Sockets are reached through a descriptor of the folder, because the address of a unix socket
-//! must be short and a folder's path need not be. What is in here was put there by us or by
-//! Firecracker, so no symlink is followed by what this file opens. Entry type: [`Room`].
+//! must be short and a folder's path may be long. Its content comes from this program or from
+//! Firecracker, so this file follows no symlinks. Entry type: [`Room`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixStream};
 
-/// An open folder.
+/// An open shared folder.
 #[derive(Debug)]
 pub(super) struct Room {
     path: PathBuf,
@@ -36,7 +37,7 @@ impl Room {
         &self.path
     }
 
-    /// A name in the folder, short enough for an address.
+    /// The path of a name in the folder that is short enough for a socket address.
     fn address(&self, name: &str) -> PathBuf {
         format!("/proc/self/fd/{}/{name}", self.folder.as_raw_fd()).into()
     }
@@ -45,7 +46,8 @@ impl Room {
         UnixStream::connect(self.address(name)).await
     }
 
-    /// A socket that Firecracker connects to, whoever it runs as. The folder keeps others out.
+    /// A socket that Firecracker connects to under any user. The folder's permissions keep others
+    /// out.
     pub(super) fn listen(&self, name: &str) -> io::Result<UnixListener> {
         let listener = UnixListener::bind(self.address(name))?;
         let everybody = fs::Permissions::from_mode(0o666);
@@ -57,8 +59,8 @@ impl Room {
         let _ = fs::remove_file(self.address(name));
     }
 
-    /// Waits until something listens at this socket. Its maker tells nobody, so that it is tried
-    /// again and again; whoever waits keeps the deadline.
+    /// Waits until a process listens on this socket. There is no notification, so it polls; the
+    /// caller sets the timeout.
     pub(super) async fn until_it_listens(&self, name: &str) -> io::Result<()> {
         loop {
             match self.connect(name).await {

@@ -1,10 +1,9 @@
-//! Snapshots of machines that have booted and wait, in the cache: one for each kernel, first file
-//! system, disk, size, Firecracker and host. Two files each: the state of the devices, and the
-//! memory, which all machines made from it map, copy on write.
+//! Cached snapshots of machines that have booted and wait: one for each combination of kernel,
+//! initramfs, disk, size, Firecracker release and host. Each has two files: the device state, and
+//! the memory, which all machines started from it map copy-on-write.
 //!
-//! Whoever can change these files decides what runs, so they belong to this user alone and are
-//! not writable, and Firecracker gets them by links to the files, never by their folder. Entry
-//! type: [`Snapshots`].
+//! The content of these files is executed, so they belong to this user alone and are read-only, and
+//! Firecracker gets them by links to the files, never by their folder. Entry type: [`Snapshots`].
 
 use std::fs;
 use std::io;
@@ -21,23 +20,23 @@ use crate::backends::machine::size::Size;
 pub(super) const STATE: &str = "state";
 pub(super) const MEMORY: &str = "memory";
 
-/// More sizes and images than this at once, and the oldest make room: each has the whole memory of
-/// a machine in it.
+/// Number of snapshots to keep. If there are more, the oldest are removed, since each contains the
+/// whole memory of a machine.
 const KEPT: usize = 8;
 
-/// What must be the same for a snapshot to be of use.
+/// Everything that must match for a snapshot to be usable.
 #[derive(Debug, Clone)]
 pub(super) struct Identity<'a> {
     pub(super) kernel: &'a str,
     pub(super) initramfs: &'a str,
-    /// The stamp of the disk's file.
+    /// The fingerprint of the disk file.
     pub(super) disk: &'a str,
     pub(super) size: Size,
-    /// Of Firecracker: it refuses what another release has made.
+    /// Firecracker's version: it refuses snapshots of another release.
     pub(super) version: &'a str,
-    /// Kernel and processor of this machine: they are in the state.
+    /// Kernel and processor of the host, which are part of the state.
     pub(super) host: &'a str,
-    /// What the kernel was told.
+    /// The kernel command line.
     pub(super) boot_args: &'a str,
 }
 
@@ -61,7 +60,7 @@ pub(super) struct Snapshots {
     folder: PathBuf,
 }
 
-/// The files of one, which are whole.
+/// The files of a complete snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Snapshot {
     pub(super) state: PathBuf,
@@ -74,7 +73,7 @@ impl Snapshots {
         Ok(Self { folder })
     }
 
-    /// One with all of its memory, if there is one.
+    /// Finds a snapshot with complete memory.
     pub(super) fn find(&self, key: &str, size: Size) -> Option<Snapshot> {
         let folder = self.folder.join(key);
         let snapshot = Snapshot {
@@ -92,8 +91,8 @@ impl Snapshots {
         is_whole.then_some(snapshot)
     }
 
-    /// Takes over the files that Firecracker has just made. Another process may have been
-    /// faster; then its snapshot stays, and this one goes.
+    /// Moves the files that Firecracker has just made into the cache. If another process was
+    /// faster, its snapshot is kept and this one is removed.
     pub(super) fn publish(&self, key: &str, draft: &str, made: &Snapshot) -> io::Result<()> {
         let folder = self.folder.join(format!(".{draft}"));
         fs::create_dir(&folder)?;
@@ -127,13 +126,13 @@ impl Snapshots {
         }
     }
 
-    /// One that Firecracker would not load is of no use to anybody.
+    /// Removes a snapshot that Firecracker refused to load.
     pub(super) fn forget(&self, key: &str) {
         let _ = fs::remove_dir_all(self.folder.join(key));
     }
 
-    /// Removes what dead processes were making, and the oldest of too many. Machines that run from
-    /// one keep its memory until they end.
+    /// Removes unfinished snapshots of dead processes, and the oldest ones over the limit. Running
+    /// machines keep the memory of a removed snapshot until they end.
     pub(super) fn make_room(&self) {
         let mut all: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
@@ -193,7 +192,7 @@ mod tests {
         let found = snapshots.find("k", SIZE).unwrap();
         assert_eq!(fs::read_to_string(&found.memory).unwrap(), "1234");
         assert!(!made.memory.exists());
-        // Whoever comes second changes nothing.
+        // A second snapshot with the same key changes nothing.
         snapshots
             .publish("k", "two", &make(place.path(), "5678"))
             .unwrap();

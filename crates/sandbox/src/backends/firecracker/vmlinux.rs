@@ -1,5 +1,5 @@
-//! The kernel as Firecracker takes it: an ELF file. Distributions pack theirs into a `bzImage`, from
-//! which it is unpacked once and kept in the cache. Entry point: [`vmlinux`].
+//! The kernel in the format that Firecracker needs: an ELF file. Distributions pack theirs into a
+//! `bzImage`, which is unpacked once and cached. Entry point: [`vmlinux`].
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -9,12 +9,12 @@ use super::lz4;
 use crate::backends::contained::own_folder;
 use crate::backends::machine::{key, stamp};
 
-/// No kernel is longer, packed or not.
+/// Size limit of a kernel, packed or not.
 const LONGEST: usize = 256 << 20;
 
 const ELF: &[u8] = b"\x7fELF";
 
-/// An unpacked kernel, and a name that tells it from any other.
+/// An unpacked kernel, and a key that identifies it.
 #[derive(Debug, Clone)]
 pub(super) struct Vmlinux {
     pub(super) file: PathBuf,
@@ -39,7 +39,7 @@ pub(super) fn vmlinux(cache: &Path, kernel: &Path) -> io::Result<Vmlinux> {
     Ok(Vmlinux { file, key })
 }
 
-/// From any kernel file to ELF.
+/// Converts any kernel file to ELF.
 fn unpack(kernel: &[u8]) -> io::Result<Vec<u8>> {
     if kernel.starts_with(ELF) {
         return Ok(kernel.to_vec());
@@ -67,7 +67,7 @@ fn read(unpacking: impl Read) -> io::Result<Vec<u8>> {
     Ok(unpacked)
 }
 
-/// The packed kernel in a `bzImage`, by the header that boot loaders read.
+/// The packed kernel in a `bzImage`, located by the boot header.
 fn payload(kernel: &[u8]) -> Option<&[u8]> {
     const SECTOR: usize = 512;
     if kernel.get(0x202..0x206)? != b"HdrS" {
@@ -77,7 +77,7 @@ fn payload(kernel: &[u8]) -> Option<&[u8]> {
         let bytes = kernel.get(at..at + 4)?.try_into().ok()?;
         Some(u32::from_le_bytes(bytes) as usize)
     };
-    // Zero is an old way to say four.
+    // 0 means 4 in old kernels.
     let setup = match *kernel.get(0x1f1)? {
         0 => 4,
         sectors => usize::from(sectors),
@@ -94,7 +94,7 @@ fn wrong(why: &str) -> io::Error {
 mod tests {
     use super::*;
 
-    /// A `bzImage` with this in it, as a build makes it: the length comes last.
+    /// A `bzImage` with this payload, as the kernel's build makes it: the length comes last.
     fn packed(payload: &[u8]) -> Vec<u8> {
         let mut kernel = vec![0; 512 * 3 + 64];
         kernel[0x1f1] = 2;
@@ -121,7 +121,7 @@ mod tests {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(&elf).unwrap();
         check(&packed(&gzip.finish().unwrap()), Ok(&elf));
-        // Literals only, and the length behind the frame.
+        // Literals only, with the length after the frame.
         let mut lz4 = lz4::MAGIC.to_vec();
         lz4.extend_from_slice(&26u32.to_le_bytes());
         lz4.extend_from_slice(&[0xf0, 24 - 15]);
@@ -139,7 +139,8 @@ mod tests {
         check(&short[..1610], Err("neither"));
     }
 
-    /// A distribution's own: what is unpacked is as long as the build says behind it.
+    /// A kernel of the distribution: the unpacked size must match the length that the build
+    /// appended.
     #[test]
     fn the_kernel_of_this_machine_is_unpacked() {
         use crate::backends::machine::kernel::Kernel;

@@ -1,5 +1,5 @@
-//! The Firecracker process, and what holds it: the jailer for the host's root, native walls for
-//! everybody else. Either way it ends with this process, however that ends. Entry type: [`Vmm`].
+//! The Firecracker process and what confines it: the jailer for the host's root, native walls for
+//! other users. In both cases it ends with this process, even after a crash. Entry type: [`Vmm`].
 
 use std::fmt;
 use std::io;
@@ -20,14 +20,14 @@ use crate::backends::{Standing as _, child, native};
 use crate::guest_program;
 use crate::starting;
 
-/// How long a warden may take to end once its link is closed.
+/// How long the warden may take to end after its link is closed.
 const WARDEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A Firecracker process. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Vmm {
     room: Room,
-    /// Says how it ended; closing it is the end.
+    /// Receives how the process ended. Closing it ends the process.
     link: Option<UnixStream>,
     holder: Holder,
 }
@@ -44,14 +44,14 @@ enum Holder {
     },
 }
 
-/// How Firecracker ended of itself.
+/// Firecracker ended by itself.
 #[derive(Debug, thiserror::Error)]
 pub(super) struct Ended(Option<Ending>);
 
 impl fmt::Display for Ended {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            None => write!(formatter, "Firecracker was ended"),
+            None => write!(formatter, "Firecracker was killed"),
             Some(ending) if ending.said.is_empty() => {
                 write!(formatter, "Firecracker ended ({})", ending.status)
             }
@@ -64,8 +64,8 @@ impl fmt::Display for Ended {
 }
 
 impl Vmm {
-    /// In a jail, whose files are there. The warden holds it in namespaces of its own for
-    /// processes and networks, which the jailer leaves as they are.
+    /// Starts Firecracker in a jail that has its files already. The warden puts it into its own pid
+    /// and network namespaces, which the jailer does not do.
     pub(super) fn jailed(
         jail: Jail,
         jailer: &Path,
@@ -104,7 +104,7 @@ impl Vmm {
         Ok(vmm)
     }
 
-    /// Behind native walls that stand, in which nothing runs yet.
+    /// Starts Firecracker behind running native walls that are still empty.
     pub(super) fn walled(
         standing: native::Standing,
         link: UnixStream,
@@ -130,12 +130,12 @@ impl Vmm {
         Ok(vmm)
     }
 
-    /// What it shares with us, and a watch over its end.
+    /// The shared folder, and a watch for the end of the process.
     pub(super) fn parts(&mut self) -> (&Room, Watch<'_>) {
         (&self.room, Watch(self.link.as_mut()))
     }
 
-    /// Ends it, and waits until nothing of it is left.
+    /// Ends it, and waits until all of its parts are gone.
     pub(super) async fn end(&mut self) {
         self.link = None;
         match &mut self.holder {
@@ -153,12 +153,12 @@ impl Vmm {
     }
 }
 
-/// Looks out for Firecracker's end.
+/// Watches for Firecracker's end.
 #[derive(Debug)]
 pub(super) struct Watch<'a>(Option<&'a mut UnixStream>);
 
 impl Watch<'_> {
-    /// Waits until Firecracker ends of itself.
+    /// Waits until Firecracker ends by itself.
     pub(super) async fn ended(&mut self) -> Ended {
         match &mut self.0 {
             Some(link) => Ended(ending(link).await.ok()),
@@ -172,7 +172,8 @@ impl Drop for Vmm {
         self.link = None;
         match &mut self.holder {
             Holder::Jail { warden, .. } => {
-                // It ends by itself now; somebody must collect it. The jail is swept later.
+                // The warden ends by itself now, but it must be reaped. The jail is removed by a
+                // later start.
                 if let Some(mut warden) = warden.take() {
                     starting::take_down_aside(move || {
                         child::end_within(&mut warden, WARDEN_TIMEOUT);
@@ -192,7 +193,7 @@ fn listen(link: StdUnixStream) -> io::Result<UnixStream> {
 }
 
 async fn ending(link: &mut UnixStream) -> io::Result<Ending> {
-    /// A line of words.
+    /// The message is one line of text.
     const LONGEST: u32 = 64 * 1024;
     let length = link.read_u32_le().await?;
     if length > LONGEST {

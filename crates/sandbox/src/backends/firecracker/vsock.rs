@@ -1,8 +1,8 @@
-//! The machine's ports, through the sockets that Firecracker makes of its vsock device.
+//! The machine's ports, through the sockets that Firecracker provides for its vsock device.
 //!
-//! A connection to the device's socket says which port it wants, and hears that it has it, or is
-//! closed. The other way round a machine connects to a socket of ours, named after the port. Entry
-//! points: [`Announcement`], [`meet`].
+//! A connection to the device's socket first names a port, and gets a confirmation or is closed. In
+//! the other direction a machine connects to a socket of the host that is named after the port.
+//! Entry points: [`Announcement`], [`meet`].
 
 use std::io;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use walls::machine::vsock::{CONTROL, FILES, LINK, READY};
 use super::room::Room;
 use crate::backends::machine::control::{Control, ControlError};
 
-/// The device's socket in the room.
+/// Name of the device's socket in the shared folder.
 pub(super) const DEVICE: &str = "v.sock";
 
 #[derive(Debug, thiserror::Error)]
@@ -23,15 +23,15 @@ pub(super) enum VsockError {
     Reach(#[source] io::Error),
     #[error("nothing in the machine listens at port {0}")]
     Refused(u32),
-    #[error("Firecracker's vsock device gives no answer that is known here")]
+    #[error("Firecracker's vsock device sent an unknown answer")]
     Confused,
     #[error(transparent)]
     Control(#[from] ControlError),
 }
 
 impl VsockError {
-    /// Whether the machine may just need another moment: nobody listens yet, or the connection
-    /// was cut when the machine noticed that it had been asleep.
+    /// Whether a retry may help: the machine does not listen yet, or the connection was cut when
+    /// the machine was resumed.
     fn is_early(&self) -> bool {
         match self {
             Self::Reach(_) | Self::Refused(_) => true,
@@ -43,7 +43,7 @@ impl VsockError {
 
 /// Connects to a port of the machine.
 pub(super) async fn connect(room: &Room, port: u32) -> Result<UnixStream, VsockError> {
-    /// `OK`, a port's number, and the end of the line.
+    /// `OK`, a port number, and a newline.
     const LONGEST: usize = 32;
     let mut socket = room.connect(DEVICE).await.map_err(VsockError::Reach)?;
     let wish = format!("CONNECT {port}\n");
@@ -52,7 +52,7 @@ pub(super) async fn connect(room: &Room, port: u32) -> Result<UnixStream, VsockE
         .await
         .map_err(VsockError::Reach)?;
     let mut answer = Vec::new();
-    // Not a byte more than the line: what follows is the machine's.
+    // Reads exactly this line: the bytes after it come from the machine.
     while answer.last() != Some(&b'\n') {
         match socket.read_u8().await {
             Ok(byte) if answer.len() < LONGEST => answer.push(byte),
@@ -69,7 +69,7 @@ pub(super) async fn connect(room: &Room, port: u32) -> Result<UnixStream, VsockE
     }
 }
 
-/// Where a machine says, of itself, that it has booted.
+/// The socket on which a machine reports that it has booted.
 #[derive(Debug)]
 pub(super) struct Announcement<'a> {
     room: &'a Room,
@@ -78,7 +78,7 @@ pub(super) struct Announcement<'a> {
 }
 
 impl<'a> Announcement<'a> {
-    /// Before the machine starts.
+    /// Must be called before the machine starts.
     pub(super) fn expect(room: &'a Room) -> io::Result<Self> {
         let name = format!("{DEVICE}_{READY}");
         Ok(Self {
@@ -104,7 +104,7 @@ pub(super) struct Ports {
     pub(super) files: UnixStream,
 }
 
-/// Connects to a machine that waits. Whoever calls keeps the deadline.
+/// Connects to a waiting machine. The caller sets the timeout.
 pub(super) async fn meet(room: &Room) -> Result<Ports, VsockError> {
     let control = loop {
         match greet(room).await {

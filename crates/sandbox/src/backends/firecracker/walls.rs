@@ -1,6 +1,6 @@
-//! Native walls of this backend: those around Firecracker where there is no jailer to be had, and
-//! those around the process that serves the workspace to the machine. Each sees nothing of the host
-//! but what it is for. Entry points: [`around_firecracker`], [`around_files`].
+//! The native walls of this backend: around Firecracker if there is no jailer, and around the
+//! process that serves the workspace to the machine. Each sees only the part of the host that it
+//! needs. Entry points: [`around_firecracker`], [`around_files`].
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -19,18 +19,18 @@ use crate::error::SandboxError;
 use crate::limits::Limits;
 use crate::spec::{Backend, RootSpec, SandboxSpec, WORKSPACE};
 
-/// Beyond a machine's memory: Firecracker itself, and pages of the files that it reads.
+/// In addition to the machine's memory: Firecracker itself, and cached pages of its files.
 const OVERHEAD: u64 = 128 << 20;
 
-/// For the server of files.
+/// Memory of the file server.
 const SERVER_MEMORY: u64 = 256 << 20;
 
 const THREADS: u32 = 32;
 
-/// How long past the deadline what is inside may take to end by itself.
+/// Time after the deadline in which the inside may end by itself.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Where libraries are, for a Firecracker that is not all of one piece.
+/// Library folders, for a Firecracker that is dynamically linked.
 const LIBRARIES: &[&str] = &[
     "/lib",
     "/lib64",
@@ -39,21 +39,21 @@ const LIBRARIES: &[&str] = &[
     "/etc/ld.so.cache",
 ];
 
-/// Where Firecracker stands in its own root.
+/// Path of Firecracker in its own root.
 pub(super) const PROGRAM: &str = "/firecracker";
 const KVM: &str = "/dev/kvm";
 
-/// What Firecracker sees of the host.
+/// The parts of the host that Firecracker sees.
 #[derive(Debug)]
 pub(super) struct Sight<'a> {
     pub(super) firecracker: &'a Path,
     pub(super) kvm: &'a Path,
-    /// Files, read-only, and where it finds them.
+    /// Read-only files, and their paths for Firecracker.
     pub(super) files: &'a [(PathBuf, &'static str)],
     pub(super) room: &'a Path,
 }
 
-/// Walls in which nothing runs yet.
+/// Starts walls that are still empty.
 pub(super) async fn around_firecracker(
     spec: &SandboxSpec,
     size: Size,
@@ -63,7 +63,7 @@ pub(super) async fn around_firecracker(
         spec,
         Limits {
             memory: size.memory + OVERHEAD,
-            // A snapshot has all of the memory in one file.
+            // A snapshot stores the whole memory in one file.
             disk: size.memory + OVERHEAD,
             pids: THREADS + size.processors as u32,
             cpus: size.processors as f64,
@@ -80,7 +80,7 @@ pub(super) async fn around_firecracker(
     Ok((standing, link))
 }
 
-/// Serves the workspace on this connection for as long as the walls stand.
+/// Serves the workspace on this connection as long as the walls run.
 pub(super) async fn around_files(
     spec: &SandboxSpec,
     files: UnixStream,
@@ -111,7 +111,7 @@ pub(super) async fn around_files(
             program: None,
             folder: Some(WORKSPACE.into()),
         };
-        // Its server waits for each message.
+        // The server uses blocking I/O.
         let files = files.into_std()?;
         files.set_nonblocking(false)?;
         errand.send(&link, &[files.as_fd()])?;
@@ -128,7 +128,7 @@ pub(super) async fn around_files(
 #[derive(Debug)]
 pub(super) struct FileServer {
     pub(super) standing: native::Standing,
-    /// Its end would be the server's.
+    /// Closing it would end the server.
     _link: std::os::unix::net::UnixStream,
 }
 
@@ -148,7 +148,7 @@ fn is_workspace(fitting: &Fitting) -> bool {
     matches!(fitting, Fitting::Bind { target, .. } if target == Path::new(WORKSPACE))
 }
 
-/// What no process can do without.
+/// The entries that every process needs.
 fn basics() -> Vec<Fitting> {
     vec![
         folder("/dev"),

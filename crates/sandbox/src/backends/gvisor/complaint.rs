@@ -1,5 +1,5 @@
-//! What `runsc` says when it does not start: a small file in memory as its standard error, which
-//! it can fill and nothing else. Entry type: [`Complaint`].
+//! Captures the error output of `runsc` when it does not start: a small memory file as its standard
+//! error, which it can only fill. Entry type: [`Complaint`].
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -8,10 +8,10 @@ use std::os::fd::OwnedFd;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-/// Room for a few lines; what comes after is lost.
+/// Space for a few lines; later output is lost.
 const ROOM: u64 = 16 * 1024;
 
-/// No line that people read is longer.
+/// Length to which the reported line is cut.
 const LONGEST: usize = 300;
 
 pub(super) struct Complaint(File);
@@ -30,7 +30,7 @@ impl Complaint {
         Ok(self.0.try_clone()?.into())
     }
 
-    /// The last line that was said, if any.
+    /// The last line of the output, if any.
     pub(super) fn last_words(mut self) -> Option<String> {
         let mut all = Vec::new();
         self.0.rewind().ok()?;
