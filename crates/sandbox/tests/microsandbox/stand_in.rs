@@ -186,5 +186,5 @@ async fn a_refusal_in_its_own_words() {
                         inspect) echo '{\"status\":\"Running\"}' ;; run) cat >/dev/null ;; \
                         exec) echo 'error: agent is gone' >&2; exit 1 ;; esac\n";
     check(refuses_exec, "`msb` started no guest: agent is gone").await;
-    check("#!/bin/sh\nexit 3\n", "`msb` says: exit status: 3").await;
+    check("#!/bin/sh\nexit 3\n", "`msb` failed: exit status: 3").await;
 }

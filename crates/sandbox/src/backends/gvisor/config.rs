@@ -1,5 +1,5 @@
-//! The sandbox as `runsc` reads it: the parts of an OCI `config.json` that are used here. Plain data,
-//! made from a spec; touches nothing. Entry point: [`Config::new`].
+//! The sandbox as `runsc` reads it: the parts of an OCI `config.json` that are used here. Plain
+//! data, made from a spec; touches nothing. Entry point: [`Config::new`].
 
 use std::path::{Path, PathBuf};
 
@@ -35,14 +35,14 @@ struct Process {
     no_new_privileges: bool,
 }
 
-/// As gVisor's kernel knows the owner of the workspace.
+/// The owner of the workspace, as gVisor's kernel sees it.
 #[derive(Debug, Serialize)]
 struct User {
     uid: u32,
     gid: u32,
 }
 
-/// Rights on gVisor's kernel, none of them on the host's.
+/// Capabilities in gVisor's kernel. They give no rights in the host's kernel.
 #[derive(Debug, Serialize)]
 struct Capabilities {
     bounding: &'static [&'static str],
@@ -50,7 +50,7 @@ struct Capabilities {
     permitted: &'static [&'static str],
 }
 
-/// What the guest needs to confine itself; then it gives them up, before any command.
+/// Capabilities that the guest needs to confine itself. It drops them before any command runs.
 const TO_CONFINE: &[&str] = &["CAP_CHOWN", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_ADMIN"];
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -105,7 +105,7 @@ impl Config {
             },
             root: Root {
                 path: ROOT,
-                // An image lies under an overlay of the sandbox's own.
+                // An image is under an overlay of this sandbox.
                 readonly: spec.root == RootSpec::Host,
             },
             hostname: HOSTNAME,
@@ -119,7 +119,7 @@ impl Config {
     }
 }
 
-/// As gVisor's kernel holds them: processes of all together, the rest of each process by itself.
+/// Limits that gVisor's kernel enforces: the number of processes in total, the others per process.
 fn rlimits(limits: &Limits) -> Vec<Rlimit> {
     let limit = |kind, value| Rlimit {
         kind,
@@ -137,7 +137,7 @@ fn rlimits(limits: &Limits) -> Vec<Rlimit> {
     ]
 }
 
-/// What gVisor's kernel mounts itself, and the workspace.
+/// The file systems that gVisor's kernel mounts, and the workspace.
 fn mounts(spec: &SandboxSpec) -> Vec<Mount> {
     let mount = |destination: PathBuf, kind, options: &[&str]| Mount {
         destination,
@@ -148,7 +148,7 @@ fn mounts(spec: &SandboxSpec) -> Vec<Mount> {
     let mut mounts = vec![
         mount("/proc".into(), "proc", &["nosuid", "nodev", "noexec"]),
         mount("/dev".into(), "tmpfs", &["nosuid", "mode=755"]),
-        // It would show one that is made up; on native walls there is none.
+        // gVisor would show a synthetic `/sys`; native walls have none.
         mount("/sys".into(), "tmpfs", &["ro", "size=4096", "mode=000"]),
     ];
     for fitting in furnishing(&spec.root, &spec.limits) {

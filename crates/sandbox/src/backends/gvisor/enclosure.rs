@@ -1,5 +1,5 @@
-//! The native walls around `runsc`: what of the plan changes when another program than the guest
-//! stands behind them. Pure. Entry type: [`Enclosure`].
+//! The native walls around `runsc`: the changes to the plan for running `runsc` instead of the
+//! guest behind them. Pure. Entry type: [`Enclosure`].
 
 use std::path::{Path, PathBuf};
 
@@ -10,24 +10,25 @@ use super::offer::{KVM, Program, Verdict};
 use crate::backends::contained::GUEST_INSIDE;
 use crate::spec::SandboxSpec;
 
-/// Where the root of the sandbox stands in that of `runsc`, which is told by this path.
+/// Path of the sandbox's root inside the root of `runsc`.
 pub(super) const ROOT: &str = "/bundle/root";
 
 const BUNDLE: &str = "/bundle";
 const STATE: &str = "/state";
 const RUNSC: &str = "/runsc";
 
-/// A library that repairs what older versions lack: see its source.
+/// A library that works around a flaw of older versions: see its source.
 static PRELOAD: &[u8] = include_bytes!(env!("HOTCELL_PRELOAD"));
 const PRELOAD_INSIDE: &str = "/.hotcell/preload.so";
 
-/// What gVisor itself needs of memory, beside what it keeps for commands: its kernel, the tables of
-/// their pages, the files that it has open; and what commands take between two looks of the guest,
-/// because past this wall all of the sandbox ends.
+/// Memory for gVisor itself, in addition to the memory of commands: its kernel, page tables and
+/// open files, plus what commands allocate between two polls of the guest. Exceeding this outer
+/// limit ends the whole sandbox.
 const MEMORY_OF_ITS_OWN: u64 = 512 << 20;
 
-/// Threads of gVisor for each thread of a command, and those that it has anyway. On the `ptrace`
-/// platform every thread of its kernel may need one in every process; without one gVisor ends.
+/// Threads of gVisor for each thread of a command, and its constant number of threads. On the
+/// `ptrace` platform every thread of its kernel may need one in every process, and gVisor ends if
+/// it cannot create one.
 const THREADS_FOR_EACH: u32 = 64;
 const THREADS_OF_ITS_OWN: u32 = 1024;
 
@@ -54,7 +55,7 @@ impl<'a> Enclosure<'a> {
         })
     }
 
-    /// The spec with room for gVisor itself.
+    /// The spec with extra room for gVisor itself.
     pub(super) fn spec_around(&self) -> SandboxSpec {
         let mut around = self.spec.clone();
         let limits = &mut around.limits;
@@ -65,7 +66,7 @@ impl<'a> Enclosure<'a> {
         around
     }
 
-    /// Changes a plan for the spec of [`Self::spec_around`].
+    /// Adapts a plan that was made for the spec of [`Self::spec_around`].
     pub(super) fn adapt(&self, plan: &mut Plan) {
         plan.identity.inside_uid = 0;
         plan.identity.inside_gid = 0;
@@ -91,7 +92,8 @@ impl<'a> Enclosure<'a> {
                 content: format!("{PRELOAD_INSIDE}\n"),
             },
         ]);
-        // The rest is for commands, and gVisor's kernel holds it; these are for all of gVisor.
+        // The other limits are for commands, and gVisor's kernel enforces them. These apply to all
+        // of gVisor.
         plan.rlimits
             .retain(|limit| matches!(limit.resource, Resource::Core | Resource::Processes));
         plan.writable.clear();
@@ -104,7 +106,7 @@ impl<'a> Enclosure<'a> {
             Fitting::Proc {
                 target: "/proc".into(),
             },
-            // Where `runsc` makes the roots of its own processes.
+            // `runsc` makes the roots of its own processes here.
             folder("/tmp"),
             folder("/etc"),
             folder("/dev"),
@@ -133,8 +135,8 @@ impl<'a> Enclosure<'a> {
     }
 }
 
-/// What stays of a fitting: gVisor's kernel mounts its own `/proc`, `/dev` and files in memory, and
-/// needs only places for them.
+/// Adapts an entry: gVisor's kernel mounts its own `/proc`, `/dev` and tmpfs, and only needs mount
+/// points for them.
 fn place(fitting: Fitting) -> Option<Fitting> {
     let is_device = |target: &Path| target.starts_with("/dev");
     match fitting {
@@ -171,14 +173,14 @@ fn bind(source: impl Into<PathBuf>, target: &str, access: Access) -> Fitting {
     }
 }
 
-/// For any version of `runsc`: what it does not know it does not do either.
+/// Works for any version of `runsc`: a version that lacks a flag lacks its feature too.
 fn arguments(verdict: &Verdict) -> Vec<String> {
     let mut all = vec![
         "runsc".to_owned(),
         format!("--root={STATE}"),
         format!("--platform={}", verdict.platform),
         "--network=none".to_owned(),
-        // The namespaces and groups are made already.
+        // The namespaces and cgroups exist already.
         "--rootless".to_owned(),
         "--ignore-cgroups".to_owned(),
         "--file-access=exclusive".to_owned(),
@@ -187,7 +189,7 @@ fn arguments(verdict: &Verdict) -> Vec<String> {
         ("file-access-mounts", "shared"),
         ("host-uds", "none"),
         ("host-fifo", "none"),
-        // The root is as it shall be; files go through the gofer.
+        // The root needs no further overlay; files go through the gofer.
         ("overlay2", "none"),
         ("directfs", "false"),
     ] {
@@ -337,7 +339,7 @@ mod tests {
         assert_eq!(plan.identity.outside_uid, 4242);
         let kept: Vec<_> = plan.rlimits.iter().map(|limit| limit.resource).collect();
         assert_eq!(kept, [Resource::Core, Resource::Processes]);
-        // The overlay is a part of the sandbox's memory, not of gVisor's.
+        // The overlay counts as the sandbox's memory, not as gVisor's.
         assert!(matches!(
             plan.root,
             Root::Image {

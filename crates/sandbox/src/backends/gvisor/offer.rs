@@ -1,5 +1,5 @@
-//! What the installed `runsc` is: where, which flags it knows, which platforms it offers, and which
-//! of them was seen to work here. Starts no sandbox. Entry types: [`Program`], [`Verdict`].
+//! The installed `runsc`: its path, the flags that it knows, the platforms that it supports, and
+//! which of them worked here. Starts no sandbox. Entry types: [`Program`], [`Verdict`].
 
 use std::fs;
 use std::io;
@@ -14,17 +14,17 @@ use crate::error::SandboxError;
 use crate::provisions::{Gvisor, Provisions, locate};
 use crate::spec::Backend;
 
-/// Best first. `ptrace` works everywhere and is the slowest.
+/// Platforms, best first. `ptrace` works everywhere and is the slowest.
 const PREFERENCE: &[&str] = &["systrap", "kvm", "ptrace"];
 
 /// The device of the `kvm` platform.
 pub(super) const KVM: &str = "/dev/kvm";
 
-/// `runsc`, as a file.
+/// The `runsc` program.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) path: PathBuf,
-    /// Tells this program on this kernel, started by this user, from any other.
+    /// Identifies this program file, kernel and user.
     key: String,
 }
 
@@ -63,7 +63,7 @@ impl Program {
     }
 }
 
-/// What a version of `runsc` can do, in its own words.
+/// The features of a version of `runsc`, from its own help.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Offer {
     flags: Vec<String>,
@@ -93,7 +93,8 @@ impl Offer {
         }
     }
 
-    /// Flags begin their lines, indented by two; the platforms are in the description of theirs.
+    /// Parses the output of `runsc flags`. Each flag starts a line, indented by two; the platforms
+    /// are in the description of the `platform` flag.
     pub(super) fn parse(text: &str) -> Self {
         let flags = text.lines().filter_map(|line| {
             let name = line.strip_prefix("  -")?.split_whitespace().next()?;
@@ -116,7 +117,7 @@ impl Offer {
         }
     }
 
-    /// Those to try, in order: the one that the settings name, or all that could work.
+    /// The platforms to try, in order: the configured one, or all that could work.
     pub(super) fn platforms(&self, settings: &Gvisor) -> Vec<String> {
         if let Some(named) = &settings.platform {
             return vec![named.clone()];
@@ -139,7 +140,8 @@ impl Offer {
     }
 }
 
-/// Whether the sandbox's user can use a device: never root, so what root may does not count.
+/// Whether the sandbox's user can use a device. That user is never root, so root's access does not
+/// count.
 fn is_open(device: &str) -> bool {
     let Ok(found) = fs::metadata(device) else {
         return false;
@@ -150,7 +152,7 @@ fn is_open(device: &str) -> bool {
     for_all || (for_caller && !nix::unistd::geteuid().is_root())
 }
 
-/// A platform on which a sandbox started, and the flags that go with it.
+/// A platform on which a sandbox started, and the flags of that version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Verdict {
     pub(super) platform: String,
@@ -168,7 +170,7 @@ impl Verdict {
         self.flags.iter().any(|one| one == flag)
     }
 
-    /// What was found out before, if it is about this program and what the settings ask for.
+    /// The stored platform, if it is for this program and matches the settings.
     pub(super) fn read(provisions: &Provisions, program: &Program) -> Option<Self> {
         let folder = own_folder(&provisions.cache).ok()?;
         let kept = fs::read(folder.join(FILE)).ok()?;
@@ -178,7 +180,7 @@ impl Verdict {
         (kept.key == program.key && fits).then_some(kept.verdict)
     }
 
-    /// A verdict that cannot be kept is found again.
+    /// Stores the platform. A failure is harmless: the platform is determined again.
     pub(super) fn keep(&self, provisions: &Provisions, program: &Program) {
         let write = || -> io::Result<()> {
             let folder = own_folder(&provisions.cache)?;
@@ -191,7 +193,7 @@ impl Verdict {
             fs::rename(made, folder.join(FILE))
         };
         if let Err(error) = write() {
-            tracing::debug!(%error, "the verdict on gVisor's platforms is not kept");
+            tracing::debug!(%error, "cannot store the working gVisor platform");
         }
     }
 

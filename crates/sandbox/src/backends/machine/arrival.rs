@@ -1,5 +1,5 @@
-//! What a machine is told when it is needed: the time, a seed, and the plan of the walls inside it,
-//! which are those of the native backend. Pure but for the clock and the seed.
+//! The message that assigns a sandbox to a waiting machine: the time, a seed, and the plan of the
+//! walls inside it, which are those of the native backend. Pure except for the clock and the seed.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use crate::backends::furnishing::UID;
 use crate::backends::native::planning::{self, Facts, Ownership};
 use crate::spec::{RootSpec, SandboxSpec};
 
-/// Where a machine's init has mounted things.
+/// Paths at which a machine's init has mounted things.
 const IMAGE: &str = "/image";
 const WORKSPACE: &str = "/workspace";
 const GROUPS: &str = "/sys/fs/cgroup";
@@ -31,8 +31,9 @@ pub(crate) fn arrival(spec: &SandboxSpec, processors: usize) -> io::Result<Arriv
     })
 }
 
-/// The machine is the sandbox's own: its root is really root, and all controllers are there. The
-/// workspace comes with its owner set right, and cannot be mapped; the image belongs to root.
+/// The machine belongs to one sandbox: its root user is really root, and all cgroup controllers are
+/// available. The workspace arrives with the right owner and cannot be mapped; the image belongs to
+/// root.
 pub(crate) fn plan(spec: &SandboxSpec, processors: usize) -> Plan {
     let root = (0, 0);
     let inside = SandboxSpec {

@@ -1,5 +1,5 @@
-//! The host's end of a machine's control channel. Believes nothing: the other end may be whatever
-//! took the machine over, so every answer is short, and every wait is the caller's to bound.
+//! The host's end of a machine's control channel. The machine is not trusted, since it may be
+//! compromised: every answer is bounded in length, and the caller bounds every wait.
 
 use std::io;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use tokio::net::UnixStream;
 use walls::machine::{Arrival, Awake};
 use walls::plan::{self, Ask, Failure, Landlocked, Plan, Report};
 
-/// A step's name and some numbers: more is not what a machine says.
+/// A valid message is a step's name and some numbers.
 const LONGEST: u32 = 64 * 1024;
 
-/// A machine that is asked to end has so long to say its last word. Past it, it is just ended.
+/// How long a machine may take to answer a request. After that it is killed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Control(UnixStream);
 
-/// Why a machine did not do as told.
+/// Why a machine did not follow a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ControlError {
     #[error("cannot talk to the machine")]
     Channel(#[from] io::Error),
     #[error("the machine is not ready")]
     Failed(#[from] Failure),
-    #[error("the machine gave an answer to another question")]
+    #[error("the machine sent an unexpected answer")]
     Confused,
 }
 
@@ -36,7 +36,7 @@ impl Control {
         Self(channel)
     }
 
-    /// Has a machine that boots put up walls like those that it will need.
+    /// Makes a booting machine set up walls like the ones that it will need.
     pub(crate) async fn expect(&mut self, plan: &Plan) -> Result<(), ControlError> {
         Ok(self.send(plan).await?)
     }
@@ -47,7 +47,7 @@ impl Control {
         Ok(awake?)
     }
 
-    /// Tells the machine what it is to be, and waits until its walls stand.
+    /// Assigns a sandbox to the machine, and waits until its walls are up.
     pub(crate) async fn arrive(
         &mut self,
         arrival: &Arrival,
@@ -60,8 +60,8 @@ impl Control {
         }
     }
 
-    /// How many processes the machine's kernel has killed for want of memory; none if it does not
-    /// answer.
+    /// The number of processes that the machine's kernel killed for lack of memory; 0 if it does
+    /// not answer.
     pub(crate) async fn kills(&mut self) -> u64 {
         let ask = async {
             self.send(&Ask::Kills).await?;
@@ -75,10 +75,11 @@ impl Control {
         }
     }
 
-    /// Has everything inside end, so that what it wrote is written; says the last count of kills.
+    /// Ends everything inside, so that written data is flushed. Returns the final number of memory
+    /// kills.
     pub(crate) async fn end(&mut self) -> u64 {
         let ask = async {
-            // It may have ended already, and said so.
+            // The machine may have ended already, and reported it.
             let _ = self.send(&Ask::End).await;
             loop {
                 if let Report::Ended {

@@ -1,7 +1,7 @@
-//! Writes the kernel's format for a first file system: `cpio`, "newc". Only what that needs: folders,
-//! files, device nodes; everything belongs to root and has no time.
+//! Writes an initramfs archive in the `cpio` "newc" format. Supports only folders, files and device
+//! nodes; everything belongs to root and has no timestamp.
 
-/// An archive that grows.
+/// An archive under construction.
 #[derive(Debug, Default)]
 pub(super) struct Archive {
     bytes: Vec<u8>,
@@ -13,7 +13,7 @@ const FILE: u32 = 0o100_000;
 const CHARACTER_DEVICE: u32 = 0o020_000;
 
 impl Archive {
-    /// Parents come before what is in them.
+    /// Parents must be added before their content.
     pub(super) fn folder(&mut self, name: &str) {
         self.entry(name, FOLDER | 0o755, (0, 0), &[]);
     }
@@ -74,7 +74,7 @@ mod tests {
     use std::io::Write;
     use std::process::{Command, Stdio};
 
-    /// As another program reads it.
+    /// Uses the `cpio` program for reading.
     #[test]
     fn an_archive_is_what_cpio_reads() {
         let mut archive = Archive::default();

@@ -1,4 +1,4 @@
-//! The image of a spec as a read-only disk for machines, made once and kept in the cache.
+//! The image of a spec as a read-only disk for machines, made once and cached.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::backends::contained::own_folder;
 use crate::error::SandboxError;
 use crate::spec::{Backend, RootSpec, SandboxSpec};
 
-/// The disk, made if it is not there: reading a whole image takes its time, on a thread of its own.
+/// The disk; made if missing. Reading a whole image is slow, so it runs on a blocking thread.
 pub(crate) async fn disk(spec: &SandboxSpec, backend: Backend) -> Result<PathBuf, SandboxError> {
     let RootSpec::Image(image) = &spec.root else {
         return Err(crate::backends::lacks_image(backend));
@@ -33,8 +33,8 @@ fn make(cache: &Path, image: &Path, backend: Backend) -> Result<PathBuf, Sandbox
         .map_err(|error| step(backend, "make a disk of the image", error))
 }
 
-/// The digest of an image in a store, from its place there: such an image never changes, and need
-/// not be looked through at every start.
+/// The digest of an image in an image store, from its path. Such an image never changes, so its
+/// files need not be scanned at every start.
 fn digest(image: &Path) -> Option<Digest> {
     let place = image.parent()?;
     let is_stored = image.ends_with("root")

@@ -1,5 +1,5 @@
-//! The first file system of a machine: the guest as its init, and the modules that its kernel lacks.
-//! Made once for each guest and kernel and kept in the cache. Entry point: [`initramfs`].
+//! The initramfs of a machine: the guest as its init, and the kernel modules that it needs. Made
+//! once for each guest and kernel, and cached. Entry point: [`initramfs`].
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,14 +12,14 @@ use super::{key, modules, stamp};
 use crate::backends::contained::guest_digest;
 use crate::guest_program::GUEST;
 
-/// What was found, and a name that tells it from any other.
+/// The file, and a key that identifies its content.
 #[derive(Debug, Clone)]
 pub(crate) struct Initramfs {
     pub(crate) file: PathBuf,
     pub(crate) key: String,
 }
 
-/// `more` are modules that a kind of machine needs beside the usual ones.
+/// `more` are modules that a kind of machine needs in addition to the usual ones.
 pub(crate) fn initramfs(cache: &Path, kernel: &Kernel, more: &[&str]) -> io::Result<Initramfs> {
     let listing = kernel
         .modules
@@ -44,7 +44,7 @@ fn build(folder: Option<&Path>, more: &[&str]) -> io::Result<Vec<u8>> {
     for folder in ["dev", "modules"] {
         archive.folder(folder);
     }
-    // Before the kernel has shown its own devices, a program needs these to begin at all.
+    // A program cannot start without these, and the kernel has not mounted its own devices yet.
     archive.character_device("dev/console", 0o600, (5, 1));
     archive.character_device("dev/null", 0o666, (1, 3));
     archive.file("init", 0o755, GUEST);
@@ -64,13 +64,13 @@ fn build(folder: Option<&Path>, more: &[&str]) -> io::Result<Vec<u8>> {
 fn publish(folder: &Path, file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut draft = tempfile_in(folder)?;
     draft.1.write_all(bytes)?;
-    // Whoever runs the machine reads it, whatever this user's own files are like.
+    // The monitor may run as another user, so it must be readable whatever the umask.
     draft.1.set_permissions(fs::Permissions::from_mode(0o644))?;
     draft.1.sync_all()?;
     fs::rename(&draft.0, file)
 }
 
-/// A file of this process's own, which it renames when it is whole.
+/// A temporary file of this process, to be renamed when complete.
 fn tempfile_in(folder: &Path) -> io::Result<(PathBuf, fs::File)> {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NUMBER: AtomicU32 = AtomicU32::new(0);

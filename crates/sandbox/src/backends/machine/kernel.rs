@@ -1,5 +1,5 @@
-//! Finds the kernel that machines boot: the one that is named, or the newest on this machine, those
-//! that are made for virtual machines first. Reads nothing of it.
+//! Finds the kernel that machines boot: the configured one, or the newest on this host, preferring
+//! kernels for virtual machines. Does not read its content.
 
 use std::cmp::Ordering;
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use crate::error::SandboxError;
 use crate::provisions::Machines;
 use crate::spec::Backend;
 
-/// A kernel and where its modules are; one that has all built in needs none.
+/// A kernel and the folder of its modules; `None` if everything is built in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kernel {
     pub(crate) image: PathBuf,
@@ -54,7 +54,7 @@ fn newest(folder: &Path) -> Option<PathBuf> {
     Some(folder.join(best))
 }
 
-/// By the release in its name, where distributions put them.
+/// Finds the modules by the release in the kernel's name, where distributions put them.
 fn modules_of(image: &Path) -> Option<PathBuf> {
     let release = image.file_name()?.to_str()?.strip_prefix(PREFIX)?;
     ["/lib/modules", "/usr/lib/modules"]
@@ -63,7 +63,7 @@ fn modules_of(image: &Path) -> Option<PathBuf> {
         .find(|folder| folder.join("modules.dep").is_file())
 }
 
-/// Numbers in names by their value: `6.1.0-9` is older than `6.1.0-10`.
+/// Compares numbers in names by value: `6.1.0-9` is older than `6.1.0-10`.
 fn by_version(one: &str, other: &str) -> Ordering {
     let parts = |text: &str| -> Vec<(u64, String)> {
         text.split(['.', '-', '_', '+', '~'])

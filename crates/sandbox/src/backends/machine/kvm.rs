@@ -1,5 +1,5 @@
-//! Whether the machine's virtualization can be asked for. Opens the device, no more: whether a guest
-//! boots is found out by booting one.
+//! Checks access to KVM. Only opens the device: whether a guest boots is only known after booting
+//! one.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::error::SandboxError;
 use crate::spec::Backend;
 
-/// Fails with one clear line where the device is missing or closed to this user.
+/// Fails with a clear message if the device is missing or not accessible to this user.
 pub(in crate::backends) fn check(device: &Path, backend: Backend) -> Result<(), SandboxError> {
     let Err(error) = OpenOptions::new().read(true).write(true).open(device) else {
         return Ok(());

@@ -1,9 +1,9 @@
-//! Which modules of a kernel a machine needs, in the order in which they must be loaded. Pure: from
-//! the text of `modules.dep`.
+//! Determines the kernel modules that a machine needs, in load order. Pure: parses the text of
+//! `modules.dep`.
 
 use std::collections::HashMap;
 
-/// What every machine needs of its kernel, whether built in or as a module.
+/// Kernel features that every machine needs, built in or as modules.
 pub(super) const USUAL: &[&str] = &[
     "virtio_mmio",
     "virtio_blk",
@@ -15,8 +15,8 @@ pub(super) const USUAL: &[&str] = &[
     "fuse",
 ];
 
-/// Files of the wanted modules and of all that they stand on, in order. A module that the kernel
-/// does not list is built in, or the machine will say that it lacks it.
+/// Files of the wanted modules and of their dependencies, in load order. A module that is not
+/// listed is built in; if not, the machine reports that it is missing.
 pub(super) fn in_order(dependencies: &str, wanted: &[&str]) -> Vec<String> {
     let lines: HashMap<String, (&str, Vec<&str>)> = dependencies
         .lines()
@@ -30,7 +30,7 @@ pub(super) fn in_order(dependencies: &str, wanted: &[&str]) -> Vec<String> {
         let Some((file, below)) = lines.get(*one) else {
             continue;
         };
-        // The list names what comes first last.
+        // The list has the first dependency to load last.
         for file in below.iter().rev().chain([file]) {
             if !order.iter().any(|known| known == file) {
                 order.push((*file).to_owned());
@@ -40,7 +40,7 @@ pub(super) fn in_order(dependencies: &str, wanted: &[&str]) -> Vec<String> {
     order
 }
 
-/// As the kernel calls a module: file names mix dashes and underscores.
+/// The kernel's name of a module: file names mix dashes and underscores.
 pub(super) fn name(file: &str) -> String {
     let file = file.rsplit('/').next().unwrap_or(file);
     let stem = file.split('.').next().unwrap_or(file);

@@ -1,14 +1,14 @@
-//! How large a machine is, for a sandbox's limits. In few steps: a snapshot serves one size, and the
-//! limits themselves hold inside, to the byte.
+//! The size of a machine for the limits of a sandbox, in a few steps: a snapshot fits only one
+//! size. The exact limits are enforced inside.
 
 use crate::limits::Limits;
 
 const MIB: u64 = 1 << 20;
 
-/// The smallest machine's share for its sandbox.
+/// Memory for the sandbox in the smallest machine.
 const SMALLEST: u64 = 256 * MIB;
 
-/// What the machine's kernel and the guest need beside the sandbox.
+/// Memory for the machine's kernel and the guest.
 const KERNEL: u64 = 192 * MIB;
 
 /// Memory and processors of a machine.
@@ -20,10 +20,10 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// `available` are the processors that there are.
+    /// `available` is the number of processors of the host.
     pub(crate) fn for_limits(limits: &Limits, available: usize) -> Self {
         let share = limits.memory.max(SMALLEST).next_power_of_two();
-        // The kernel keeps records of every page.
+        // The kernel needs metadata for every page.
         let memory = (share + share / 32 + KERNEL).next_multiple_of(64 * MIB);
         let most = available.max(1);
         Self {
@@ -32,8 +32,8 @@ impl Size {
         }
     }
 
-    /// The same for a machine that is emulated: beside each of its processors QEMU itself and the
-    /// files' server run, and processors that wait for each other wait long.
+    /// The size of an emulated machine: QEMU itself and the file server need processors too, and
+    /// emulated processors that wait for each other are slow.
     pub(crate) fn emulated(self, available: usize) -> Self {
         Self {
             processors: self.processors.min((available / 2).max(1)),

@@ -1,9 +1,9 @@
-//! What `msb` is called with. Pure: paths and limits in, argument lists out.
+//! The arguments for `msb`. Pure: paths and limits in, argument lists out.
 //!
-//! Two calls make a sandbox. `msb run` holds the machine: it is attached, so that the machine ends
-//! with it, and its command is a guest that only waits for the end of its input. `msb exec --stream`
-//! runs the guest proper with the link as its standard input and output; `run` would keep all
-//! output to itself until the end. Entry type: [`Machine`].
+//! Two calls make a sandbox. `msb run` holds the machine: it is attached, so the machine ends with
+//! it, and its command is a guest that only waits for the end of its input. `msb exec --stream`
+//! runs the actual guest, with the link as its standard input and output; `run` would hold back all
+//! output until the end. Entry type: [`Machine`].
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::backends::furnishing::{HOSTNAME, UID};
 use crate::limits::Limits;
 use crate::spec::WORKSPACE;
 
-/// How long past the deadline the guest may take to end the sandbox by itself.
+/// Time after the deadline in which the guest may end the sandbox by itself.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// One machine, as `msb run` makes it.
+/// One machine for `msb run`.
 #[derive(Debug)]
 pub(super) struct Machine<'a> {
     pub(super) name: &'a str,
@@ -30,7 +30,7 @@ pub(super) struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    /// For the process that holds the machine.
+    /// Arguments of the process that holds the machine.
     pub(super) fn run(&self) -> Vec<OsString> {
         let mut all = Arguments::default();
         all.flags(&["run", "--quiet", "--no-tty", "--pull", "never"]);
@@ -56,7 +56,7 @@ impl Machine<'_> {
         all.0
     }
 
-    /// For the process that is the link.
+    /// Arguments of the process that carries the link.
     pub(super) fn exec(&self) -> Vec<OsString> {
         let mut all = Arguments::default();
         all.flags(&["exec", "--quiet", "--stream"]);
@@ -67,7 +67,7 @@ impl Machine<'_> {
     }
 }
 
-/// The first path that `msb` cannot be told of: it takes mounts as text with colons and commas.
+/// The first path that cannot be passed to `msb`, whose mount syntax uses colons and commas.
 pub(super) fn unspeakable(mounts: &[Mount]) -> Option<&Path> {
     mounts.iter().find_map(|mount| match mount {
         Mount::Bind { source, .. } => {
@@ -119,9 +119,9 @@ impl Arguments {
                 text.push(target);
                 text.push(":nosuid,nodev,");
                 text.push(match (read_only, mount.target() == Path::new(WORKSPACE)) {
-                    // Owner and mode as they are on the host.
+                    // Keeps owner and mode as they are on the host.
                     (true, _) => "ro,stat-virt=off".to_owned(),
-                    // Everything belongs to the user inside, and modes are real on the host.
+                    // Everything belongs to the user inside, and modes are applied on the host.
                     (false, true) => {
                         format!("uid={UID},gid={UID},stat-virt=relaxed,host-perms=mirror")
                     }

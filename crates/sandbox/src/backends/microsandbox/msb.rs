@@ -1,5 +1,5 @@
-//! The `msb` program: how it is called, and what it says. Its answers are read as JSON; its own
-//! words are only ever passed on, one line of them. Entry type: [`Msb`].
+//! Calls the `msb` program. Its answers are parsed as JSON; its error messages are passed on as one
+//! line. Entry type: [`Msb`].
 
 use std::ffi::OsString;
 use std::io;
@@ -10,21 +10,21 @@ use serde::Deserialize;
 
 use crate::backends::contained::own_folder;
 
-/// `msb` with a folder of its own for its state.
+/// `msb` with a separate folder for its state.
 #[derive(Debug, Clone)]
 pub(super) struct Msb {
     program: PathBuf,
     home: PathBuf,
 }
 
-/// A sandbox as `msb` lists it.
+/// A sandbox in the list of `msb`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Listed {
     pub(super) name: String,
     pub(super) status: Status,
 }
 
-/// What `msb` says of a sandbox. What is not named here is on its way up or down.
+/// The state of a sandbox. `Other` means that it is starting or stopping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) enum Status {
     Running,
@@ -45,9 +45,9 @@ struct LogLine {
 pub(super) enum MsbError {
     #[error("cannot run `msb`")]
     Run(#[source] io::Error),
-    #[error("`msb` says: {0}")]
+    #[error("`msb` failed: {0}")]
     Refused(String),
-    #[error("cannot understand what `msb` says")]
+    #[error("cannot parse the output of `msb`")]
     Answer(#[source] serde_json::Error),
 }
 
@@ -60,7 +60,7 @@ impl Msb {
         })
     }
 
-    /// A call with nothing of the caller's environment but what `msb` needs to find its folders.
+    /// A call with an environment that only has what `msb` needs to find its folders.
     pub(super) fn command(&self, arguments: impl IntoIterator<Item = OsString>) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -96,12 +96,13 @@ impl Msb {
         Ok(inspected.status)
     }
 
-    /// Ends a sandbox in whatever state it is, and waits for it.
+    /// Ends a sandbox in any state, and waits for it.
     pub(super) fn remove(&self, name: &str) -> Result<(), MsbError> {
         self.ask(["remove", "--force", "--quiet", name]).map(drop)
     }
 
-    /// The last error in the log of the machine itself, which says more than the exit of its process.
+    /// The last error in the log of the machine itself, which is more specific than its exit
+    /// status.
     pub(super) fn last_error(&self, name: &str) -> Option<String> {
         let said = self
             .ask(["logs", "--source", "system", "--json", name])
@@ -127,21 +128,21 @@ impl Msb {
     }
 }
 
-/// What `msb` complains of, on one line, or how it ended if it said nothing.
+/// The error message of `msb` on one line, or its exit status if there is none.
 pub(super) fn complaint(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     let mut lines = said.lines().map(plain).filter(|line| !line.is_empty());
     let Some(first) = lines.next() else {
         return output.status.to_string();
     };
-    // A second line has the cause; the third is advice for people who call it themselves.
+    // The second line has the cause; the third is advice for interactive users.
     match lines.next() {
         Some(cause) => format!("{first}: {cause}"),
         None => first,
     }
 }
 
-/// A line without marks and prefixes.
+/// Removes markers and prefixes from a line.
 fn plain(line: &str) -> String {
     let line = line.trim();
     let line = line.strip_prefix("error: ").unwrap_or(line);
@@ -153,7 +154,7 @@ fn plain(line: &str) -> String {
         .collect()
 }
 
-/// The message of a log line of level error, which begins with level and module.
+/// The message of an error log line, without level and module.
 fn cause(text: &str) -> Option<String> {
     let rest = text.trim().strip_prefix("ERROR ")?;
     let message = rest.split_once(": ").map_or(rest, |(_, message)| message);

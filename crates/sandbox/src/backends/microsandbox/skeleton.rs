@@ -1,6 +1,6 @@
-//! The root folder of a machine: made for one sandbox and thrown away with it, because `msb` hands
-//! a root folder to the machine as it is, to be written to. What is large is mounted into it,
-//! read-only: the host's programs, or the folders of an image. An image is never the root itself.
+//! The root folder of a machine: made for one sandbox and deleted with it, because `msb` gives the
+//! machine write access to its root folder. Large parts are mounted into it read-only: the host's
+//! programs, or the folders of an image. An image is never the root itself.
 //! Entry point: [`Skeleton::make`].
 
 use std::fs;
@@ -11,21 +11,21 @@ use std::path::{Path, PathBuf};
 use crate::backends::bundle::{Bundle, Mount};
 use crate::spec::{RootSpec, SandboxSpec};
 
-/// A root folder and what is mounted into it.
+/// A root folder and the mounts inside it.
 #[derive(Debug)]
 pub(super) struct Skeleton {
     pub(super) root: PathBuf,
     pub(super) mounts: Vec<Mount>,
 }
 
-/// Top-level folders of an image that are the machine's own, or nobody's.
+/// Top-level folders of an image that the machine provides itself or does not need.
 const LEFT_OUT: &[&str] = &["boot", "dev", "lost+found", "proc", "run", "sys", "tmp"];
 
-/// No file of an image's `/etc` that is worth a copy is longer.
+/// Larger files of an image's `/etc` are not copied.
 const LONGEST_COPY: u64 = 4 << 20;
 
 impl Skeleton {
-    /// Makes it in `folder`, empty until now.
+    /// Makes it in `folder`, which must be empty.
     pub(super) fn make(spec: &SandboxSpec, folder: &Path, workspace: &Path) -> io::Result<Self> {
         let Bundle { root, mounts } = Bundle::make(spec, folder, workspace)?;
         match &spec.root {
@@ -35,7 +35,7 @@ impl Skeleton {
     }
 
     fn of_image(image: &Path, root: &Path, mounts: Vec<Mount>) -> io::Result<Self> {
-        // What was made up to be mounted over the image's own is in the root already.
+        // The generated files that would be mounted over the image are in the root already.
         let mut mounts: Vec<Mount> = mounts
             .into_iter()
             .filter(
@@ -50,7 +50,7 @@ impl Skeleton {
             if name == "etc" {
                 copy_missing(&entry.path(), &target)?;
             } else if LEFT_OUT.iter().any(|one| name == *one) || target.symlink_metadata().is_ok() {
-                // The machine's own, or made up.
+                // Provided by the machine, or generated.
             } else if kind.is_symlink() {
                 symlink(fs::read_link(entry.path())?, &target)?;
             } else if kind.is_dir() {
@@ -69,7 +69,7 @@ impl Skeleton {
     }
 }
 
-/// Copies what everybody may read and what is not there yet.
+/// Copies world-readable files that are not there yet.
 fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     let entries = match fs::read_dir(from) {
@@ -83,7 +83,7 @@ fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
         if found.is_dir() {
             copy_missing(&entry.path(), &target)?;
         } else if target.symlink_metadata().is_ok() {
-            // Made up, and so the sandbox's own.
+            // Generated for this sandbox.
         } else if found.is_symlink() {
             symlink(fs::read_link(entry.path())?, &target)?;
         } else if found.is_file()

@@ -1,5 +1,5 @@
-//! A machine of `msb` while it stands: the process that holds it, the process that is the link, and
-//! how both end. Entry type: [`Standing`].
+//! A running `msb` machine: the process that holds it, the process that carries the link, and how
+//! both end. Entry type: [`Standing`].
 
 use std::fs::{self, File};
 use std::io;
@@ -20,11 +20,11 @@ use crate::backends::Later;
 use crate::error::SandboxError;
 use crate::starting;
 
-/// A machine that stands. Dropping it takes it down, on a thread of its own.
+/// A running machine. Dropping it takes it down on its own thread.
 #[derive(Debug)]
 pub(super) struct Standing {
     pub(super) name: String,
-    /// `None` once it was taken down.
+    /// `None` after it was taken down.
     pub(super) parts: Option<Parts>,
 }
 
@@ -32,14 +32,14 @@ pub(super) struct Standing {
 pub(super) struct Parts {
     msb: Msb,
     folder: PathBuf,
-    /// The input of `msb run`: its end is the machine's.
+    /// The input of `msb run`. Closing it ends the machine.
     lifeline: Option<ChildStdin>,
     keeper: Option<Child>,
     stream: Option<Child>,
 }
 
 impl Standing {
-    /// Of a sandbox whose folder was made, and nothing else.
+    /// For a sandbox of which only the folder exists yet.
     pub(super) fn new(msb: Msb, name: String, folder: PathBuf) -> Self {
         Self {
             name,
@@ -67,17 +67,17 @@ impl Parts {
         Ok(())
     }
 
-    /// Waits until the machine runs. `msb` has no event for that, so it is asked again and again.
+    /// Waits until the machine runs. `msb` has no event for that, so it is polled.
     pub(super) async fn boot(&mut self, name: &str) -> Result<(), SandboxError> {
         let give_up = Instant::now() + START;
         loop {
             let (msb, asked) = (self.msb.clone(), name.to_owned());
-            // It may not know the name yet.
+            // `msb` may not know the name yet.
             let status = blocking(move || msb.status(&asked)).await?;
             if matches!(status, Ok(Status::Running)) {
                 return Ok(());
             }
-            let keeper = self.keeper.as_mut().expect("it was started");
+            let keeper = self.keeper.as_mut().expect("`hold` started it");
             let ended = keeper.try_wait().map_err(failed("watch `msb`"))?;
             let (msb, asked) = (self.msb.clone(), name.to_owned());
             let words = match ended {
@@ -86,7 +86,7 @@ impl Parts {
                     None => complaint(&self.output("run", status)),
                 },
                 None if Instant::now() > give_up => {
-                    format!("it is not there after {} s", START.as_secs())
+                    format!("it is not running after {} s", START.as_secs())
                 }
                 None => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -115,8 +115,8 @@ impl Parts {
         UnixStream::from_std(link)
     }
 
-    /// What the process of the link said, if it has ended. It is waited for a moment: the end of
-    /// its output is seen before its own.
+    /// The error output of the link's process, if it has ended. Waits briefly, because the end of
+    /// its output is seen before its exit.
     pub(super) fn stream_ended(&mut self) -> Option<String> {
         let status = wait_for(self.stream.as_mut()?, Duration::from_secs(2))?;
         Some(complaint(&self.output("exec", status)))
@@ -150,7 +150,7 @@ impl Parts {
                 let _ = keeper.kill();
                 let _ = keeper.wait();
             }
-            // It may have been too young, or too busy, for the first time.
+            // The first attempt may have failed because the machine was still starting or busy.
             if removed.is_err() {
                 let _ = self.msb.remove(name);
             }
@@ -159,7 +159,7 @@ impl Parts {
     }
 }
 
-/// Waits for a process, but no longer than that.
+/// Waits for a process, with a timeout.
 fn wait_for(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
     let give_up = Instant::now() + patience;
     loop {
@@ -184,7 +184,7 @@ impl crate::backends::Standing for Standing {
         })
     }
 
-    /// Its kernel counts them, and tells nobody.
+    /// The machine's kernel counts them, but `msb` does not report them.
     fn memory_kills(&mut self) -> Later<'_, u64> {
         Box::pin(std::future::ready(0))
     }

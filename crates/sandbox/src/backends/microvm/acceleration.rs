@@ -1,6 +1,6 @@
-//! Whether machines run on the processor (KVM) or are emulated (TCG). A device that opens proves
-//! nothing: where this machine is itself a virtual one, guests may die on it. So one is booted, once,
-//! and the verdict is kept for this machine, kernel and QEMU.
+//! Whether machines use KVM or are emulated (TCG). Opening the device proves nothing: on a host
+//! that is itself a virtual machine, guests may crash. So one machine is booted once, and the
+//! result is stored for this host, kernel and QEMU.
 
 use std::fs;
 use std::path::Path;
@@ -14,12 +14,12 @@ use crate::spec::SandboxSpec;
 
 pub(super) const KVM: &str = "/dev/kvm";
 
-/// What runs a machine's instructions.
+/// How a machine's instructions are executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Acceleration {
     Kvm,
     Emulated {
-        /// Why it is not KVM.
+        /// Why KVM is not used.
         reason: String,
     },
 }
@@ -34,8 +34,8 @@ impl Acceleration {
 
 const WORKS: &str = "works";
 
-/// The verdict for this machine, found by a boot where it is not known. The blueprint says what to
-/// boot; how it is accelerated is what is asked.
+/// The stored result for this host, or else the result of a boot. The acceleration of the blueprint
+/// is ignored.
 pub(super) async fn acceleration(spec: &SandboxSpec, blueprint: &Blueprint) -> Acceleration {
     if let Some(reason) = obstacle() {
         return Acceleration::emulated(reason);
@@ -73,20 +73,20 @@ pub(super) async fn acceleration(spec: &SandboxSpec, blueprint: &Blueprint) -> A
             Acceleration::Kvm => WORKS,
             Acceleration::Emulated { reason } => reason,
         };
-        // Not kept: then it is found out again.
+        // If it cannot be stored, it is determined again.
         let _ = fs::write(file, text);
     }
     found
 }
 
-/// What stands in the way before anything is tried.
+/// The reason why KVM cannot work, as far as it is known without trying.
 fn obstacle() -> Option<String> {
     use std::os::unix::fs::MetadataExt;
     let Ok(found) = fs::metadata(KVM) else {
         return Some(format!("there is no {KVM}"));
     };
     let is_open = if nix::unistd::geteuid().is_root() {
-        // QEMU runs as somebody else then, in the device's group.
+        // QEMU then runs as another user, in the device's group.
 
         found.mode() & 0o006 == 0o006 || (found.mode() & 0o060 == 0o060 && found.gid() != 0)
     } else {

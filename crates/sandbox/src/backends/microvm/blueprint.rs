@@ -1,5 +1,5 @@
-//! What one kind of machine is made of, and the command lines of QEMU that boot it and that restore
-//! it. Pure. Entry type: [`Blueprint`].
+//! The components of one kind of machine, and the QEMU command lines that boot and restore it.
+//! Pure. Entry type: [`Blueprint`].
 
 use std::path::{Path, PathBuf};
 
@@ -11,15 +11,15 @@ use crate::backends::machine::kernel::Kernel;
 use crate::backends::machine::size::Size;
 use crate::backends::machine::{key, stamp};
 
-/// Raised when machines are made otherwise than before, so that old snapshots are not used.
+/// Must be increased when machines are built differently, so that old snapshots are not used.
 const VERSION: u32 = 1;
 
-/// Where QEMU finds things in its own root.
+/// Paths inside QEMU's root.
 pub(super) const KERNEL: &str = "/machine/kernel";
 pub(super) const INITRAMFS: &str = "/machine/initramfs";
 pub(super) const DISK: &str = "/machine/disk";
 
-/// Of the translated code, in MiB: beyond this QEMU forgets and translates again.
+/// Size of the translation cache in MiB. When it is full, QEMU discards and retranslates code.
 const TRANSLATIONS: u32 = 64;
 
 /// The descriptors that QEMU is started with, in this order.
@@ -41,17 +41,17 @@ pub(super) struct Blueprint {
     pub(super) acceleration: Acceleration,
 }
 
-/// How a machine begins.
+/// How a machine starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Beginning {
-    /// With how fast the time stamp counter runs, in kHz, where that is known.
+    /// `counter` is the frequency of the time stamp counter in kHz, if known.
     Boot { counter: Option<u64> },
     /// From a snapshot, whose state is [`STATE`].
     Restore,
 }
 
 impl Blueprint {
-    /// Tells snapshots apart.
+    /// Identifies compatible snapshots.
     pub(super) fn key(&self) -> String {
         key(&[
             VERSION.to_string(),
@@ -71,8 +71,8 @@ impl Blueprint {
         add(&["-display", "none", "-name", "hotcell"]);
         let (accelerator, model) = match self.acceleration {
             Acceleration::Kvm => ("kvm".to_owned(), "host"),
-            // Page tables of five levels are one more to walk for nothing, and "fast" string
-            // instructions are byte by byte.
+            // Five-level page tables cost an extra step without benefit, and emulated "fast" string
+            // instructions work byte by byte.
             Acceleration::Emulated { .. } => (
                 format!("tcg,thread=multi,tb-size={TRANSLATIONS}"),
                 "max,la57=off,erms=off,fsrm=off",
@@ -84,7 +84,8 @@ impl Blueprint {
         add(&["-accel", &accelerator, "-cpu", model]);
         add(&["-smp", &self.size.processors.to_string()]);
         add(&["-m", &format!("{}M", self.size.memory >> 20)]);
-        // While it boots it writes into the snapshot; later what it writes is its own.
+        // A booting machine writes into the snapshot's memory; a restored one writes to private
+        // copies.
         let share = match beginning {
             Beginning::Boot { .. } => "on",
             Beginning::Restore => "off",
@@ -96,7 +97,7 @@ impl Blueprint {
                 self.size.memory
             ),
         ]);
-        // What its kernel says when it gives up is the last thing that QEMU says.
+        // The last message of a failing kernel becomes part of QEMU's error output.
         add(&[
             "-chardev",
             "file,id=console,path=/proc/self/fd/2",
@@ -145,28 +146,28 @@ impl Blueprint {
     fn kernel_arguments(&self, counter: Option<u64>) -> String {
         let told = counter.map(|kilohertz| format!("tsc_early_khz={kilohertz} tsc=reliable"));
         let mut arguments = vec![
-            // An end is an end.
+            // A reboot must end the machine.
             "panic=-1",
             "reboot=t",
             "console=ttyS0",
             "loglevel=2",
-            // Large pages would make every machine's own memory large.
+            // Large pages would increase the private memory of every machine.
             "transparent_hugepage=never",
             "lsm=landlock,yama",
             "audit=0",
             "nowatchdog",
-            // Waiting for all processors at leisure costs more than hurrying them.
+            // Expedited grace periods are cheaper than waiting for all processors.
             "rcupdate.rcu_expedited=1",
             "cryptomgr.notests",
             "random.trust_cpu=on",
         ];
         if let Acceleration::Emulated { .. } = self.acceleration {
-            // Nothing is speculated in software.
+            // Emulated code does not speculate.
             arguments.extend(["mitigations=off", "no_timer_check"]);
-            // Code is translated anew for every address that it is at. What a program would find
-            // out by guessing addresses inside its own sandbox is its own.
+            // Code is translated again for every address it is loaded at. Predictable addresses
+            // only help a program against its own sandbox.
             arguments.extend(["norandmaps", "randomize_kstack_offset=off"]);
-            // Each page is cleared by hand, for a kernel that serves one sandbox.
+            // Pages are cleared in software, and this kernel serves only one sandbox.
             arguments.push("init_on_alloc=0");
             arguments.extend(told.as_deref());
         }
@@ -175,7 +176,7 @@ impl Blueprint {
     }
 }
 
-/// What the processor calls itself: a snapshot may use what another one lacks.
+/// The processor model: a snapshot may use features that another one lacks.
 fn processor() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     text.lines()
@@ -184,7 +185,7 @@ fn processor() -> String {
         .collect()
 }
 
-/// Where QEMU is, for a root of its own.
+/// The full path of QEMU, which is needed for its own root.
 pub(super) fn find(program: &Path) -> Option<PathBuf> {
     match program.to_str() {
         Some(name) if !name.contains('/') => images::Programs::default().find(name),

@@ -1,13 +1,13 @@
-//! How fast this processor's time stamp counter runs. An emulated machine sees the same counter, and
-//! has nothing dependable to measure it by: on a busy host its kernel gives up or takes for granted
-//! what is wrong, so it is told.
+//! Measures the frequency of this processor's time stamp counter. An emulated machine sees the same
+//! counter but has no reliable clock to measure it with: on a busy host its kernel gives up or gets
+//! a wrong value, so the host passes it in.
 
 use std::time::{Duration, Instant};
 
-/// Long enough that the reading of the clocks does not count.
+/// Long enough that the time for reading the clocks does not matter.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Ticks each millisecond; none where the processor has no such counter.
+/// Ticks per millisecond; `None` if the processor has no such counter.
 pub(super) fn kilohertz() -> Option<u64> {
     let (first, began) = read()?;
     std::thread::sleep(INTERVAL);
@@ -17,7 +17,7 @@ pub(super) fn kilohertz() -> Option<u64> {
     u64::try_from(ticks * 1000 / microseconds.max(1)).ok()
 }
 
-/// Both clocks at the same moment: of some tries, the one between whose readings least time passed.
+/// Reads both clocks at nearly the same moment: of several tries, the one that took the least time.
 #[cfg(target_arch = "x86_64")]
 fn read() -> Option<(u64, Instant)> {
     let tries = (0..8).map(|_| {

@@ -1,5 +1,5 @@
-//! A folder that this process makes something in: what is a machine's workspace before it is anybody's,
-//! and a snapshot that is not whole yet. Its name tells a later process when nobody has it any more.
+//! A folder that this process fills: a machine's workspace before it is assigned to a sandbox, or
+//! an unfinished snapshot. Its name tells a later process whether its owner is dead.
 //! Entry type: [`Folder`].
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use walls::cgroups::group_name;
 
-/// Removed when dropped, unless it has become somebody's.
+/// Removed when dropped, unless it was moved elsewhere.
 #[derive(Debug)]
 pub(super) struct Folder(PathBuf);
 
@@ -31,7 +31,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Gone once it is somebody's. Nobody has put anything into it before.
+        // Fails if the folder was moved. It is empty otherwise.
         let _ = fs::remove_dir(&self.0);
     }
 }

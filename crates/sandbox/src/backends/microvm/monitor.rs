@@ -1,4 +1,4 @@
-//! QEMU's monitor: JSON, one message a line. Bounded: QEMU may be what a hostile machine took over.
+//! QEMU's monitor: JSON, one message per line. Bounded, because a hostile machine may control QEMU.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-/// No answer to what is asked here is longer.
+/// Limit of an answer.
 const LONGEST: u64 = 64 * 1024;
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) enum MonitorError {
     NotMoved(String),
 }
 
-/// A command and what it takes.
+/// A command and its arguments.
 type Command = (&'static str, Value);
 
 impl Monitor {
@@ -31,8 +31,8 @@ impl Monitor {
         Self(BufReader::new(channel))
     }
 
-    /// Has QEMU write the machine's state to a file, but for the memory that is shared, and waits
-    /// until it is written. The machine does not go on.
+    /// Makes QEMU write the machine's state without the shared memory to a file, and waits until it
+    /// is written. The machine stays stopped.
     pub(super) async fn save(&mut self, to: BorrowedFd<'_>) -> Result<(), MonitorError> {
         let (give, give_arguments) = ("getfd", json!({"fdname": "state"}));
         self.run(&[greet(), capabilities()]).await?;
@@ -44,16 +44,16 @@ impl Monitor {
             .await
     }
 
-    /// Has QEMU begin with a state that it holds as this descriptor, and waits until it has.
+    /// Makes QEMU load a state from this descriptor, and waits until it is loaded.
     pub(super) async fn restore(&mut self, from: i32) -> Result<(), MonitorError> {
         let begin = ("migrate-incoming", json!({"uri": format!("fd:{from}")}));
         self.run_to_end(&[greet(), capabilities(), begin]).await
     }
 
-    /// The last of the commands moves a machine: waits until it has.
+    /// Runs commands of which the last one starts a migration, and waits until that has finished.
     async fn run_to_end(&mut self, commands: &[Command]) -> Result<(), MonitorError> {
         self.run(commands).await?;
-        // What it tells comes after its answer: the machine is moved in the background.
+        // Events come after the answer, because the migration runs in the background.
         loop {
             let message = self.message().await?;
             if message["event"] != "MIGRATION" {
@@ -69,7 +69,7 @@ impl Monitor {
         }
     }
 
-    /// Says all at once, and waits until all is done.
+    /// Sends all commands at once, and waits for all answers.
     async fn run(&mut self, commands: &[Command]) -> Result<(), MonitorError> {
         let mut all = Vec::new();
         for (command, arguments) in commands {
@@ -115,7 +115,7 @@ fn greet() -> Command {
     ("qmp_capabilities", json!({}))
 }
 
-/// Memory that is shared is not part of the state, and QEMU tells how far it is.
+/// Leaves shared memory out of the state, and enables migration events.
 fn capabilities() -> Command {
     let on = |name: &str| json!({"capability": name, "state": true});
     let wanted = [on("x-ignore-shared"), on("events")];

@@ -1,9 +1,9 @@
-//! Machines that wait, restored already, for a server that starts sandboxes all the time.
+//! Machines that are restored ahead and wait, for a server that starts sandboxes all the time.
 //!
-//! Each has a workspace folder of its own, empty. A sandbox whose workspace is an empty folder takes
-//! a machine together with that folder, which is renamed over the empty one: what the machine
-//! has mounted follows. Anything else starts as usual. Nothing outlives the pool: its machines end
-//! with it or with its process, and folders that a crash left are removed by the next pool.
+//! Each has its own empty workspace folder. A sandbox whose workspace is an empty folder takes a
+//! machine together with that folder, which is renamed over the empty one; the machine's mount
+//! follows. Other sandboxes start as usual. Nothing outlives the pool: its machines end with it or
+//! with its process, and the next pool removes folders that a crash left.
 //! Entry type: [`Pool`].
 
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ use crate::error::SandboxError;
 use crate::limits::Limits;
 use crate::spec::{Backend, RootSpec, SandboxSpec};
 
-/// After a machine that could not be started, before the next is tried.
+/// Delay after a machine could not be started.
 const PAUSE: Duration = Duration::from_secs(30);
 
 /// Machines of one kind, a few of which always wait. Dropping it ends them.
@@ -39,7 +39,7 @@ pub struct Pool {
 
 #[derive(Debug)]
 struct Shared {
-    /// What the machines are for; its workspace is nobody's.
+    /// The spec of the machines; its workspace is a placeholder.
     spec: SandboxSpec,
     folder: PathBuf,
     size: usize,
@@ -48,7 +48,7 @@ struct Shared {
     count: watch::Sender<usize>,
 }
 
-/// A machine that waits.
+/// A waiting machine.
 #[derive(Debug)]
 struct Waiting {
     qemu: Qemu,
@@ -58,7 +58,7 @@ struct Waiting {
 
 impl Pool {
     /// Keeps `size` machines for sandboxes like `spec`, whose workspace does not matter. `folder`
-    /// must be on the file system of the workspaces to come. Needs a running runtime.
+    /// must be on the same file system as the later workspaces. Needs a running runtime.
     pub fn start(spec: SandboxSpec, size: usize, folder: impl Into<PathBuf>) -> io::Result<Self> {
         let folder = folder.into();
         fs::create_dir_all(&folder)?;
@@ -89,19 +89,19 @@ impl Pool {
         })
     }
 
-    /// How many machines wait.
+    /// The number of waiting machines.
     pub fn waiting(&self) -> usize {
         *self.shared.count.borrow()
     }
 
-    /// Waits until as many machines wait as should.
+    /// Waits until the pool is full.
     pub async fn filled(&self) {
         let mut count = self.shared.count.subscribe();
-        // The sender lives in this pool.
+        // Cannot fail: this pool owns the sender.
         let _ = count.wait_for(|count| *count >= self.shared.size).await;
     }
 
-    /// Ends all that wait, and returns when they are gone. None comes after them.
+    /// Ends all waiting machines, and returns when they are gone. No more are started.
     pub async fn end(&self) {
         if let Some(filler) = self.filler.lock().await.take() {
             filler.abort();
@@ -114,7 +114,7 @@ impl Pool {
         }
     }
 
-    /// A machine for this spec, with its workspace in place; none if there is none that fits.
+    /// A machine for this spec, with its workspace in place; `None` if none fits.
     pub(super) fn take(&self, spec: &SandboxSpec, blueprint: &Blueprint) -> Option<Qemu> {
         if !is_enough(&self.shared.spec.limits, &spec.limits) {
             return None;
@@ -123,7 +123,8 @@ impl Pool {
         let mut waiting = self.shared.waiting();
         let has_gone = forget_ended(&mut waiting);
         let place = waiting.iter().position(|one| one.key == key);
-        // Whoever fills the pool waits meanwhile, and does not miss what is only looked at.
+        // The filler is blocked by the lock meanwhile, so it does not replace a machine that is
+        // only inspected.
         let found = place.and_then(|place| {
             move_in(waiting[place].folder.path(), &spec.workspace).ok()?;
             waiting.remove(place)
@@ -137,7 +138,7 @@ impl Pool {
     }
 }
 
-/// Lets go of machines that have ended by themselves; whether there were any.
+/// Removes machines that have ended by themselves. Returns whether there were any.
 fn forget_ended(waiting: &mut VecDeque<Waiting>) -> bool {
     let before = waiting.len();
     waiting.retain(|one| !one.qemu.has_ended());
@@ -159,7 +160,7 @@ impl Shared {
     }
 
     fn changed(&self) {
-        // Under the lock, so that no older count comes after a newer one.
+        // Under the lock, so that an older count cannot overwrite a newer one.
         let waiting = self.waiting();
         self.count.send_replace(waiting.len());
     }
@@ -187,7 +188,7 @@ impl Shared {
     }
 }
 
-/// Keeps a pool full for as long as it is there.
+/// Keeps the pool full as long as it exists.
 async fn fill(pool: Weak<Shared>) {
     loop {
         let Some(shared) = pool.upgrade() else {
@@ -198,21 +199,21 @@ async fn fill(pool: Weak<Shared>) {
             continue;
         }
         if let Err(error) = shared.add().await {
-            warn!(%error, "cannot keep a machine waiting");
+            warn!(%error, "cannot add a machine to the pool");
             drop(shared);
             tokio::time::sleep(PAUSE).await;
         }
     }
 }
 
-/// Whether a machine made for one set of limits serves another, which holds inside and is said on
-/// arrival: what stands around the machine must only not be less. How much memory it has is part
-/// of its key.
+/// Whether a machine that was made for some limits serves other limits. The exact limits are sent
+/// when the machine is assigned, and are enforced inside; the limits around the machine only must
+/// not be lower. Its memory size is part of its key.
 fn is_enough(made_for: &Limits, wanted: &Limits) -> bool {
     made_for.cpus >= wanted.cpus && made_for.disk >= wanted.disk
 }
 
-/// Puts a machine's folder in the place of an empty one, with its mode.
+/// Replaces an empty folder by a machine's folder, with the mode of the empty one.
 fn move_in(folder: &Path, place: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(place)?;
     let own = fs::symlink_metadata(folder)?;
@@ -221,11 +222,11 @@ fn move_in(folder: &Path, place: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::Unsupported.into());
     }
     fs::set_permissions(folder, fs::Permissions::from_mode(found.mode() & 0o7777))?;
-    // Refused where the place is not empty.
+    // Fails if the place is not empty.
     fs::rename(folder, place)
 }
 
-/// Removes what processes that no longer live have left.
+/// Removes the leftovers of dead processes.
 fn sweep(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -271,7 +272,7 @@ mod tests {
         let scene = tempfile::tempdir().unwrap();
         let own = Folder::make(scene.path()).unwrap();
         let name = own.path().file_name().unwrap().to_str().unwrap();
-        // The same process id, started at another time.
+        // The same process id with another start time.
         let mut parts: Vec<&str> = name.split('-').collect();
         parts[3] = "1";
         let dead = scene.path().join(parts.join("-"));

@@ -1,6 +1,6 @@
-//! One QEMU behind native walls: its root holds its own libraries, the kernel, the image's disk and
-//! the workspace, and nothing else of the host; it is an ordinary user without rights there, under
-//! the same filter as any command. Entry type: [`Qemu`].
+//! One QEMU process behind native walls: its root has its own libraries, the kernel, the image's
+//! disk and the workspace, and nothing else of the host. It runs as an unprivileged user, under the
+//! same system call filter as any command. Entry type: [`Qemu`].
 
 use std::fs;
 use std::io;
@@ -26,16 +26,16 @@ use crate::error::SandboxError;
 use crate::limits::Limits;
 use crate::spec::{Backend, RootSpec, SandboxSpec, WORKSPACE};
 
-/// Beyond the machine's own memory: QEMU itself, what it translates, the files' server.
+/// In addition to the machine's memory: QEMU itself, its translation cache, the file server.
 const OVERHEAD: u64 = 384 << 20;
 
-/// Threads of QEMU and of the files' server, beside one for each processor.
+/// Threads of QEMU and of the file server, in addition to one for each processor.
 const THREADS: u32 = 64;
 
-/// How long past its deadline a machine may take to end by itself.
+/// Time after the deadline in which a machine may end by itself.
 const LATER: Duration = Duration::from_secs(10);
 
-/// Where libraries and QEMU's own data are, on the distributions that have it.
+/// Folders of libraries and QEMU's data, on the distributions that have them.
 const LIBRARIES: &[&str] = &[
     "/lib",
     "/lib32",
@@ -52,25 +52,25 @@ const LIBRARIES: &[&str] = &[
     "/etc/ld.so.cache",
 ];
 
-/// A QEMU that runs. Dropping it ends it.
+/// A running QEMU. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Qemu {
     walls: native::Standing,
-    /// To the process beside it.
+    /// To the helper process behind the same walls.
     beside: UnixStream,
     pub(super) link: UnixStream,
     pub(super) control: Control,
     pub(super) monitor: Monitor,
 }
 
-/// What a QEMU is started for.
+/// Parameters of a start.
 #[derive(Debug)]
 pub(super) struct Start<'a> {
     pub(super) blueprint: &'a Blueprint,
     pub(super) beginning: Beginning,
     pub(super) memory: BorrowedFd<'a>,
     pub(super) state: Option<BorrowedFd<'a>>,
-    /// The spec whose workspace it serves and whose limits hold for it as well.
+    /// Its workspace is served, and its limits apply to QEMU too.
     pub(super) spec: &'a SandboxSpec,
 }
 
@@ -95,7 +95,7 @@ impl Qemu {
         }
     }
 
-    /// What QEMU said when it ended, after something else was heard to fail.
+    /// QEMU's error output, after another step has failed.
     pub(super) async fn last_words(&mut self) -> Option<String> {
         const PATIENCE: Duration = Duration::from_secs(3);
         let listen = async {
@@ -113,9 +113,10 @@ impl Qemu {
         })
     }
 
-    /// Whether it is gone already.
+    /// Whether it has ended already.
     pub(super) fn has_ended(&self) -> bool {
-        // Nothing comes on the link before the host has said something.
+        // The guest sends nothing on the link before the host does, so anything but `WouldBlock` is
+        // the end.
         !matches!(
             self.link.try_read(&mut [0]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock
@@ -126,12 +127,12 @@ impl Qemu {
         self.walls.take_down().await;
     }
 
-    /// A second wall behind the machine's own deadline, from now on.
+    /// Sets a deadline as backup for the machine's own deadline, starting now.
     pub(super) async fn limit_time(&mut self, wall: Duration) -> io::Result<()> {
         self.walls.set_deadline(wall + LATER).await
     }
 
-    /// Gives up what is no longer needed once the machine is a sandbox.
+    /// Splits off the parts that a sandbox needs.
     pub(super) fn into_parts(self) -> (native::Standing, UnixStream, Control, Keep) {
         let keep = Keep {
             _beside: self.beside,
@@ -141,14 +142,14 @@ impl Qemu {
     }
 }
 
-/// Sockets whose end would be the machine's.
+/// Sockets that must stay open: closing one ends the machine.
 #[derive(Debug)]
 pub(super) struct Keep {
     _beside: UnixStream,
     _monitor: Monitor,
 }
 
-/// The host's ends.
+/// The host's ends of the sockets.
 struct Channels {
     beside: UnixStream,
     link: UnixStream,
@@ -177,7 +178,7 @@ async fn send_errand(start: &Start<'_>, beside: UnixStream) -> io::Result<Channe
         start.memory,
     ];
     descriptors.extend(start.state);
-    // The standard library's kind waits until all is sent; nobody else uses it meanwhile.
+    // Blocking, so that everything is sent. Nothing else uses the socket meanwhile.
     let socket = beside.into_std()?;
     socket.set_nonblocking(false)?;
     errand.send(&socket, &descriptors)?;
@@ -193,7 +194,7 @@ async fn send_errand(start: &Start<'_>, beside: UnixStream) -> io::Result<Channe
     })
 }
 
-/// The spec of the walls around QEMU: a native sandbox, larger by what QEMU needs.
+/// The spec of the walls around QEMU: a native sandbox with extra room for QEMU.
 fn outside(start: &Start<'_>) -> SandboxSpec {
     let size = start.blueprint.size;
     let limits = &start.spec.limits;
@@ -203,13 +204,14 @@ fn outside(start: &Start<'_>) -> SandboxSpec {
         limits: Limits {
             memory: size.memory + OVERHEAD,
             cpus: match start.beginning {
-                // A snapshot is for all: it is not made at the pace of the first who needs it.
+                // A snapshot is shared, so its boot is not slowed down by the limits of the first
+                // sandbox.
                 Beginning::Boot { .. } => size.processors as f64,
                 Beginning::Restore => limits.cpus,
             },
             pids: THREADS + size.processors as u32,
             open_files: 4096,
-            // From when it is a sandbox: see `limit_time`.
+            // Set later, when the machine is assigned: see `limit_time`.
             wall: None,
             ..*limits
         },
@@ -217,7 +219,7 @@ fn outside(start: &Start<'_>) -> SandboxSpec {
     }
 }
 
-/// Makes of a plan for commands one for QEMU.
+/// Turns a plan for commands into one for QEMU.
 fn adapt(plan: &mut Plan, start: &Start<'_>) {
     let workspace = plan.fittings.drain(..).find(
         |fitting| matches!(fitting, Fitting::Bind { target, .. } if target == Path::new(WORKSPACE)),
@@ -230,7 +232,7 @@ fn adapt(plan: &mut Plan, start: &Start<'_>) {
     if start.blueprint.acceleration == Acceleration::Kvm {
         plan.fittings.push(device(KVM));
         plan.writable.push(KVM.into());
-        // Root's sandboxes have a user of their own, who is in no group but this one.
+        // A sandbox of root has its own user, which is only in this group.
         if plan.identity.drop_groups
             && let Ok(found) = fs::metadata(KVM)
         {
@@ -239,7 +241,7 @@ fn adapt(plan: &mut Plan, start: &Start<'_>) {
     }
 }
 
-/// What QEMU sees. The host's root keeps a cache where nobody else may look.
+/// The entries that QEMU sees. The cache of the host's root is not readable for other users.
 fn furnish(blueprint: &Blueprint, is_root: bool) -> Vec<Fitting> {
     let folder = |target: &Path| Fitting::Folder {
         target: target.into(),
@@ -293,7 +295,7 @@ fn device(path: &str) -> Fitting {
     }
 }
 
-/// A fresh descriptor of a file in memory: the offset of one is not that of another.
+/// A new descriptor of a memory file, with its own offset.
 pub(super) fn reopen(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());

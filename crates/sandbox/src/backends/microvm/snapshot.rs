@@ -1,8 +1,8 @@
-//! Snapshots: a machine that booted once and waits, kept so that others begin there.
+//! Snapshots: a machine that booted once and waits, stored so that others start from it.
 //!
-//! Memory and state live in sealed files in memory, one each for all machines of this process: a
-//! machine maps the memory privately, and what it changes is its own. QEMU never sees the files in
-//! the cache, so a machine that takes QEMU over poisons nothing. Entry type: [`Snapshot`].
+//! Memory and state are in sealed memory files, shared by all machines of this process: a machine
+//! maps the memory privately, so its changes are its own. QEMU never sees the files in the cache,
+//! so a machine that takes QEMU over cannot poison them. Entry type: [`Snapshot`].
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -28,32 +28,32 @@ use crate::backends::machine::{self, arrival, step};
 use crate::error::SandboxError;
 use crate::spec::{Backend, SandboxSpec};
 
-/// A boot takes seconds, an emulated one on a busy machine some more.
+/// Timeout of a boot, which takes seconds; an emulated one on a busy host takes longer.
 const BOOT: Duration = Duration::from_secs(180);
 
-/// With KVM it takes a second or never ends.
+/// Timeout of a trial boot. With KVM it takes a second or never ends.
 const PROOF: Duration = Duration::from_secs(20);
 
 const PAGE: usize = 4096;
 
-/// Snapshots to keep: some sizes, for some versions of what they are made of.
+/// Snapshots to keep: several sizes, for several versions of their components.
 const MOST: usize = 12;
 
-/// A machine that waits, for any number of others to begin with.
+/// A waiting machine from which any number of others can start.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) memory: OwnedFd,
     pub(super) state: OwnedFd,
 }
 
-/// One that is known, or is being made.
+/// A snapshot that is known or being made.
 type Place = Arc<OnceCell<Arc<Snapshot>>>;
 
-/// Those of this process, by their keys.
+/// The snapshots of this process, by key.
 static KNOWN: Mutex<Option<HashMap<String, Place>>> = Mutex::new(None);
 
 impl Snapshot {
-    /// From this process, from the cache, or from a boot.
+    /// Gets a snapshot from this process, from the cache, or from a boot.
     pub(super) async fn get(
         spec: &SandboxSpec,
         blueprint: &Blueprint,
@@ -68,7 +68,7 @@ impl Snapshot {
         Ok(found.clone())
     }
 
-    /// Lets go of one that no machine begins with, here and in the cache.
+    /// Removes a snapshot that machines cannot start from, here and in the cache.
     pub(super) fn forget(spec: &SandboxSpec, blueprint: &Blueprint) {
         let key = blueprint.key();
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +82,7 @@ async fn find(
     blueprint: &Blueprint,
     key: &str,
 ) -> Result<Arc<Snapshot>, SandboxError> {
-    let failed = |source| step(Backend::Microvm, "keep a snapshot", source);
+    let failed = |source| step(Backend::Microvm, "store a snapshot", source);
     let folder = machine::folder(&spec.provisions.cache).map_err(failed)?;
     let kept = folder.join(key);
     let look = {
@@ -115,11 +115,12 @@ async fn find(
 
 enum Looked {
     Found(Snapshot),
-    /// With the lock that whoever makes it holds.
+    /// Holds the lock for making it.
     Nothing(File),
 }
 
-/// In the cache; where it is not, the right to make it, after waiting for whoever is at it.
+/// Looks in the cache. If there is no snapshot, waits for another process that makes it, or returns
+/// the lock for making it.
 fn look(kept: &Path, lock: &Path) -> io::Result<Looked> {
     if let Ok(snapshot) = load(kept) {
         return Ok(Looked::Found(snapshot));
@@ -132,7 +133,7 @@ fn look(kept: &Path, lock: &Path) -> io::Result<Looked> {
     })
 }
 
-/// Boots a machine until it waits, and takes its memory and state.
+/// Boots a machine until it waits, and saves its memory and state.
 async fn boot(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<Snapshot, SandboxError> {
     let failed = |error: io::Error| step(Backend::Microvm, "boot a machine", error);
     let memory = memory_file("hotcell-machine").map_err(failed)?;
@@ -145,7 +146,7 @@ async fn boot(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<Snapshot, San
         Ok::<(), Box<dyn Error + Send + Sync>>(())
     };
     let outcome = tokio::time::timeout(BOOT, waits).await;
-    let outcome = outcome.unwrap_or_else(|_| Err("it does not come up".into()));
+    let outcome = outcome.unwrap_or_else(|_| Err("it did not boot in time".into()));
     if let Err(error) = outcome {
         let said = qemu.last_words().await;
         qemu.take_down().await;
@@ -163,7 +164,7 @@ async fn boot(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<Snapshot, San
     })
 }
 
-/// Whether a machine comes up as the blueprint says, or why not.
+/// Tries to boot a machine from the blueprint.
 pub(super) async fn proves(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<(), String> {
     let memory = memory_file("hotcell-machine").map_err(|error| error.to_string())?;
     memory
@@ -187,7 +188,7 @@ pub(super) async fn proves(spec: &SandboxSpec, blueprint: &Blueprint) -> Result<
     verdict
 }
 
-/// A machine that boots, and the empty folder that is its workspace: nobody's.
+/// Starts booting a machine, with an empty folder as its placeholder workspace.
 async fn booting(
     spec: &SandboxSpec,
     blueprint: &Blueprint,
@@ -235,7 +236,7 @@ fn seal(file: &File) -> io::Result<()> {
 const MEMORY: &str = "memory";
 const STATE: &str = "state";
 
-/// Appears whole or not at all.
+/// Atomic: the snapshot appears as a whole or not at all.
 fn store(snapshot: &Snapshot, folder: &Path, kept: &Path) -> io::Result<()> {
     tidy(folder)?;
     let own = Folder::make(folder)?;
@@ -253,7 +254,7 @@ fn store(snapshot: &Snapshot, folder: &Path, kept: &Path) -> io::Result<()> {
     outcome
 }
 
-/// Removes what a crash left, and of the snapshots those that were used longest ago.
+/// Removes the leftovers of crashes, and the least recently used snapshots.
 fn tidy(folder: &Path) -> io::Result<()> {
     let mut kept = Vec::new();
     for entry in fs::read_dir(folder)?.flatten() {
@@ -283,12 +284,12 @@ fn load(kept: &Path) -> io::Result<Snapshot> {
         memory: read(MEMORY)?,
         state: read(STATE)?,
     };
-    // Says when it was last used; only for tidying.
+    // Records the last use, for `tidy`.
     let _ = File::open(kept.join(STATE)).and_then(|file| file.set_modified(SystemTime::now()));
     Ok(snapshot)
 }
 
-/// The parts of a file that hold anything, as start and length.
+/// The non-hole ranges of a file, as start and length.
 fn parts(file: &File) -> io::Result<Vec<(u64, u64)>> {
     use nix::unistd::{Whence, lseek};
     let mut found = Vec::new();
@@ -304,7 +305,7 @@ fn parts(file: &File) -> io::Result<Vec<(u64, u64)>> {
     }
 }
 
-/// Leaves holes where there are some.
+/// Copies the data and keeps holes.
 fn copy_data(mut source: &File, mut target: &File) -> io::Result<()> {
     target.set_len(source.metadata()?.len())?;
     for (start, length) in parts(source)? {
@@ -315,7 +316,7 @@ fn copy_data(mut source: &File, mut target: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves holes wherever a page holds nothing but zeros.
+/// Copies the data, and leaves holes for pages that are all zeros.
 fn copy_used(source: &File, target: &File) -> io::Result<()> {
     target.set_len(source.metadata()?.len())?;
     let mut buffer = vec![0; 256 * PAGE];

@@ -1,11 +1,11 @@
-//! A machine that is a sandbox: how it is asked, and how it ends.
+//! A running machine that is assigned to a sandbox: its requests and its end.
 
 use crate::backends::machine::control::Control;
 use crate::backends::{Later, native};
 
 use super::qemu::Keep;
 
-/// Dropping it ends the machine, unwatched.
+/// Dropping it ends the machine without waiting.
 #[derive(Debug)]
 pub(super) struct Standing {
     walls: native::Standing,
@@ -24,7 +24,8 @@ impl Standing {
 }
 
 impl crate::backends::Standing for Standing {
-    /// First inside, so that what commands wrote is written; then the machine, answer or not.
+    /// First ends the guest inside, so that written data is flushed; then the machine, even without
+    /// an answer.
     fn take_down(&mut self) -> Later<'_, u64> {
         Box::pin(async {
             let kills = self.control.end().await;

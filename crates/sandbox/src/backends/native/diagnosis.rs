@@ -1,4 +1,4 @@
-//! Why walls could not be put up, and how to allow them. Never suggests to go without.
+//! Why walls could not be set up, and how to allow them. Never suggests running without walls.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +8,11 @@ use walls::plan::{Failure, Stage};
 
 use super::planning::Facts;
 
-/// What this machine says about user namespaces.
+/// The settings of this machine that affect user namespaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Signs {
     pub(super) max_user_namespaces: Option<u64>,
-    /// Debian's own switch.
+    /// Debian's own setting.
     pub(super) unprivileged_clone: Option<u64>,
     /// Ubuntu's AppArmor restriction.
     pub(super) apparmor_restricts: Option<u64>,
@@ -38,7 +38,7 @@ impl Signs {
     }
 }
 
-/// One line that says which setting forbids the step and how to change it.
+/// One line that names the setting that forbids the step, and how to change it.
 pub(super) fn advise(failure: &Failure, signs: &Signs, facts: &Facts) -> Option<String> {
     let errno = Errno::from_raw(failure.errno);
     let forbidden = matches!(errno, Errno::EPERM | Errno::EACCES);

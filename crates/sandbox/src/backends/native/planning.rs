@@ -1,4 +1,4 @@
-//! From a spec and the facts of this machine to a plan of the walls. Pure but for a look at
+//! Makes the plan of the walls from a spec and the facts of this machine. Pure except for checking
 //! which host folders exist.
 
 use walls::cgroups::{Available, Controller};
@@ -14,12 +14,12 @@ use crate::spec::{RootSpec, SandboxSpec, WORKSPACE};
 /// Processes of the guest itself, on top of what commands may have.
 pub(in crate::backends) const GUEST_PIDS: u32 = 4;
 
-/// What is so on this machine, and who asks.
+/// The relevant properties of this machine and of the caller.
 #[derive(Debug, Clone)]
 pub(in crate::backends) struct Facts {
     pub(in crate::backends) uid: u32,
     pub(in crate::backends) gid: u32,
-    /// Root of the machine, not just of a namespace.
+    /// Root of the machine, not only of a namespace.
     pub(in crate::backends) is_host_root: bool,
     pub(in crate::backends) workspace_owner: (u32, u32),
     pub(in crate::backends) image_owner: Option<(u32, u32)>,
@@ -31,10 +31,10 @@ pub(in crate::backends) struct Facts {
     pub(in crate::backends) number: u32,
 }
 
-/// How owners on disk and the sandbox's user meet.
+/// How owners on disk relate to the sandbox's user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::backends) enum Ownership {
-    /// A user id of the sandbox's own, mapped on each mount. Needs the host's root.
+    /// The sandbox has its own user id, mapped on each mount. Needs the host's root.
     Mapped,
     /// The sandbox runs as the owner of the workspace, who is not root.
     Owner,
@@ -115,8 +115,8 @@ pub(in crate::backends) fn rlimits(
 ) -> Vec<Rlimit> {
     let limit = |resource, value| Rlimit { resource, value };
     let mut all = vec![
-        // Too small for any core, and the one value that also keeps the kernel from starting the
-        // host's own handler, outside all walls.
+        // Too small for any core dump, and the only value that also keeps the kernel from starting
+        // the host's core handler, which runs outside the walls.
         limit(Resource::Core, 1),
         limit(Resource::FileSize, limits.disk),
         limit(Resource::LockedMemory, 64 << 20),
@@ -167,7 +167,7 @@ fn groups(limits: &Limits, facts: &Facts) -> Vec<Group> {
     groups
 }
 
-/// File, value, and whether the limit stands and falls with it.
+/// File, value, and whether the limit depends on it.
 fn settings(
     controller: Controller,
     version: GroupVersion,
@@ -181,12 +181,12 @@ fn settings(
     match (controller, version) {
         (Controller::Memory, GroupVersion::V1) => vec![
             set("memory.limit_in_bytes", limits.memory.to_string()),
-            // Buffers of sockets are counted apart.
+            // Socket buffers are accounted separately.
             wish(
                 "memory.kmem.tcp.limit_in_bytes",
                 (limits.memory / 4).to_string(),
             ),
-            // Only where the kernel counts swap.
+            // Only if the kernel accounts swap.
             wish("memory.memsw.limit_in_bytes", limits.memory.to_string()),
         ],
         (Controller::Memory, GroupVersion::V2) => vec![

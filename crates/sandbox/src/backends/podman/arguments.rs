@@ -1,4 +1,4 @@
-//! A container in the words of `podman run`. Pure. Entry type: [`Container`].
+//! A container as arguments of `podman run`. Pure. Entry type: [`Container`].
 
 use std::path::Path;
 
@@ -9,36 +9,36 @@ use super::super::container::{LINK_INSIDE, Users};
 use super::super::furnishing::{HOSTNAME, UID};
 use crate::limits::Limits;
 
-/// Everything about one container.
+/// Everything that defines one container.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Container<'a> {
     pub(super) name: &'a str,
-    /// The host's process, for whoever sweeps.
+    /// The owner process on the host, so that leftovers can be found.
     pub(super) owner: &'a str,
     pub(super) identity: Identity,
     pub(super) bundle: &'a Bundle,
-    /// Whether the root is an image, which may be changed.
+    /// Whether the root is an image and therefore writable.
     pub(super) is_image: bool,
     pub(super) seccomp: &'a Path,
     pub(super) limits: &'a Limits,
-    /// Processes that its user may have, whatever its control group says.
+    /// Limit of processes per user, independent of the cgroup.
     pub(super) processes: u64,
 }
 
-/// Who the sandbox is on the host.
+/// The host user of the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Identity {
-    /// Users of its own.
+    /// Its own users.
     Mapped(Users),
-    /// Whoever starts it.
+    /// The user that starts it.
     Caller,
 }
 
-/// Seconds past the deadline after which Podman ends what the guest did not.
+/// Seconds after the deadline until Podman ends the container, if the guest did not.
 const GRACE: u64 = 5;
 
 impl Container<'_> {
-    /// From `run` to the guest's own arguments.
+    /// All arguments, from `run` to those of the guest.
     pub(super) fn arguments(&self) -> Vec<String> {
         let mut all: Vec<String> = [
             "run",
@@ -51,7 +51,7 @@ impl Container<'_> {
             "--cgroupns=private",
             "--cap-drop=all",
             "--security-opt=no-new-privileges",
-            // Nothing in there is for a sandbox.
+            // Sandboxes do not need it.
             "--security-opt=mask=/sys",
             "--systemd=false",
             "--sdnotify=ignore",
@@ -99,13 +99,13 @@ impl Container<'_> {
         let limits = self.limits;
         all.extend([
             format!("--memory={}b", limits.memory),
-            // With swap, that is: none.
+            // Memory plus swap, so this means no swap.
             format!("--memory-swap={}b", limits.memory),
             format!("--pids-limit={}", pids(limits)),
             format!("--cpu-period={PERIOD}"),
             format!("--cpu-quota={}", quota(limits)),
             format!("--ulimit=nofile={0}:{0}", limits.open_files),
-            // Its default is more than a root with fewer rights may give.
+            // Podman's default is more than a root user with reduced rights may set.
             format!("--ulimit=nproc={0}:{0}", self.processes),
             "--ulimit=core=1:1".to_owned(),
         ]);
@@ -128,7 +128,7 @@ impl Container<'_> {
                     target.display()
                 ));
             }
-            // The engine makes this one itself.
+            // Podman mounts this one itself.
             Mount::Tmpfs { target, bytes, .. } if target == Path::new("/dev/shm") => {
                 all.push(format!("--shm-size={bytes}b"));
             }
@@ -145,7 +145,7 @@ impl Container<'_> {
     }
 
     fn root(&self, all: &mut Vec<String>) {
-        // An image is under an overlay of ours already.
+        // An image is under our own overlay already.
         if !self.is_image {
             all.extend(["--read-only", "--read-only-tmpfs=false"].map(str::to_owned));
         }

@@ -1,4 +1,4 @@
-//! The `podman` program on this machine: where it is, how it has to be called here, and its calls.
+//! The `podman` program of this machine: its path, its required options, and its calls.
 //! Decides nothing about containers. Entry point: [`Engine::find`].
 
 use std::fs;
@@ -23,25 +23,25 @@ use crate::guest_program;
 use crate::limits::Limits;
 use crate::provisions::{PATH, Provisions, locate};
 
-/// How long one call of Podman's may take while a container is taken down.
+/// Timeout of one Podman call while a container is taken down.
 pub(super) const PODMAN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Podman, as it works here.
+/// Podman with the options that it needs here.
 #[derive(Debug, Clone)]
 pub(super) struct Engine {
     program: PathBuf,
-    /// Options before the command.
+    /// Options before the subcommand.
     pub(super) globals: Vec<String>,
     runtime: Option<String>,
-    /// Whether this is the machine's root, for whom containers may have users of their own.
+    /// Whether this is the machine's root, whose containers can have their own users.
     pub(super) is_rootful: bool,
 }
 
-/// What Podman's choices depend on.
+/// The facts that Podman's options depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Facts {
     has_systemd: bool,
-    /// Controllers on version 1 with a version 2 beside it, which `crun` refuses.
+    /// Controllers on version 1 with version 2 mounted too, which `crun` refuses.
     is_hybrid: bool,
     has_runc: bool,
 }
@@ -57,7 +57,7 @@ impl Facts {
         }
     }
 
-    /// The runtime to name: as set, or where Podman's own choice cannot work.
+    /// The runtime to pass: the configured one, or `runc` if Podman's default cannot work.
     fn runtime(self, set: Option<&str>) -> Option<String> {
         match set {
             Some(set) => Some(set.into()),
@@ -97,9 +97,9 @@ impl Engine {
         self.runtime.as_deref().unwrap_or("its own runtime")
     }
 
-    /// Starts `podman` with these arguments; what it printed comes when it ends. What is to be
-    /// mounted before is mounted by the guest's program, for root at once, for others within the
-    /// user namespace that Podman has for them.
+    /// Starts `podman` with these arguments; its output arrives when it ends. The guest program
+    /// makes the mounts that are needed before: for root directly, for other users inside their
+    /// Podman user namespace.
     pub(super) fn start(
         &self,
         arguments: &[String],
@@ -143,13 +143,13 @@ impl Engine {
         Ok(Run { pid, ended })
     }
 
-    /// Removes containers, running or not; those that are gone already are fine.
+    /// Removes containers, running or not. Ignores those that are gone already.
     pub(super) fn remove(&self, names: &[String]) {
         let remove = ["rm", "--force", "--ignore", "--time=0"];
         self.call(remove.into_iter().chain(names.iter().map(String::as_str)));
     }
 
-    /// Waits until a container has ended, for as long as any start may take.
+    /// Waits until a container has ended, at most as long as a start may take.
     pub(super) fn wait(&self, name: &str) {
         self.call_for(Duration::from_secs(900), ["wait", name]);
     }
@@ -177,8 +177,8 @@ impl Engine {
         }
     }
 
-    /// What the program needs to know of the world; not the caller's own environment. Signals of
-    /// a terminal are for the caller.
+    /// Sets the environment that the program needs, without the caller's own. Its own process group
+    /// keeps terminal signals away from it.
     fn surround(&self, command: &mut Command) {
         let user = Uid::effective();
         let home = User::from_uid(user).ok().flatten().map(|user| user.dir);
@@ -194,7 +194,7 @@ impl Engine {
         }
     }
 
-    /// How to get around what Podman says, where that is known.
+    /// The fix for an error message of Podman, if known.
     pub(super) fn advise(&self, said: &str) -> Option<String> {
         let runtime = self.runtime.as_deref().unwrap_or("crun");
         let known = [
@@ -221,8 +221,8 @@ impl Engine {
     }
 }
 
-/// Processes that a container's user may have, beside what its control group says: enough, and
-/// no more than this user may give.
+/// Limit of processes for a container's user, in addition to its cgroup: generous, but no more than
+/// this user may set.
 pub(super) fn processes(limits: &Limits) -> u64 {
     const ENOUGH: u64 = 4096;
     let own = getrlimit(Resource::RLIMIT_NPROC).map_or(ENOUGH, |(_, hard)| hard);

@@ -1,6 +1,6 @@
-//! What a container of Podman's needs before it starts: its folder with the made-up root and the
-//! socket, the mounts that are ours to make, and the arguments of `podman`. Mounts and starts
-//! nothing. Entry point: [`prepare`].
+//! Prepares a Podman container: its folder with the generated root and the socket, the mounts to
+//! make beforehand, and the arguments of `podman`. Mounts and starts nothing. Entry point:
+//! [`prepare`].
 
 use std::fs;
 use std::io;
@@ -20,15 +20,15 @@ use super::arguments::{Container, Identity};
 use super::engine::{self, Engine};
 use crate::spec::{RootSpec, SandboxSpec};
 
-/// Everything that a start needs on disk, and what to ask for.
+/// Everything that a start needs on disk, and its arguments.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) folder: Folder,
     pub(super) door: Door,
-    /// Of the `podman` program.
+    /// Arguments of the `podman` program.
     pub(super) arguments: Vec<String>,
     pub(super) staging: Option<Staging>,
-    /// The guest's program, for mounts that Podman has to let us make.
+    /// The guest program, for mounts inside Podman's user namespace.
     pub(super) guest: PathBuf,
 }
 
@@ -45,7 +45,8 @@ pub(super) fn prepare(
     let staging = if engine.is_rootful {
         Some(stage(spec, &folder, owners, users, &mut bundle)?)
     } else {
-        // By a link: the path of a workspace may have any letter, an argument of Podman may not.
+        // Through a symlink, because a workspace path may contain characters that Podman's
+        // arguments do not allow.
         symlink(spec.real_workspace()?, &workspace)?;
         stage_for_caller(spec, &folder, &mut bundle)?
     };
@@ -55,7 +56,7 @@ pub(super) fn prepare(
         read_only: true,
     });
     if spec.root == RootSpec::Host {
-        // The root is read-only: what is mounted needs its place beforehand.
+        // The root is read-only, so the mount point must exist beforehand.
         fs::write(bundle.root.join(&LINK_INSIDE[1..]), "")?;
     }
     let seccomp = folder.path().join("seccomp.json");
@@ -85,8 +86,8 @@ pub(super) fn prepare(
     })
 }
 
-/// Mounts that take the host's root: the workspace and an image with their owners mapped, and the
-/// guest where users of the sandbox can get at it.
+/// Mounts that need the host's root: the workspace and an image with their owners mapped, and the
+/// guest at a path that the sandbox's users can reach.
 fn stage(
     spec: &SandboxSpec,
     folder: &Folder,
@@ -126,7 +127,7 @@ fn stage(
     })
 }
 
-/// Mounts that an ordinary user makes in the namespace in which all their containers are.
+/// Mounts that an ordinary user makes in the user namespace of all their containers.
 fn stage_for_caller(
     spec: &SandboxSpec,
     folder: &Folder,
@@ -136,13 +137,13 @@ fn stage_for_caller(
     Ok(overlay.map(|overlay| Staging {
         is_private: true,
         folder: spec.provisions.containers.run.clone(),
-        // The caller, as that namespace knows them.
+        // The caller, inside that namespace.
         owner: (0, 0),
         mounts: vec![overlay],
     }))
 }
 
-/// An image under a layer in memory, which becomes the root.
+/// An image under an overlay in memory, which becomes the root.
 fn overlay(
     spec: &SandboxSpec,
     folder: &Folder,
@@ -159,7 +160,7 @@ fn overlay(
         idmap,
         target,
         layer: folder.mount_point("layer")?,
-        // Half of the memory: the rest is for processes.
+        // At most half of the memory, so that the other half is left for processes.
         bytes: spec.limits.disk.min(spec.limits.memory / 2),
     }))
 }

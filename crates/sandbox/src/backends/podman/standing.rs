@@ -1,4 +1,4 @@
-//! A container of Podman's that stands, and its end. Entry type: [`Walls`].
+//! A running Podman container, and its end. Entry type: [`Walls`].
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -17,7 +17,7 @@ use super::Run;
 use super::engine::{Engine, PODMAN_TIMEOUT};
 use crate::starting;
 
-/// How long `podman run` may still take when its container is taken down already.
+/// How long `podman run` may take to end while its container is taken down.
 const RUN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One container. Dropping it ends it.
@@ -27,7 +27,7 @@ pub(super) struct Walls {
     kill_counter: Option<PathBuf>,
 }
 
-/// What there is of a container, to be taken down as a whole.
+/// The parts of a container, to be taken down as a whole.
 #[derive(Debug)]
 struct Remains {
     engine: Engine,
@@ -35,7 +35,8 @@ struct Remains {
     /// `podman run`, until it has ended.
     run: Option<Run>,
     guest: Option<Watched>,
-    /// Podman's monitor, which removes the container when the guest has ended, and ends itself.
+    /// Podman's monitor process, which removes the container after the guest has ended, and then
+    /// ends itself.
     monitor: Option<Watched>,
 }
 
@@ -53,7 +54,7 @@ impl Walls {
         }
     }
 
-    /// Waits for the end of `podman run`, which comes when the container has been started.
+    /// Waits for the end of `podman run`, which ends when the container has been started.
     pub(super) async fn started(&mut self) -> Option<Output> {
         let remains = self.remains.as_mut()?;
         let output = (&mut remains.run.as_mut()?.ended).await.ok();
@@ -61,7 +62,7 @@ impl Walls {
         output
     }
 
-    /// Follows the guest, whose parent is the monitor.
+    /// Watches the guest, and the monitor, which is its parent.
     pub(super) fn watch(&mut self, guest: Option<i32>, kill_counter: Option<&Path>) {
         self.kill_counter = kill_counter.map(Path::to_owned);
         if let (Some(pid), Some(remains)) = (guest, &mut self.remains) {
@@ -84,7 +85,7 @@ fn monitor_of(guest: i32) -> Option<i32> {
 }
 
 impl Run {
-    /// Waits for its end, and kills it when that does not come. Blocks.
+    /// Waits for its end, and kills it after a timeout. Blocks.
     fn end(mut self) {
         let give_up = Instant::now() + RUN_TIMEOUT;
         while self.ended.try_recv() == Err(TryRecvError::Empty) {
@@ -98,13 +99,13 @@ impl Run {
 }
 
 impl Remains {
-    /// Ends everything and returns when nothing is left. Blocks.
+    /// Ends everything, and returns when it is gone. Blocks.
     fn take_down(mut self) {
         if let Some(guest) = &self.guest {
             guest.kill();
         }
         if let Some(run) = self.run.take() {
-            // Before it has ended there may be more to come.
+            // Until it has ended, it may still start processes.
             run.end();
         }
         match (&self.guest, &self.monitor) {

@@ -1,8 +1,8 @@
-//! A library that every program inside gVisor gets loaded first. Older versions of its kernel
-//! refuse a flag with which `ls` and others ask for files (`AT_NO_AUTOMOUNT`), and nothing is ever
-//! mounted by looking at it there, so the flag is left out. Does nothing else.
+//! A library that is preloaded into every program inside gVisor. Older versions of its kernel
+//! reject a flag that `ls` and others pass (`AT_NO_AUTOMOUNT`). gVisor has no automounts, so the
+//! flag can be dropped. Does nothing else.
 //!
-//! Built by itself, without the standard library: see `build.rs`.
+//! Built on its own, without the standard library: see `build.rs`.
 
 #![no_std]
 
@@ -23,11 +23,11 @@ mod number {
 const AT_NO_AUTOMOUNT: c_int = 0x800;
 
 unsafe extern "C" {
-    /// The C library's own, which sets its error.
+    /// From the C library; sets `errno`.
     fn syscall(number: c_long, ...) -> c_long;
 }
 
-/// As the C library's.
+/// Replaces the function of the C library.
 ///
 /// # Safety
 /// The kernel checks both pointers.
@@ -40,11 +40,11 @@ pub unsafe extern "C" fn statx(
     answer: *mut c_void,
 ) -> c_int {
     let flags = flags & !AT_NO_AUTOMOUNT;
-    // SAFETY: the arguments are the caller's, for the same call.
+    // SAFETY: the caller's arguments are passed to the same system call.
     unsafe { syscall(number::STATX, folder, path, flags, mask, answer) as c_int }
 }
 
-/// As the C library's.
+/// Replaces the function of the C library.
 ///
 /// # Safety
 /// The kernel checks both pointers.
@@ -56,11 +56,11 @@ pub unsafe extern "C" fn fstatat(
     flags: c_int,
 ) -> c_int {
     let flags = flags & !AT_NO_AUTOMOUNT;
-    // SAFETY: the arguments are the caller's, for the same call.
+    // SAFETY: the caller's arguments are passed to the same system call.
     unsafe { syscall(number::NEWFSTATAT, folder, path, answer, flags) as c_int }
 }
 
-/// The same under its other name.
+/// The same function under its other name.
 ///
 /// # Safety
 /// The kernel checks both pointers.
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn fstatat64(
     unsafe { fstatat(folder, path, answer, flags) }
 }
 
-/// Nothing here panics.
+/// Required; nothing here panics.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
