@@ -256,7 +256,7 @@ async fn a_guest_that_opens_streams_without_end_loses_its_session() {
     assert!(error.is_final(), "{error}");
 }
 
-/// A guest that goes silent after sending `bytes`: pending requests must time out with an error.
+/// A guest that goes silent after sending these bytes: pending requests must time out with an error.
 async fn silent_after(bytes: &[u8]) {
     let (near, mut far) = UnixStream::pair().unwrap();
     let hello = [&b"HOTC"[..], &[link::VERSION as u8, 1, b'x']].concat();

@@ -208,8 +208,8 @@ pub(crate) fn enforce(limits: &Limits, groups: &Available, processors: usize) ->
     enforce_by(limits, group, processors, Enforcer::GuestAndSupervisor)
 }
 
-/// The enforcer of each limit, given the cgroup controllers (`group`) and the enforcer of the
-/// deadline (`wall`).
+/// The enforcer of each limit, given the enforcer of each cgroup controller and the enforcer of
+/// the deadline (`wall`).
 pub(crate) fn enforce_by(
     limits: &Limits,
     group: impl Fn(Controller) -> Option<Enforcer>,

@@ -1,4 +1,4 @@
-//! Cached probe results of this machine, stored in `proofs.json` of the cache folder.
+//! Cached probe results of this machine, stored in proofs.json of the cache folder.
 //!
 //! A result is valid for the machine, kernel, release and programs that it was made with: an
 //! upgrade of any of them invalidates it. A file that is broken, or that another user could have

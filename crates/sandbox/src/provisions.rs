@@ -53,7 +53,7 @@ pub struct Machines {
     pub kvm: PathBuf,
 }
 
-/// Search path for programs given by name. The caller's `PATH` is not used, because it could name
+/// Search path for programs given by name. The caller's PATH variable is not used, because it could name
 /// anything.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 

@@ -1,6 +1,6 @@
 //! Time limit of the start of a sandbox, and the step that it has reached.
 //!
-//! [`within_limit`] runs a start, and the code below it reports each step with [`step`]. A start
+//! [`within_limit`] runs a start, and the code below it reports each step. A start
 //! that takes too long is dropped, which takes down the parts that run already. Once they are gone,
 //! the error names the last step.
 

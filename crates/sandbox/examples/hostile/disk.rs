@@ -1,6 +1,6 @@
 //! Lines 45 and 46: the disk, in the open and in places where a count might miss it.
 //!
-//! Each writes `bytes` in all, eight times the limit, slowly enough for a guard that looks now and
+//! Each writes so many bytes in total, eight times the limit, slowly enough for a guard that looks now and
 //! then; only the one that allocates without writing does not wait.
 
 use std::ffi::CString;

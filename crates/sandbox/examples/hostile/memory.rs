@@ -1,4 +1,4 @@
-//! Lines 43, 44 and 50: memory of every kind, up to `bytes`, which is well past the limit.
+//! Lines 43, 44 and 50: memory of every kind, up to a number of bytes that is well past the limit.
 //!
 //! Each says how far it came with a line for every step, so that a kill leaves a trace.
 
@@ -24,7 +24,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
 
 const STEP: usize = 4 << 20;
 
-/// Takes step after step until `bytes` are taken or a step fails.
+/// Takes step after step until that many bytes are taken or a step fails.
 fn grow(what: &str, bytes: u64, step: u64, mut take: impl FnMut(u64) -> io::Result<()>) {
     let mut taken = 0;
     while taken < bytes {

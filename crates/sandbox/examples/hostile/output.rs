@@ -15,7 +15,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("environment", environment),
 ];
 
-/// `bytes` without a single newline.
+/// That many bytes without a newline.
 fn flood(world: &World) {
     let block = [b'x'; 64 * 1024];
     let mut left = world.number("bytes");

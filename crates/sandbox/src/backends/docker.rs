@@ -211,7 +211,7 @@ async fn start(
             Err(io::Error::other(Said("the container ended before the guest connected".into())))
         }
     };
-    let visitor = entered.map_err(|source| failed(BACKEND, "hear from the guest", source))?;
+    let visitor = entered.map_err(|source| failed(BACKEND, "reach the guest", source))?;
     // The container has its own mounts by now.
     walls.unmount();
     Ok((walls, visitor))

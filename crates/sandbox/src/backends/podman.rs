@@ -4,7 +4,7 @@
 //! Root gives every sandbox its own user namespace (`--uidmap`), and maps the owner of the
 //! workspace with a mount in a mount namespace that only Podman's processes are in, so nothing is
 //! left on the host after any kind of end. For an ordinary user the sandbox's user is that user
-//! (`--userns=keep-id`). On machines with only version 1 cgroups, an ordinary user's containers
+//! (--userns=keep-id). On machines with only version 1 cgroups, an ordinary user's containers
 //! have no cgroup, and the guest enforces the limits as behind native walls.
 //!
 //! `provisions.containers.podman_runtime` names the runtime below Podman. `krun`, which starts a
@@ -144,10 +144,10 @@ async fn start(
     };
     match entered {
         Some(Ok(visitor)) => Ok((walls, visitor)),
-        Some(Err(source)) => Err(failed(BACKEND, "hear from the guest", source)),
+        Some(Err(source)) => Err(failed(BACKEND, "reach the guest", source)),
         None => Err(failed(
             BACKEND,
-            "hear from the guest",
+            "reach the guest",
             Said("the container ended before the guest connected".into()),
         )),
     }

@@ -62,7 +62,7 @@ fn descends(process: u32, from: u32, parents: &HashMap<u32, u32>) -> bool {
     line.take(parents.len()).any(|parent| *parent == from)
 }
 
-/// Parses `PID (NAME) STATE PARENT …`. The name can contain any characters.
+/// Parses the stat line: PID (NAME) STATE PARENT …. The name can contain any characters.
 fn parent(process: u32) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(") ")?;

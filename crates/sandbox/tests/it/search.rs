@@ -38,7 +38,7 @@ async fn world() -> World {
     world
 }
 
-/// Matches as `path:line:text`, context with `-`.
+/// Matches as path:line:text, context with `-`.
 async fn found(world: &World, search: Search) -> (String, bool) {
     let batches = world.search(search).await.unwrap();
     let (matches, truncated) = batches.collect().await.unwrap();

@@ -48,7 +48,7 @@ fn printer(printed: &mut String) -> impl FnMut(Bytes, bool) {
     }
 }
 
-/// Polls until the output so far contains `expect`.
+/// Polls until the output so far contains the expected text.
 async fn look_for(world: &World, job: u32, expect: &str) -> Seen {
     let mut all = String::new();
     loop {
@@ -64,7 +64,7 @@ async fn look_for(world: &World, job: u32, expect: &str) -> Seen {
     }
 }
 
-/// Runs commands one after the other in a session of their own; the last one must print `expect`.
+/// Runs commands one after the other in a session of their own; the last one must print the expected text.
 async fn check(world: &World, commands: &[&str], expect: &str) {
     let (last, before) = commands.split_last().unwrap();
     let session = commands.join("; ");

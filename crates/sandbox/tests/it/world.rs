@@ -133,7 +133,7 @@ pub(crate) fn assert_refused<T: std::fmt::Debug>(
     assert!(refusal.message.contains(says), "{refusal}");
 }
 
-/// Reads until standard output contains `expect`.
+/// Reads until standard output contains the expected text.
 pub(crate) async fn until(running: &mut Running<'_>, expect: &str) -> String {
     let mut seen = Vec::new();
     loop {

@@ -1,6 +1,6 @@
 //! What of a sandbox the host sees, whatever its walls: the processes that have its workspace in
 //! sight, those that stand around them, their control groups, and mounts. Changes nothing.
-//! Entry point: [`Traces::of`].
+//! Entry type: [`Traces`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

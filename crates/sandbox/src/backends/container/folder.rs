@@ -1,6 +1,6 @@
 //! The folder of one container: its socket, its generated root, its mounts. Named after the process
 //! that owns it, so that the next start can remove what a crash left. Entry points:
-//! [`Folder::make`], [`left_over`].
+//! [`left_over`].
 
 use std::fs;
 use std::io;

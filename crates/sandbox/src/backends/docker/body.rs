@@ -1,4 +1,4 @@
-//! A container as a request of Docker's API. Pure. Entry type: [`Container`].
+//! A container as a request of Docker's API. Pure.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A running Docker container, and its end. Entry type: [`Walls`].
+//! A running Docker container, and its end.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

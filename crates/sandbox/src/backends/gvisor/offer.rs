@@ -1,5 +1,5 @@
 //! The installed `runsc`: its path, the flags that it knows, the platforms that it supports, and
-//! which of them worked here. Starts no sandbox. Entry types: [`Program`], [`Verdict`].
+//! which of them worked here. Starts no sandbox. Entry types: [`Program`], [`Offer`].
 
 use std::fs;
 use std::io;

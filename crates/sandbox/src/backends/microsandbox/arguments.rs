@@ -3,7 +3,7 @@
 //! Two calls make a sandbox. `msb run` holds the machine: it is attached, so the machine ends with
 //! it, and its command is a guest that only waits for the end of its input. `msb exec --stream`
 //! runs the actual guest, with the link as its standard input and output; `run` would hold back all
-//! output until the end. Entry type: [`Machine`].
+//! output until the end.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

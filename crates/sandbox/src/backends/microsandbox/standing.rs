@@ -1,5 +1,5 @@
 //! A running `msb` machine: the process that holds it, the process that carries the link, and how
-//! both end. Entry type: [`Standing`].
+//! both end.
 
 use std::fs::{self, File};
 use std::io;

@@ -46,7 +46,7 @@ pub(super) struct Blueprint {
 pub(super) enum Beginning {
     /// `counter` is the frequency of the time stamp counter in kHz, if known.
     Boot { counter: Option<u64> },
-    /// From a snapshot, whose state is [`STATE`].
+    /// From a snapshot, whose state is a descriptor of its own.
     Restore,
 }
 

@@ -1,6 +1,5 @@
 //! A folder that this process fills: a machine's workspace before it is assigned to a sandbox, or
 //! an unfinished snapshot. Its name tells a later process whether its owner is dead.
-//! Entry type: [`Folder`].
 
 use std::fs;
 use std::io;

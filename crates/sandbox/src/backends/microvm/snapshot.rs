@@ -2,7 +2,7 @@
 //!
 //! Memory and state are in sealed memory files, shared by all machines of this process: a machine
 //! maps the memory privately, so its changes are its own. QEMU never sees the files in the cache,
-//! so a machine that takes QEMU over cannot poison them. Entry type: [`Snapshot`].
+//! so a machine that takes QEMU over cannot poison them.
 
 use std::collections::HashMap;
 use std::error::Error;

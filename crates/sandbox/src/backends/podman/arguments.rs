@@ -1,4 +1,4 @@
-//! A container as arguments of `podman run`. Pure. Entry type: [`Container`].
+//! A container as arguments of `podman run`. Pure.
 
 use std::path::Path;
 

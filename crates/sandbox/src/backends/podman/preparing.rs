@@ -1,6 +1,6 @@
 //! Prepares a Podman container: its folder with the generated root and the socket, the mounts to
-//! make beforehand, and the arguments of `podman`. Mounts and starts nothing. Entry point:
-//! [`prepare`].
+//! make beforehand, and the arguments of `podman`. Mounts and starts nothing. Entry type:
+//! [`Prepared`].
 
 use std::fs;
 use std::io;

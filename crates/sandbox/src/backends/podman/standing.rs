@@ -1,4 +1,4 @@
-//! A running Podman container, and its end. Entry type: [`Walls`].
+//! A running Podman container, and its end.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
