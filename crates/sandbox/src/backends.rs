@@ -12,8 +12,8 @@
 //!
 //! [`furnishing`] lists the content of `/` for all of them, [`bundle`] turns that into folders and
 //! mounts for external engines, [`contained`] confines a guest behind their walls, [`container`] is
-//! shared by Podman and Docker, [`machine`] by all virtual machines, [`child`] waits for processes,
-//! [`words`] describes walls. [`auto`] selects a backend.
+//! shared by Podman and Docker, [`machine`] by all virtual machines, [`child`] waits for processes.
+//! [`auto`] selects a backend.
 
 mod auto;
 pub(crate) mod bundle;

@@ -1,8 +1,8 @@
 //! The owner of a sandbox that may be killed at any moment, for `tests/it/abandoned.rs`.
 //!
-//! Starts a sandbox of the backend under test on the current folder, and in it commands that never
-//! end; says `up`, and ends all of it when its standard input ends. Whoever kills it first sees
-//! what is left.
+//! Starts a sandbox of the backend under test on the current folder, with commands that never end.
+//! Prints `up`, and ends everything when its standard input ends. The test kills it before that and
+//! checks what is left.
 
 #![allow(clippy::print_stdout, reason = "it says when it is up")]
 #![allow(
@@ -21,7 +21,7 @@ use sandbox::{Command, Output, Sandbox};
 async fn main() {
     let workspace = std::env::current_dir().unwrap();
     let sandbox = Sandbox::start(under_test::spec(workspace)).await.unwrap();
-    // One that its session cannot reach, one that ignores requests, and one that prints.
+    // One process outside its session, one that ignores signals, and one that prints.
     let script = "setsid sleep 1000 & (trap '' TERM HUP INT; sleep 1000) & echo up; \
                   while :; do echo more >> growing; sleep 0.05; done";
     let mut running = sandbox.exec(Command::script(script)).await.unwrap();

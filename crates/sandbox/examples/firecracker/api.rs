@@ -1,4 +1,4 @@
-//! The API as its published description has it: which request is good, and when.
+//! The API as published: which requests are valid, and in which state.
 
 use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions};
@@ -18,7 +18,7 @@ use tokio::net::UnixListener;
 use crate::Manner;
 use crate::vsock;
 
-/// What a machine is at, in the words of the API.
+/// The state of a machine, in the API's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     NotStarted,
@@ -89,7 +89,7 @@ async fn answer(
         ),
     };
     if is_fatal {
-        // As documented: it may be in an invalid state. The answer goes out first.
+        // As documented, its state may be invalid then. The answer is sent first.
         tokio::task::spawn_local(async {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             exit(148);
@@ -97,7 +97,7 @@ async fn answer(
     }
     let response = Response::builder().status(status);
     let response = response.header("Content-Type", "application/json");
-    Ok(response.body(Full::new(body.into())).expect("it is good"))
+    Ok(response.body(Full::new(body.into())).expect("a constant response is valid"))
 }
 
 impl Machine {
@@ -254,7 +254,7 @@ impl Machine {
         Ok(None)
     }
 
-    /// The state is what was configured; the memory is as long as it must be, and empty.
+    /// The state file has the configuration; the memory file has the right length and is empty.
     fn create_snapshot(&mut self, body: &Map<String, Value>) -> Outcome {
         check(
             body,
@@ -328,7 +328,7 @@ impl Machine {
         if length != expect {
             return Err("the memory has another size".into());
         }
-        // What is in the snapshot by its path must be there again.
+        // Files that the snapshot names by path must exist again.
         let disk = state["drive"].as_object().cloned().unwrap_or_default();
         self.open(&disk, "path_on_host")?;
         self.parts = state.as_object().cloned().unwrap_or_default();
@@ -345,7 +345,7 @@ impl Machine {
         Ok(None)
     }
 
-    /// The device's socket, made when the machine begins.
+    /// The device's socket, made when the machine starts.
     fn listen(&self) -> Result<(), String> {
         vsock::listen(self.device(), self.manner == Manner::Deaf).map_err(|error| error.to_string())
     }
@@ -359,7 +359,7 @@ impl Machine {
         self.root.join(text(body, name).trim_start_matches('/'))
     }
 
-    /// As the user that it runs as.
+    /// With the rights of the user that it runs as.
     fn open(&self, body: &Map<String, Value>, name: &str) -> Result<File, String> {
         let path = self.path(body, name);
         if fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {

@@ -1,5 +1,5 @@
-//! The jailer's part: checks its arguments as the documentation says, moves into the folder, takes on
-//! the user, and goes on as Firecracker, without an exec: there are no libraries in a jail.
+//! The jailer: checks its arguments as documented, changes into the folder and to the user, and
+//! continues as Firecracker without an exec, because a jail has no libraries.
 
 use std::collections::HashMap;
 use std::fs;
@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 fn enter(root: &Path, program: &Path, uid: u32, gid: u32) -> Result<(), String> {
     let words = |error: std::io::Error| error.to_string();
     let errno = |error: nix::Error| error.to_string();
-    // It is to be held by somebody who ends it: process 1 of a namespace.
+    // It must be held by process 1 of a namespace, which ends it.
     if getpid().as_raw() != 1 {
         return Err("not in a process namespace of its own".into());
     }

@@ -1,12 +1,12 @@
 //! A stand-in for `firecracker` and its `jailer`, for tests on machines that have no KVM: never
 //! shipped, and no part of any sandbox.
 //!
-//! It takes the arguments that these programs take, and answers the published API with the checks
-//! that it prescribes: paths, methods, required fields and their types, and what is allowed in which
-//! state. What it does not have is a machine: a connection to a port goes to a socket that the test
-//! has put into the shared room, `machine.sock`, where the test stands in for what runs inside.
+//! It takes the arguments of these programs, and answers the published API with the checks that it
+//! prescribes: paths, methods, required fields and their types, and the allowed requests in each
+//! state. It has no machine: a connection to a port goes to `machine.sock`, a socket that the test
+//! has put into the shared folder, where the test simulates the machine.
 //!
-//! Its file name says how it behaves: `jailer` is the jailer, `firecracker` does as told,
+//! Its file name determines its behaviour: `jailer` is the jailer, `firecracker` works normally,
 //! `firecracker-mute` never makes its socket, `-dead` ends with an error, `-full` refuses every
 //! configuration, `-stale` refuses to load snapshots and ends, `-deaf` connects to no port.
 
@@ -19,7 +19,7 @@ use std::io::{Write, stderr, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// How it behaves beside what the API prescribes.
+/// Deviations from the behaviour that the API prescribes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Good,
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     let own = own.to_string_lossy().into_owned();
     let outcome = match own.as_str() {
         "jailer" => jailer::run(&arguments[1..]),
-        // Behind native walls it has one name for all; what it is called outside is in a file.
+        // Behind native walls its path is always the same; its outside name is in a file.
         _ => run(&real_name(own), &arguments[1..]),
     };
     match outcome {
@@ -61,7 +61,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Walls show the program at one place, whatever it is called: its first file tells.
+/// Finds the outside name of the program: walls show it at one path, so a file next to it has the
+/// name.
 fn real_name(own: String) -> String {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mounted = mounts.lines().find_map(|line| {
@@ -91,7 +92,7 @@ fn run(name: &str, arguments: &[String]) -> Result<(), String> {
     serve(Manner::of(name), Path::new("/"), Path::new(&api_socket))
 }
 
-/// Letters, digits and hyphens, as many as both programs take.
+/// Letters, digits and hyphens, up to the limit of both programs.
 fn check_id(id: &str) -> Result<(), String> {
     let is_good = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
     if !id.is_empty() && id.len() <= 64 && id.chars().all(is_good) {
@@ -101,7 +102,7 @@ fn check_id(id: &str) -> Result<(), String> {
     }
 }
 
-/// Firecracker's whole life. `root` is what it takes for its root.
+/// Runs as Firecracker. `root` is its root folder.
 fn serve(manner: Manner, root: &Path, api_socket: &Path) -> Result<(), String> {
     match manner {
         Manner::Mute => loop {

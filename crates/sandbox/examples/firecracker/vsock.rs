@@ -1,5 +1,6 @@
-//! The sockets of a vsock device: `CONNECT` and `OK` for who comes from the host, and a connection
-//! of the machine's own to the host. What is behind a port is the test's: see the test's `machine`.
+//! The sockets of a vsock device: `CONNECT` and `OK` for connections from the host, and a
+//! connection from the machine to the host. The test implements the ports: see the test's
+//! `machine`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,14 +9,13 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
 use tokio::net::{UnixListener, UnixStream};
 
-/// A host's port that a machine announces itself at.
+/// The host port at which a machine reports that it is ready.
 const READY: u32 = 7000;
 
-/// Where the test stands in for the machine.
+/// Socket of the test's simulated machine.
 const MACHINE: &str = "machine.sock";
 
-/// Listens for the host. One that is deaf closes every connection, as for a port that nobody
-/// listens at.
+/// Listens for the host. A deaf device closes every connection, as for a port without a listener.
 pub(crate) fn listen(device: PathBuf, is_deaf: bool) -> io::Result<()> {
     let listener = UnixListener::bind(&device)?;
     tokio::task::spawn_local(async move {
@@ -45,7 +45,7 @@ async fn connect(socket: UnixStream, device: &Path, is_deaf: bool) -> io::Result
     Ok(())
 }
 
-/// The machine connects to the host of its own accord.
+/// The machine connects to the host.
 pub(crate) fn announce(device: PathBuf) {
     tokio::task::spawn_local(async move {
         let mut name = device.clone().into_os_string();
@@ -56,7 +56,7 @@ pub(crate) fn announce(device: PathBuf) {
     });
 }
 
-/// A port of the test's machine, which may still be on its way into the room.
+/// Connects to a port of the test's machine, whose socket may not exist yet.
 async fn reach(device: &Path, port: u32) -> io::Result<UnixStream> {
     let machine = device.with_file_name(MACHINE);
     let mut socket = loop {

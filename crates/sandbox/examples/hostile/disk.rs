@@ -1,7 +1,7 @@
-//! Lines 45 and 46: the disk, in the open and in places where a count might miss it.
+//! Lines 45 and 46: the disk, in plain files and in places that a scan might miss.
 //!
-//! Each writes so many bytes in total, eight times the limit, slowly enough for a guard that looks now and
-//! then; only the one that allocates without writing does not wait.
+//! Each writes a total of eight times the limit, slowly enough for a periodic scan; only the attack
+//! that allocates without writing does not wait.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -30,7 +30,7 @@ const STEP: usize = 1 << 20;
 /// Time for the guard to act on the last step.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Takes a step of 1 MiB again and again; at the end there was no guard.
+/// Writes 1 MiB steps. Reaching the end means that the limit was not enforced.
 pub(super) fn fill(what: &str, world: &World, mut step: impl FnMut(u64, &[u8]) -> io::Result<()>) {
     let content = vec![1u8; STEP];
     let steps = world.number("bytes") / STEP as u64;
@@ -49,7 +49,7 @@ pub(super) fn fill(what: &str, world: &World, mut step: impl FnMut(u64, &[u8]) -
     breach(format_args!("{what}: {steps} MiB"));
 }
 
-/// A file for each 8 MiB: one alone may not be larger than the limit.
+/// A file for each 8 MiB, because a single file may not exceed the limit.
 fn name(number: u64) -> String {
     format!("hoard-{}", number / 8)
 }
@@ -83,7 +83,7 @@ fn unlinked(world: &World) {
     hoard_unlinked("removed files that are open", world);
 }
 
-/// Behind a folder that not even its owner may list.
+/// In a folder that even its owner may not list.
 fn locked_folder(world: &World) {
     fs::create_dir("locked").unwrap();
     let mut open: Vec<File> = (0..64)
@@ -95,7 +95,7 @@ fn locked_folder(world: &World) {
     });
 }
 
-/// At the end of a path that is longer than any path may be.
+/// At the end of a path that exceeds the maximum path length.
 fn deep(world: &World) {
     let long = "d".repeat(250);
     for _ in 0..20 {
@@ -107,13 +107,13 @@ fn deep(world: &World) {
     });
 }
 
-/// A process that nobody may look into.
+/// In a process that cannot be inspected.
 fn undumpable(world: &World) {
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0u64) };
     hoard_unlinked("removed files of a process that hides", world);
 }
 
-/// Open files that are in no process, only on their way.
+/// Open files that are in no process, only in flight in a socket.
 fn in_flight(world: &World) {
     let mut pair = [0; 2];
     let kind = libc::SOCK_DGRAM;
@@ -123,7 +123,7 @@ fn in_flight(world: &World) {
         fs::remove_file("hoard")?;
         file.write_all(content)?;
         send_descriptor(pair[0], file.as_raw_fd()).or_else(|error| {
-            // The queue of one socket is short: go on with another that stays behind.
+            // The queue of one socket is short: continue with another, and keep the full one open.
             if error.kind() != io::ErrorKind::WouldBlock {
                 return Err(error);
             }
@@ -159,7 +159,7 @@ fn send_descriptor(socket: i32, descriptor: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Removed and closed: only a mapping holds them.
+/// Removed and closed: only a mapping keeps them alive.
 fn mapped(world: &World) {
     fill("removed files that are mapped", world, |_, content| {
         let mut file = File::options()
@@ -187,7 +187,7 @@ fn mapped(world: &World) {
     });
 }
 
-/// Takes blocks without writing them, all at once; the suite looks what is left of the disk.
+/// Allocates blocks without writing them, all at once; the suite checks the free disk space.
 fn allocate(world: &World) {
     let each = world.number("each");
     let files = world.number("bytes") / each;
@@ -202,7 +202,7 @@ fn allocate(world: &World) {
     held(format_args!("allocated {files} files"));
 }
 
-/// One of several commands that each take what the last one's end has left.
+/// One of several commands that each fill the space that the previous one left.
 fn again(world: &World) {
     let round = world.number("round");
     let what = format!("round {round}");
@@ -211,7 +211,7 @@ fn again(world: &World) {
     });
 }
 
-/// Empty files, a name each.
+/// Empty files.
 fn inodes(world: &World) {
     let most = world.number("inodes") * 8;
     let path = |number: u64| CString::new(format!("names/{}/{number}", number / 1000)).unwrap();

@@ -1,5 +1,5 @@
-//! Lines 42 and 46 to 49: processes, descriptors, threads, processor time, and what all users of
-//! the machine share.
+//! Lines 42 and 46 to 49: processes, descriptors, threads, processor time, and resources that all
+//! users of the machine share.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,7 +20,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("watches", watches),
 ];
 
-/// Every process makes more for ever; says `FULL` when there are no more to have.
+/// Every process forks without end; prints `FULL` when no more can be created.
 fn bomb(each: fn()) {
     ignore_terminate();
     let first = unsafe { libc::getpid() };
@@ -62,7 +62,7 @@ fn ignore_terminate() {
     }
 }
 
-/// Says `FULL` and waits: the suite counts from outside.
+/// Prints `FULL` and waits: the suite counts from outside.
 fn threads(world: &World) {
     let limit = world.number("pids");
     let mut count = 1;
@@ -153,7 +153,7 @@ fn spin_daemon(world: &World) {
     spin(world);
 }
 
-/// Whether a program can move to a processor that it was not given.
+/// Tries to move to a processor that it was not given.
 fn affinity(_: &World) {
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     let size = size_of::<libc::cpu_set_t>();
@@ -174,7 +174,8 @@ fn affinity(_: &World) {
     }
 }
 
-/// The machine has so many terminals for everybody: half of them are too many for one sandbox.
+/// The machine has a limited number of terminals for all users: half of them are too many for one
+/// sandbox.
 fn terminals(_: &World) {
     let most = number("/proc/sys/kernel/pty/max", 4096);
     let too_many = (most - number("/proc/sys/kernel/pty/reserve", 1024)) / 2;
@@ -188,7 +189,7 @@ fn terminals(_: &World) {
     judge_taken("terminals", taken, too_many);
 }
 
-/// The owner of all sandboxes has so many inotify instances for all of them.
+/// The owner of all sandboxes has a limited number of inotify instances for all of them.
 fn watches(_: &World) {
     let too_many = number("/proc/sys/fs/inotify/max_user_instances", 128) / 2;
     let taken = take(too_many, || {
@@ -197,7 +198,7 @@ fn watches(_: &World) {
     judge_taken("inotify instances", taken, too_many);
 }
 
-/// A number that the kernel tells, or what Linux has where another kernel does not.
+/// A number from the kernel, or Linux's default if the file is missing.
 fn number(path: &str, usual: u64) -> u64 {
     fs::read_to_string(path).map_or(usual, |text| text.trim().parse().unwrap())
 }

@@ -1,4 +1,4 @@
-//! Lines 1 to 17: other people's files, by every path there is.
+//! Lines 1 to 17: files of others, through every kind of path.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -41,7 +41,7 @@ fn c(path: impl AsRef<Path>) -> CString {
     CString::new(path.as_ref().to_str().unwrap()).unwrap()
 }
 
-/// Reads a little, and says of a canary what: the suite knows its song.
+/// Reads a little, and prints it: the suite recognizes the content of its canaries.
 fn read(path: impl AsRef<Path>) {
     use io::Read;
     let path = path.as_ref();
@@ -66,17 +66,17 @@ fn read(path: impl AsRef<Path>) {
     }
 }
 
-/// Folders of a root that is the sandbox's own: what is there is nobody else's.
+/// Folders of a root that belongs to the sandbox alone.
 const ROOT: &[&str] = &[
     "/etc", "/usr", "/bin", "/lib", "/root", "/boot", "/srv", "/mnt", "/var", "/home",
 ];
 
-/// Judges what was done to a path: in a root of one's own nearly everything is allowed, and the
-/// suite looks whether anything came of it outside.
+/// Judges an operation on a path: in its own root nearly everything is allowed, and the suite
+/// checks whether it had an effect outside.
 fn judge_at<T>(path: &Path, what: impl std::fmt::Display, result: io::Result<T>) {
     let led_to = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let is_own = || led_to == Path::new("/") || ROOT.iter().any(|one| led_to.starts_with(one));
-    // Made in its `/`, or beside devices and in a folder for `/sys` that are its own too.
+    // Made in its own `/`, or in its own `/dev` and `/sys`.
     let is_new = || {
         let made = ["/", "/dev", "/sys"].map(|folder| Path::new(folder).join("hostile-was-here"));
         made.contains(&led_to)
@@ -91,7 +91,7 @@ fn judge_at<T>(path: &Path, what: impl std::fmt::Display, result: io::Result<T>)
 
 fn list(path: impl AsRef<Path>) {
     let path = path.as_ref();
-    // A folder with nothing in it shows nothing.
+    // An empty folder reveals nothing.
     let first = fs::read_dir(path).and_then(|mut names| {
         let nothing = std::io::Error::from(std::io::ErrorKind::NotFound);
         names.next().unwrap_or(Err(nothing))
@@ -142,7 +142,7 @@ fn dot_dot(world: &World) {
     for depth in 1..=12 {
         touch_canary(&Path::new(&"../".repeat(depth)).join(canary));
     }
-    // Step by step, as a walk would.
+    // One level at a time.
     for _ in 0..12 {
         std::env::set_current_dir("..").unwrap();
     }
@@ -202,7 +202,7 @@ fn dangling_symlink(world: &World) {
     create("dangling");
 }
 
-/// Exchanges pairs of names without end; the suite reads and writes meanwhile.
+/// Exchanges pairs of names without end, while the suite reads and writes.
 fn exchange_for_ever(pairs: &[(String, String)]) {
     let pairs: Vec<_> = pairs
         .iter()
@@ -236,7 +236,7 @@ fn swap_parent(world: &World) {
     exchange_for_ever(&[("folder".into(), "folder.link".into())]);
 }
 
-/// Files that are pipes by the time they are opened, or the other way round.
+/// Regular files that are replaced by pipes before they are opened, and the reverse.
 fn swap_fifo(_: &World) {
     fs::create_dir("pipes").unwrap();
     fs::create_dir("others").unwrap();
@@ -332,13 +332,13 @@ fn proc_1(world: &World) {
     }
 }
 
-/// `rightful` says which descriptors a command of this kind has by right.
+/// `rightful` lists the descriptors that a command of this kind should have.
 fn descriptors(world: &World) {
     let rightful = world.list("rightful");
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc/self/fd").unwrap().flatten() {
         let target = fs::read_link(entry.path()).unwrap_or_default();
-        // The descriptor of this very listing.
+        // The descriptor of this listing itself.
         if target.to_string_lossy().ends_with("/fd") {
             continue;
         }
@@ -413,7 +413,7 @@ fn protected(_: &World) {
     judge_at(usr, "remove /etc/passwd", fs::remove_file("/etc/passwd"));
     let renamed = fs::rename("/usr", "/usr-old");
     if renamed.is_ok() {
-        // The suite goes on to use this sandbox.
+        // The suite still needs this sandbox.
         fs::rename("/usr-old", "/usr").unwrap();
     }
     judge_at(usr, "rename /usr", renamed);
@@ -491,7 +491,7 @@ fn planted_device(_: &World) {
     );
 }
 
-/// Names at which the host may stumble; the suite then reads them.
+/// Names that could block the host; the suite then reads them.
 fn fifo(world: &World) {
     for name in world.list("names") {
         make_fifo(name);
@@ -515,7 +515,7 @@ fn planted_setuid(_: &World) {
     }
 }
 
-/// Files that run with their owner's rights, left for whoever finds them on the host.
+/// Setuid files, left for users of the host.
 fn leave_setuid(_: &World) {
     for (name, bits) in [("setuid", 0o4755), ("setgid", 0o2755)] {
         let plain = |way: &str| {
@@ -575,7 +575,7 @@ fn leave_setuid(_: &World) {
     }
 }
 
-/// Opening may succeed; what counts is the mode of what it made.
+/// Opening may succeed; the resulting mode counts.
 fn left(name: &str, way: &str, made: io::Result<i64>) {
     match (made, fs::metadata(format!("{name}-{way}"))) {
         (Ok(_), Ok(file)) if file.mode() & 0o6000 != 0 => breach(format_args!("{way} {name}")),
@@ -656,7 +656,7 @@ fn whoami(_: &World) {
         ("Seccomp:", "2"),
     ] {
         let line = status.lines().find_map(|line| line.strip_prefix(key));
-        // Some kernels do not list all, but answer.
+        // Some kernels do not list everything, but answer a system call.
         let line = line.map_or_else(|| asked(key), str::to_owned);
         let value = line.split_whitespace().collect::<Vec<_>>().join(" ");
         if value == good {
@@ -667,12 +667,12 @@ fn whoami(_: &World) {
     }
 }
 
-/// What the kernel says of this process when it is asked by a call.
+/// The kernel's answer to a system call about this process.
 fn asked(key: &str) -> String {
     match key {
         "NoNewPrivs:" => unsafe { libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) }.to_string(),
         "CapAmb:" => {
-            // A kernel that has none knows no such question.
+            // A kernel without capabilities does not know this call.
             let has = |capability: u64| unsafe {
                 let question = libc::PR_CAP_AMBIENT_IS_SET;
                 libc::prctl(libc::PR_CAP_AMBIENT, question, capability, 0, 0) == 1
@@ -684,7 +684,7 @@ fn asked(key: &str) -> String {
     }
 }
 
-/// Starting a program in an odd way is allowed and gains nothing.
+/// Starting a program in an unusual way is allowed and gains nothing.
 fn odd_exec(_: &World) {
     let itself = fs::read("/proc/self/exe").unwrap();
     let raw = check(unsafe { libc::memfd_create(c"hostile".as_ptr(), 0) }.into()).unwrap();
@@ -705,7 +705,7 @@ fn odd_exec(_: &World) {
         assert!(shown.status.success(), "{shown:?}");
         io::stdout().write_all(&shown.stdout).unwrap();
     }
-    // A program that nobody may read is no debugger's either, and still runs behind the walls.
+    // An unreadable program cannot be traced, and still runs behind the walls.
     fs::set_permissions("/tmp/hostile-copy", fs::Permissions::from_mode(0o111)).unwrap();
     let status = in_child(|| {
         let arguments = [c"hostile".as_ptr(), c"whoami".as_ptr(), std::ptr::null()];
@@ -715,7 +715,7 @@ fn odd_exec(_: &World) {
     held(format_args!("an unreadable program ended with {status}"));
 }
 
-/// What other tools would run if they took this folder for a friend's.
+/// Files that other tools would execute if they trusted this folder.
 fn plant_configuration(world: &World) {
     let trap = world.text("trap");
     let touch = format!("touch {trap}");

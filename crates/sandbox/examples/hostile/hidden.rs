@@ -1,5 +1,5 @@
-//! Lines 45, 86 and 88: disk space and inodes in files that have no name any more, held where a scan of
-//! the workspace, of living processes or of the counters of ended ones might miss them.
+//! Lines 45, 86 and 88: disk space and inodes in unlinked files, held where a scan of the
+//! workspace, of live processes or of the counters of ended ones might miss them.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -24,8 +24,7 @@ fn create_unlinked() -> io::Result<File> {
     Ok(file)
 }
 
-/// Children do the writing. Their parent ignores SIGCHLD, so the kernel adds their counters to
-/// nobody's.
+/// Children write. Their parent ignores SIGCHLD, so the kernel adds their counters to no process.
 fn unreaped(world: &World) {
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     let mut open: Vec<File> = Vec::new();
@@ -49,14 +48,15 @@ fn unreaped(world: &World) {
     });
 }
 
-/// Files pass from parent to child all the time: each process is gone before a slow scan asks it.
+/// Files are passed from parent to child all the time: each process is gone before a slow scan
+/// inspects it.
 fn relay(world: &World) {
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     let mut open: Vec<File> = Vec::new();
     let mut pipe = [0; 2];
     check(unsafe { libc::pipe(pipe.as_mut_ptr()) }.into()).unwrap();
     if unsafe { libc::fork() } != 0 {
-        // The suite waits for this process; the files are with its descendants.
+        // The suite waits for this process, while its descendants hold the files.
         unsafe { libc::close(pipe[1]) };
         unsafe { libc::read(pipe[0], [0u8].as_mut_ptr().cast(), 1) };
         return;
@@ -77,7 +77,7 @@ fn relay(world: &World) {
     });
 }
 
-/// The first thread ends, and with it what `/proc/PID` shows of the process.
+/// The main thread ends, and with it most of what `/proc/PID` shows of the process.
 fn ended_leader(world: &World) {
     std::thread::scope(|threads| {
         threads.spawn(|| {
@@ -95,7 +95,7 @@ fn ended_leader(world: &World) {
     });
 }
 
-/// Moves the workspace to another project, whose quota nobody has limited.
+/// Moves the workspace to another project, which has no quota.
 fn project(_: &World) {
     // `struct fsxattr`: flags, two sizes, the project.
     let mut attributes = [0u32; 7];
@@ -109,7 +109,7 @@ fn project(_: &World) {
     }
 }
 
-/// Eight times the limit, spread over processes because each may open only so many.
+/// Eight times the limit, spread over processes, because each has a limit of open files.
 fn hoard_inodes<T>(what: &str, world: &World, make: impl Fn(u64) -> io::Result<T>) {
     const EACH: u64 = 3000;
     let most = world.number("inodes") * 8;
@@ -151,7 +151,7 @@ fn hoard_inodes<T>(what: &str, world: &World, make: impl Fn(u64) -> io::Result<T
     breach(format_args!("{most} {what}"));
 }
 
-/// Empty files that only descriptors hold.
+/// Empty files that are kept alive only by descriptors.
 fn unlinked_inodes(world: &World) {
     hoard_inodes("removed files", world, |number| {
         let path = format!("hoard-{number}");
@@ -161,7 +161,7 @@ fn unlinked_inodes(world: &World) {
     });
 }
 
-/// Sockets whose names were removed: no descriptor leads to the inode.
+/// Sockets whose names were removed: no descriptor refers to the inode.
 fn socket_inodes(world: &World) {
     hoard_inodes("removed sockets", world, |number| {
         let path = format!("hoard-{number}");

@@ -1,4 +1,4 @@
-//! Lines 25 to 41: system calls that lead out, each by its number.
+//! Lines 25 to 41: dangerous system calls, each by its number.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -79,7 +79,7 @@ fn ptrace_child(_: &World) {
 }
 
 fn move_memory(pid: libc::pid_t, who: &str) {
-    // The same in this process and in a child of it.
+    // The same address in this process and in a child.
     static TARGET: u64 = 0x5ec2e7;
     let mut buffer = 0u64;
     let local = libc::iovec {
@@ -95,7 +95,7 @@ fn move_memory(pid: libc::pid_t, who: &str) {
     refused(format_args!("process_vm_readv of {who}"), returned as i64);
     let returned = unsafe { libc::process_vm_writev(pid, local, 1, remote, 1, 0) };
     match (returned, last_errno()) {
-        // It was let through and failed only because the target is constant.
+        // It was allowed, and failed only because the target is constant.
         (-1, libc::EFAULT) => breach(format_args!("process_vm_writev of {who}")),
         _ => refused(format_args!("process_vm_writev of {who}"), returned as i64),
     }
@@ -173,7 +173,7 @@ fn unshare_user(_: &World) {
     unshare_one("user", libc::CLONE_NEWUSER);
 }
 
-/// Forks by `clone` with these flags; a child that is born ends at once.
+/// Forks with `clone` and these flags; the child ends at once.
 fn born(what: impl std::fmt::Display, flags: u64) {
     let returned = unsafe {
         libc::syscall(
@@ -192,13 +192,13 @@ fn born(what: impl std::fmt::Display, flags: u64) {
 }
 
 fn clone(_: &World) {
-    // The flag of time namespaces overlaps the exit signal: only `clone3` can say it.
+    // The flag of time namespaces overlaps the exit signal, so only `clone3` can pass it.
     for (name, flag) in NAMESPACES.iter().filter(|(name, _)| *name != "time") {
         born(format_args!("clone into a {name} namespace"), *flag as u64);
     }
     let all = NAMESPACES.iter().fold(0, |all, (_, flag)| all | flag) as u64;
     born("clone into all namespaces", all);
-    // What a filter that reads half of the argument would miss.
+    // A filter that reads only half of the argument would miss this.
     born(
         "clone with high bits",
         (libc::CLONE_NEWUSER as u64) | 1 << 40,
@@ -329,7 +329,7 @@ fn setns(_: &World) {
     let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, 1, 0) } as c_int;
     let returned = unsafe { libc::setns(pidfd, libc::CLONE_NEWNS) };
     refused("setns by a pidfd of process 1", returned.into());
-    // NS_GET_USERNS and NS_GET_PARENT lead up the tree of namespaces.
+    // NS_GET_USERNS and NS_GET_PARENT lead to parent namespaces.
     if let Ok(own) = File::open("/proc/self/ns/user") {
         for (name, request) in [("owner", 0xb701u64), ("parent", 0xb702)] {
             let returned = unsafe { libc::ioctl(own.as_raw_fd(), request) };
@@ -377,7 +377,7 @@ fn io_uring(_: &World) {
 }
 
 fn perf(_: &World) {
-    // Software counter of the processor clock; the size is that of the first version.
+    // Software CPU clock counter; the size is that of the first version.
     let mut attributes = [0u32; 32];
     attributes[0] = 1;
     attributes[1] = 64;
@@ -415,7 +415,7 @@ fn keys(_: &World) {
     }
 }
 
-/// A system call by the way of i386. A filter may end whoever tries.
+/// A system call through the i386 entry. A filter may kill the caller.
 #[cfg(target_arch = "x86_64")]
 fn by_i386(number: i32) -> i32 {
     let returned: i32;
@@ -435,8 +435,9 @@ fn by_i386(number: i32) -> i32 {
 
 #[cfg(target_arch = "x86_64")]
 fn i386(_: &World) {
-    // A kernel without i386 may take the number for one of its own calls (`getpid` answers as
-    // itself). Then it is no other way in: what must be refused there is tried by those numbers.
+    // A kernel without i386 may interpret the number as one of its own calls (`getpid` answers as
+    // itself). Then it is no separate entry, and calls that must be refused are tried by those
+    // numbers.
     let is_same_way = in_child(|| {
         let is_own = by_i386(libc::SYS_getpid as i32) == std::process::id() as i32;
         i32::from(!is_own)
@@ -462,7 +463,7 @@ fn i386(_: &World) {
     for (name, number) in calls {
         let status = in_child(|| {
             let returned = by_i386(*number as i32);
-            // A system call that answers at all, even with an error of its own, came through.
+            // A system call that returns at all, even with its own error, was not blocked.
             i32::from(returned == -libc::ENOSYS || returned == -libc::EPERM)
         });
         match status {
@@ -488,7 +489,7 @@ fn x32(_: &World) {
         ("its own execve", 520),
         ("its own process_vm_readv", 539),
     ] {
-        // A filter may also end whoever tries.
+        // A filter may also kill the caller.
         let status = in_child(|| {
             let returned = unsafe { libc::syscall(X32 | number, 0, 0, 0, 0, 0) };
             i32::from(returned == -1)
@@ -571,7 +572,7 @@ fn modules(_: &World) {
     }
 }
 
-/// To what they say already: whoever may do that may do worse.
+/// Sets the clocks to their current values: being allowed to do that is a breach.
 fn clock(_: &World) {
     unsafe {
         let mut now: libc::timespec = std::mem::zeroed();
@@ -644,7 +645,7 @@ fn cgroup(_: &World) {
             );
         }
     }
-    // The names of the host's groups are none of its business.
+    // The names of the host's cgroups must not be visible.
     for line in fs::read_to_string("/proc/self/cgroup")
         .unwrap_or_default()
         .lines()
@@ -669,7 +670,7 @@ fn handles(_: &World) {
             &raw mut mount,
             0,
         );
-        // A handle by itself opens nothing; a made-up one would do as well.
+        // A handle alone opens nothing; an invented one would work as well.
         held(format_args!("name_to_handle_at answered {returned}"));
         if returned < 0 {
             // Inode 2, the root of every ext4.
@@ -686,7 +687,7 @@ fn handles(_: &World) {
     }
 }
 
-/// What is the machine's and not a program's.
+/// Calls that affect the whole machine.
 fn machine(_: &World) {
     let text = [0u8; 4096];
     unsafe {
@@ -698,7 +699,7 @@ fn machine(_: &World) {
             "the size of the kernel log",
             libc::syscall(libc::SYS_syslog, 10, 0, 0),
         );
-        // Numbers that no kernel takes: a filter answers first, the kernel would say EINVAL.
+        // Invalid arguments: a filter refuses first, the kernel would return EINVAL.
         let returned = libc::syscall(libc::SYS_reboot, 1, 2, 3, 0);
         match (returned, last_errno()) {
             (-1, libc::EINVAL) => breach("reboot was heard"),
@@ -749,7 +750,7 @@ fn machine(_: &World) {
         "a better priority",
         check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) }.into()),
     );
-    // ADDR_NO_RANDOMIZE is for debuggers, READ_IMPLIES_EXEC for nobody.
+    // ADDR_NO_RANDOMIZE is for debuggers; READ_IMPLIES_EXEC is never needed.
     judge(
         "read implies exec",
         check(unsafe { libc::personality(0x040_0000) }.into()),

@@ -1,9 +1,9 @@
-//! A program that tries to get out, for the red-team suite (`tests/redteam`).
+//! A program that tries to escape, for the red-team suite (`tests/redteam`).
 //!
-//! `hostile NAME key=value...` tries one attack with the plainest means there are and prints one
-//! line for each attempt: `BREACH what` when it got what it must not get, `HELD why` otherwise.
-//! A crash by a wall's signal is a wall that held. What it does it does to what its arguments
-//! name: canaries of the suite and nothing else, so it may be run without walls too.
+//! `hostile NAME key=value...` tries one attack by the simplest means and prints one line for each
+//! attempt: `BREACH what` if it succeeded, `HELD why` otherwise. Being killed by a signal counts as
+//! held. It only attacks the targets that its arguments name, which are canaries of the suite, so
+//! it can be run without walls too.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 type Attack = (&'static str, fn(&World));
 
 fn main() {
-    // A closed pipe is an end like any other; a file that is too large is an error to report.
+    // A closed pipe ends it; a file that is too large is an error to report.
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
@@ -71,21 +71,21 @@ fn main() {
     attack(&world);
 }
 
-/// Whether `/` is an image under an overlay of the sandbox's own: `root=own`.
+/// Whether `/` is an image under an overlay of this sandbox: `root=own`.
 static OWN_ROOT: AtomicBool = AtomicBool::new(false);
 
 fn has_own_root() -> bool {
     OWN_ROOT.load(Relaxed)
 }
 
-/// Whether the kernel is the sandbox's own, and so what it lists and hands out: `kernel=own`.
+/// Whether the sandbox has its own kernel, with its own lists and ids: `kernel=own`.
 static OWN_KERNEL: AtomicBool = AtomicBool::new(false);
 
 fn has_own_kernel() -> bool {
     OWN_KERNEL.load(Relaxed)
 }
 
-/// What the suite says about the world outside.
+/// Arguments in which the suite describes the host.
 struct World(HashMap<String, String>);
 
 impl World {
@@ -121,7 +121,7 @@ fn held(why: impl Display) {
     println!("HELD {why}");
 }
 
-/// Judges a result whose success is the breach.
+/// Judges a result: success is a breach.
 fn judge<T>(what: impl Display, result: io::Result<T>) {
     match result {
         Ok(_) => breach(what),
@@ -129,7 +129,7 @@ fn judge<T>(what: impl Display, result: io::Result<T>) {
     }
 }
 
-/// Judges what a system call returned: nothing negative is good news.
+/// Judges the return value of a system call: anything not negative is a breach.
 fn refused(what: impl Display, returned: i64) {
     judge(what, check(returned));
 }
@@ -145,7 +145,7 @@ fn last_errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Runs something in a process of its own: how that ended, as `wait` says it.
+/// Runs something in a child process, and returns its `wait` status.
 fn in_child(work: impl FnOnce() -> i32) -> i32 {
     match unsafe { libc::fork() } {
         0 => {
@@ -161,7 +161,7 @@ fn in_child(work: impl FnOnce() -> i32) -> i32 {
     }
 }
 
-/// A child that only waits, killed when this is dropped.
+/// A sleeping child that is killed on drop.
 struct Sleeper(libc::pid_t);
 
 impl Sleeper {
@@ -184,7 +184,7 @@ impl Drop for Sleeper {
     }
 }
 
-/// Lets the walls have their turn.
+/// Gives the walls time to react.
 fn pause(milliseconds: u64) {
     std::thread::sleep(std::time::Duration::from_millis(milliseconds));
 }

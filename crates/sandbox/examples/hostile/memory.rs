@@ -1,6 +1,6 @@
 //! Lines 43, 44 and 50: memory of every kind, up to a number of bytes that is well past the limit.
 //!
-//! Each says how far it came with a line for every step, so that a kill leaves a trace.
+//! Each prints a line for every step, so that a kill leaves a trace.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
@@ -60,7 +60,7 @@ fn memory(world: &World) {
     });
 }
 
-/// Asks the kernel to kill everybody else first.
+/// Asks the kernel to kill other processes first.
 fn memory_spared(world: &World) {
     for score in ["-1000", "-999", "0"] {
         if std::fs::write("/proc/self/oom_score_adj", score).is_ok() {
@@ -139,7 +139,7 @@ fn memory_file(world: &World) {
     });
 }
 
-/// Bytes that were sent to nobody who reads wait in the kernel.
+/// Bytes that were sent but never read stay in the kernel.
 fn memory_sockets(world: &World) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -170,7 +170,7 @@ fn memory_sockets(world: &World) {
     breach(format_args!("{taken} bytes in {} sockets", open.len()));
 }
 
-/// Files of 4 MiB in every place that is made of memory.
+/// Files of 4 MiB in every file system that is in memory.
 fn tmpfs(world: &World) {
     let content = vec![1u8; STEP];
     let bytes = world.number("bytes");
@@ -212,7 +212,8 @@ fn sysv_shared_memory(world: &World) {
                 return Err(io::Error::last_os_error());
             }
             touch(at.cast());
-            // Detached and not removed: nobody's memory, for as long as the sandbox lives.
+            // Detached and not removed: the memory belongs to no process, and stays as long as the
+            // sandbox lives.
             unsafe { libc::shmdt(at) };
             Ok(())
         },

@@ -1,4 +1,4 @@
-//! Lines 55, 56, 60 to 65, 67 and 68: packets that leave by themselves.
+//! Lines 55, 56, 60 to 65, 67 and 68: direct network access.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
@@ -30,8 +30,8 @@ pub(crate) const ATTACKS: &[Attack] = &[
 
 const SHORT: Duration = Duration::from_secs(2);
 
-/// A TCP connection to somewhere else than the sandbox: nothing but the lack of a way there is
-/// right, because a refusal would be somebody's answer.
+/// A TCP connection to an address outside the sandbox. Only a missing route is correct, because a
+/// refusal would be an answer from outside.
 fn leave(address: SocketAddr) {
     let local = address.ip().is_loopback();
     match TcpStream::connect_timeout(&address, SHORT) {
@@ -40,11 +40,11 @@ fn leave(address: SocketAddr) {
             Some(libc::ENETUNREACH | libc::EADDRNOTAVAIL | libc::EPERM | libc::EACCES) => {
                 held(format_args!("{address}: {error}"));
             }
-            // What a kernel without interfaces says if it is not Linux.
+            // The error of a kernel without interfaces that is not Linux.
             Some(libc::EHOSTUNREACH) if has_own_kernel() => {
                 held(format_args!("{address}: {error}"))
             }
-            // Its own loopback, where nobody listens.
+            // Its own loopback without a listener.
             Some(libc::ECONNREFUSED) if local => held(format_args!("{address}: {error}")),
             _ => breach(format_args!("{address} was tried: {error}")),
         },
@@ -64,7 +64,7 @@ fn send_datagram(address: SocketAddr, content: &[u8]) {
     let local = address.ip().is_loopback();
     match socket.send_to(content, address) {
         Ok(_) if local => {
-            // Its own loopback: whether anybody heard it, the suite knows.
+            // Its own loopback: the suite checks whether it was received.
             let _ = socket.set_read_timeout(Some(Duration::from_millis(100)));
             match socket.recv_from(&mut [0; 512]) {
                 Ok(_) => breach(format_args!("{address} answered")),
@@ -129,7 +129,7 @@ fn host_addresses(world: &World) {
 }
 
 fn dns(_: &World) {
-    // A question for a name that carries a secret.
+    // A query for a name that carries a secret.
     let mut query = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in ["secret-of-the-host", "example", "invalid"] {
         query.push(label.len() as u8);
@@ -167,7 +167,7 @@ fn metadata(_: &World) {
     ] {
         leave(SocketAddr::new(address.parse().unwrap(), 80));
     }
-    // What a C library reads as the same address.
+    // Other spellings that a C library parses as the same address.
     for spelling in [
         "2852039166",
         "0xA9FEA9FE",
@@ -213,7 +213,7 @@ fn raw_sockets(_: &World) {
     }
 }
 
-/// Sockets for pings need no right on many machines, but a way out.
+/// Ping sockets need no privilege on many machines, but they need a route.
 fn icmp(_: &World) {
     for (family, protocol) in [
         (libc::AF_INET, libc::IPPROTO_ICMP),
@@ -238,7 +238,7 @@ fn icmp(_: &World) {
         };
         refused("ping", returned as i64);
     }
-    // QUIC is a datagram like any other.
+    // QUIC is an ordinary datagram.
     send_datagram("1.1.1.1:443".parse().unwrap(), &[0xc0; 1200]);
 }
 
@@ -250,9 +250,9 @@ fn vsock(_: &World) {
     }
 }
 
-/// Every family of sockets but the few that programs need, by both calls that make sockets. Only
-/// a refusal by the filter counts: anything else was answered by the family's own code, which the
-/// kernel may even have loaded for it.
+/// Every socket family except the few that programs need, with both calls that create sockets. Only
+/// a refusal by the filter counts: any other error comes from the family's own code, which the
+/// kernel may have loaded on demand.
 fn families(_: &World) {
     let needed = [
         libc::AF_UNIX,
@@ -291,7 +291,7 @@ fn by_filter(what: impl std::fmt::Display, returned: i32) {
     }
 }
 
-/// Transport protocols that nobody needs and that the kernel loads on demand.
+/// Transport protocols that are not needed and that the kernel loads on demand.
 fn protocols(_: &World) {
     for (name, kind, protocol) in [
         ("SCTP", libc::SOCK_STREAM, libc::IPPROTO_SCTP),
@@ -370,14 +370,14 @@ fn interfaces(_: &World) {
         let lines = std::fs::read_to_string(file).unwrap_or_default();
         held(format_args!("{file} has {} lines", lines.lines().count()));
     }
-    // Another interface, another address or a way out would each be the end of the wall.
+    // Adding an interface, an address or a route would each be a breach.
     unsafe {
         let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0);
         let mut request: libc::ifreq = std::mem::zeroed();
         for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
             *to = *from as libc::c_char;
         }
-        // As they are: whoever may do this may do anything to the interface.
+        // Sets the current flags: being allowed to do that is a breach.
         libc::ioctl(socket, libc::SIOCGIFFLAGS, &raw mut request);
         let returned = libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw const request);
         refused("set the flags of the loopback", returned.into());
@@ -389,7 +389,7 @@ fn interfaces(_: &World) {
     }
 }
 
-/// Waits for connections, as the victim in the next sandbox.
+/// Accepts connections, as the victim in another sandbox.
 fn listen(world: &World) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap();
     let local = UnixListener::bind_addr(&abstract_name(world.text("abstract"))).unwrap();

@@ -1,4 +1,4 @@
-//! Lines 70 to 76: output that is too much, too odd, or looks like the protocol.
+//! Lines 70 to 76: output that is too long, unusual, or imitates the protocol.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -22,14 +22,14 @@ fn flood(world: &World) {
     let mut out = io::stdout().lock();
     while left > 0 {
         let size = left.min(block.len() as u64);
-        // Past the buffer of lines: there are none.
+        // Bypasses the line buffer.
         unsafe { libc::write(1, block.as_ptr().cast(), size as usize) };
         left -= size;
     }
     let _ = out.flush();
 }
 
-/// Every byte there is, and what is no text in any way.
+/// All byte values, and invalid text.
 fn all_bytes(_: &World) {
     let mut bytes: Vec<u8> = (0..=255).collect();
     bytes.extend_from_slice(b"\xc3\x28\xed\xa0\x80\xf8\x88\x80\x80\x80\xff\xfe\xc0\xaf\xe2\x82");
@@ -54,14 +54,14 @@ fn odd_names(_: &World) {
     held("planted");
 }
 
-/// Types into its own terminal, as if the person behind it had.
+/// Types into its own terminal, as if the user had.
 fn type_into_terminal(_: &World) {
     for descriptor in 0..3 {
         for byte in b"hostile\n" {
             let returned = unsafe { libc::ioctl(descriptor, libc::TIOCSTI, byte) };
             refused("TIOCSTI", returned.into());
         }
-        // A filter that compares all 64 bits would let this one pass; the kernel reads 32.
+        // A filter that compares all 64 bits would allow this; the kernel reads 32.
         let request = libc::TIOCSTI | 1 << 32;
         let returned =
             unsafe { libc::syscall(libc::SYS_ioctl, descriptor, request, c"x".as_ptr()) };
@@ -82,7 +82,7 @@ fn type_into_terminal(_: &World) {
     }
 }
 
-/// Frames of every kind, for every stream that may be open: hello, an end, an exit of 0.
+/// Frames of every kind, for every stream that may be open: a hello, an end, an exit code of 0.
 fn frames() -> Vec<u8> {
     let mut frames = Vec::new();
     for stream in 0..16u32 {
@@ -98,7 +98,7 @@ fn frames() -> Vec<u8> {
             frames.extend_from_slice(payload);
         }
     }
-    // And one that announces more than there is in the world.
+    // And one that announces an impossible length.
     frames.extend_from_slice(&[0xff; 64]);
     frames
 }
@@ -132,7 +132,7 @@ fn frames_everywhere(_: &World) {
     held(format_args!("wrote frames to {reached} descriptors"));
 }
 
-/// What the host put into this program's environment.
+/// Prints the environment of this program.
 fn environment(_: &World) {
     for (name, value) in std::env::vars_os() {
         println!("VARIABLE {}={}", name.display(), value.display());

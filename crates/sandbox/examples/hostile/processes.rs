@@ -1,4 +1,4 @@
-//! Lines 51 to 54: processes that do not end, and the guest that must not.
+//! Lines 51 to 54: processes that do not end, and attacks on the guest.
 
 use std::fs;
 use std::io::{self, Write};
@@ -17,8 +17,8 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("watch-storm", watch_storm),
 ];
 
-/// Twice, as daemons do: no parent, no session, no terminal. The first process learns when that
-/// is done, before which whoever ends its group would end the daemon too.
+/// Forks twice, as daemons do: no parent, no session, no terminal. The first process waits until
+/// that is done, because a kill of its group would hit the daemon before.
 fn detach() -> bool {
     let mut done = [0; 2];
     check(unsafe { libc::pipe(done.as_mut_ptr()) }.into()).unwrap();
@@ -55,7 +55,7 @@ fn daemon(_: &World) {
     held("detached");
 }
 
-/// Keeps standard output open for ever; the command itself ends.
+/// Keeps standard output open; the command itself ends.
 fn hold_output(_: &World) {
     held("ends, with its output open elsewhere");
     if detach() {
@@ -69,8 +69,8 @@ fn kill_guest(_: &World) {
     for signal in 1..32 {
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    // While it sleeps all that it handles at once: handlers that interrupt each other need room.
-    // Behind this process on the same processor, it cannot begin with the first too soon.
+    // Sends all signals that the guest handles while it sleeps: nested handlers need stack space.
+    // This process runs first on the same processor, so the guest cannot start handling too early.
     unsafe {
         let mut one: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(0, &mut one);
@@ -119,7 +119,7 @@ fn kill_all(_: &World) {
     held("kills everybody");
     unsafe { libc::kill(-1, libc::SIGKILL) };
     held("everybody else is dead");
-    // Its parent and what it can see by number.
+    // Its parent, and all processes that it can see.
     for pid in 2..200 {
         if pid != unsafe { libc::getpid() } {
             unsafe { libc::kill(pid, libc::SIGKILL) };
@@ -128,7 +128,7 @@ fn kill_all(_: &World) {
     held("still here");
 }
 
-/// Takes from the guest what it needs to live.
+/// Takes resources that the guest needs.
 fn starve_guest(_: &World) {
     for (name, resource) in [
         ("open files", libc::RLIMIT_NOFILE),
@@ -192,7 +192,7 @@ fn robust_list() -> io::Result<i64> {
     check(unsafe { libc::syscall(libc::SYS_get_robust_list, 1, &raw mut head, &raw mut length) })
 }
 
-/// Stops itself for ever; somebody else must end it.
+/// Stops itself; another process must end it.
 fn stop(_: &World) {
     let status = in_child(|| match unsafe { libc::kill(1, libc::SIGSTOP) } {
         0 => 0,
@@ -204,7 +204,7 @@ fn stop(_: &World) {
     breach("went on after a stop");
 }
 
-/// Folders within folders, more than a walk by recursion has room for.
+/// Nested folders, too deep for a recursive walk.
 fn deep_folders(world: &World) {
     fs::create_dir("deep").unwrap();
     std::env::set_current_dir("deep").unwrap();
@@ -225,7 +225,7 @@ fn long_line(world: &World) {
     held("planted");
 }
 
-/// A folder with many below it comes and goes; whoever follows each of its changes is lost.
+/// A large folder tree appears and disappears: following each change must not overload the watcher.
 fn watch_storm(world: &World) {
     fs::create_dir_all("watched").unwrap();
     for number in 0..world.number("folders") {

@@ -1,6 +1,6 @@
-//! Lines 56 to 59 and 65 to 68, with one host allowed: what the proxy is talked into.
+//! Lines 56 to 59 and 65 to 68, with one host allowed: attempts to trick the proxy.
 //!
-//! The proxy is told what to ask for in the rawest form, as no library would.
+//! The requests are written as raw bytes, as no library would send them.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -28,7 +28,7 @@ fn proxy() -> TcpStream {
     stream
 }
 
-/// Sends and reads until the head of an answer is there or nothing more comes.
+/// Sends, and reads until the head of an answer is complete or nothing more comes.
 fn ask(stream: &mut TcpStream, request: &[u8]) -> String {
     let _ = stream.write_all(request);
     let mut answer = Vec::new();
@@ -46,7 +46,7 @@ fn status(answer: &str) -> &str {
     answer.split(' ').nth(1).unwrap_or("nothing")
 }
 
-/// Asks for a tunnel and for a page: neither must come.
+/// Requests a tunnel and a page: both must be refused.
 fn refused(target: &str) {
     let tunnel = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n");
     judge(
@@ -69,7 +69,7 @@ fn judge(what: impl std::fmt::Display, answer: &str) {
     }
 }
 
-/// The way that is open, so that the others are known to be closed and not just broken.
+/// The allowed target, to show that the others are blocked and the proxy works.
 fn allowed(world: &World) {
     let target = format!("127.0.0.1:{}", world.text("allowed"));
     let page = format!("GET http://{target}/plain HTTP/1.1\r\nHost: {target}\r\n\r\n");
@@ -100,7 +100,7 @@ fn metadata(_: &World) {
     }
 }
 
-/// Everything but the one allowed port of the host.
+/// Everything except the allowed port of the host.
 fn others(world: &World) {
     let (allowed, other) = (world.text("allowed"), world.text("tcp"));
     for host in [
@@ -114,7 +114,7 @@ fn others(world: &World) {
     ] {
         refused(&format!("{host}:{other}"));
     }
-    // The allowed port, but not at the host that was allowed.
+    // The allowed port, at a host that is not allowed.
     for host in ["127.0.0.2", "localhost", "0.0.0.0", "[::1]"] {
         refused(&format!("{host}:{allowed}"));
     }
@@ -140,7 +140,7 @@ fn others(world: &World) {
     }
 }
 
-/// Refused requests without end, of one host and of many, each as long as it can be.
+/// Refused requests without end, to one host and to many, each as long as possible.
 fn flood(_: &World) {
     for number in 0..1500 {
         let label = match number % 2 {
@@ -155,19 +155,19 @@ fn flood(_: &World) {
     held("flood");
 }
 
-/// A name that the rules allow and that leads to the host itself.
+/// An allowed name that resolves to the host itself.
 fn rebinding(world: &World) {
     let target = format!("{}:{}", world.text("name"), world.text("tcp"));
     let tunnel = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n");
     let answer = ask(&mut proxy(), tunnel.as_bytes());
     match status(&answer) {
-        // 502 is a name that does not lead anywhere at all.
+        // 502 means that the name does not resolve.
         "403" | "502" => held(format_args!("{} {target}", status(&answer))),
         _ => breach(format_args!("{target} answered {answer:?}")),
     }
 }
 
-/// One host is asked for and another one meant.
+/// Requests one host but means another.
 fn mismatch(world: &World) {
     let target = format!("127.0.0.1:{}", world.text("allowed"));
     let connect = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n");
@@ -186,7 +186,7 @@ fn mismatch(world: &World) {
             &ask(&mut tunnel, page.as_bytes()),
         );
     }
-    // Two hosts, of which each reader may take another.
+    // Two hosts, of which different parsers may pick different ones.
     let page = format!(
         "GET http://{target}/evil HTTP/1.1\r\nHost: {target}\r\nHost: evil.example\r\n\r\n"
     );
@@ -198,7 +198,7 @@ fn mismatch(world: &World) {
         None | Some(21) => held("TLS for another server was cut off"),
         _ => breach(format_args!("TLS for another server: {answer:?}")),
     }
-    // A second request behind a good one.
+    // A second request after a valid one.
     let mut tunnel = proxy();
     assert_eq!(status(&ask(&mut tunnel, connect.as_bytes())), "200");
     let two = format!(
@@ -209,7 +209,7 @@ fn mismatch(world: &World) {
     judge("a second request", &ask(&mut tunnel, b""));
 }
 
-/// The first flight of TLS, for a server by this name.
+/// A TLS client hello for this server name.
 fn hello(server: &str) -> Vec<u8> {
     let name = server.as_bytes();
     let word = |length: usize| (length as u16).to_be_bytes();
@@ -258,7 +258,7 @@ fn injection(world: &World) {
     ] {
         refused(&target);
     }
-    // A header that would end the request early, and a body that begins another.
+    // A header that would end the request early, and a body that starts another.
     let smuggled = format!(
         "GET http://127.0.0.1:{allowed}/ HTTP/1.1\r\nHost: 127.0.0.1:{allowed}\r\n\
          Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /evil HTTP/1.1\r\n\r\n"
@@ -267,7 +267,7 @@ fn injection(world: &World) {
     held(format_args!("smuggling answered {}", status(&answer)));
 }
 
-/// Without the proxy's address a program is on its own.
+/// Programs without the proxy variables have no network.
 fn unset(world: &World) {
     for name in [
         "HTTP_PROXY",
@@ -295,7 +295,7 @@ fn unset(world: &World) {
             Err(error) if error.raw_os_error() == Some(libc::ENETUNREACH) => {
                 held(format_args!("{address}: {error}"));
             }
-            // What a kernel without interfaces says if it is not Linux.
+            // The error of a kernel without interfaces that is not Linux.
             Err(error) if error.raw_os_error() == Some(libc::EHOSTUNREACH) && has_own_kernel() => {
                 held(format_args!("{address}: {error}"));
             }
@@ -304,7 +304,7 @@ fn unset(world: &World) {
     }
 }
 
-/// Connections that say nothing must not keep the proxy from the next one for ever.
+/// Idle connections must not block the proxy for the next one.
 fn idle(_: &World) {
     let silent: Vec<TcpStream> = (0..100).map(|_| proxy()).collect();
     held(format_args!("{} silent connections", silent.len()));

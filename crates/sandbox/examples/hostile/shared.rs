@@ -1,5 +1,5 @@
-//! Lines 83 to 96: what a machine has once for everybody, and what it tells of others. Each attempt
-//! is a handful of calls: that they are refused is the finding, nothing is used up.
+//! Lines 83 to 96: resources that exist once per machine, and information about others. Each
+//! attempt is a few calls that must be refused; nothing is used up.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -30,10 +30,10 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("machine-secrets", machine_secrets),
 ];
 
-/// Bits above those that the kernel takes of an `int`.
+/// Bits above those that the kernel reads of an `int`.
 const HIGH: i64 = 1 << 40;
 
-/// A filter of one instruction: allow.
+/// A filter with one instruction: allow.
 fn with_program<T>(work: impl FnOnce(*const libc::sock_fprog) -> T) -> T {
     let mut allow = libc::sock_filter {
         code: (libc::BPF_RET | libc::BPF_K) as u16,
@@ -48,7 +48,8 @@ fn with_program<T>(work: impl FnOnce(*const libc::sock_fprog) -> T) -> T {
     work(&raw const program)
 }
 
-/// A call that must fail as if the kernel did not have it: any other error is a call that was heard.
+/// A call that must fail as if the kernel did not have it. Any other error means that the call was
+/// executed.
 fn unheard(what: &str, returned: i64, errors: &[c_int]) {
     match (returned, last_errno()) {
         (-1, error) if errors.contains(&error) => held(format_args!("{what}: error {error}")),
@@ -62,7 +63,7 @@ fn seccomp_filters(_: &World) {
     const FILTER: c_int = 2;
     unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
     let refused = |what: &str, call: &dyn Fn(*const libc::sock_fprog) -> i64| {
-        // In a child: a filter that is taken would hold this process too.
+        // In a child, because an accepted filter would apply to this process too.
         in_child(|| {
             let returned = with_program(call);
             unheard(what, returned, &[libc::EINVAL, libc::ENOSYS]);
@@ -127,7 +128,7 @@ fn socket_filters(_: &World) {
     }
 }
 
-/// As the requests of XFS have it, which every file system takes.
+/// The request structure of XFS, which every file system accepts.
 #[repr(C)]
 struct Space {
     kind: i16,
@@ -175,7 +176,7 @@ fn allocate_by_ioctl(_: &World) {
     }
 }
 
-/// Requests that change or tell more than the own files.
+/// Requests that change or reveal more than the own files.
 fn requests(_: &World) {
     let file = File::create("requested").unwrap();
     let folder = File::open("/proc/self/ns/user");
@@ -223,7 +224,7 @@ fn asynchronous_io(_: &World) {
     unheard("io_setup", returned, &[libc::ENOSYS]);
 }
 
-/// Whether one sandbox can take more than a quarter of what its owner has for all.
+/// Whether one sandbox can take more than a quarter of its owner's total.
 fn watch_budget(_: &World) {
     if has_own_kernel() {
         return held("watches of its own kernel");
@@ -244,7 +245,7 @@ fn watch_budget(_: &World) {
 }
 
 fn huge_pages(_: &World) {
-    // Of a size that no processor has: whoever hears of it says so.
+    // A size that no processor has: any code that handles it reports that.
     const NO_SIZE: c_int = 1 << 26;
     let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB;
     for flags in [anonymous, anonymous | NO_SIZE] {
@@ -282,7 +283,7 @@ fn pipe_buffers(_: &World) {
     }
 }
 
-/// Calls that reach all of the machine.
+/// Calls that affect the whole machine.
 fn machine_wide(_: &World) {
     let file = File::create("synced").unwrap();
     unsafe {
@@ -324,7 +325,7 @@ fn machine_wide(_: &World) {
     }
 }
 
-/// Watches what the argument `watched` names, until `go` appears; any event is one of the host's.
+/// Watches the paths in the argument `watched` until `go` appears; any event comes from the host.
 fn watch_programs(world: &World) {
     let queue = unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) };
     if queue < 0 {
@@ -334,7 +335,7 @@ fn watch_programs(world: &World) {
         let name = CString::new(path).unwrap();
         unsafe { libc::inotify_add_watch(queue, name.as_ptr(), libc::IN_ALL_EVENTS) };
     }
-    // What was opened until now was opened by this process.
+    // Drops the events that this process caused itself.
     let mut events = [0u8; 65536];
     let mut read = || unsafe { libc::read(queue, events.as_mut_ptr().cast(), events.len()) };
     while read() > 0 {}
@@ -346,7 +347,7 @@ fn watch_programs(world: &World) {
     }
 }
 
-/// Locks what the argument `locked` names, in every way there is, until `go` appears.
+/// Locks the paths in the argument `locked` with every method, until `go` appears.
 fn lock_programs(world: &World) {
     let mut files = Vec::new();
     for path in world.list("locked") {
@@ -386,7 +387,7 @@ fn leases(_: &World) {
     }
 }
 
-/// Prints what `/proc` tells of the machine; whoever started this knows what it must not.
+/// Prints what `/proc` reveals of the machine; the suite checks it for secrets.
 fn machine_secrets(_: &World) {
     for path in [
         "/proc/cmdline",

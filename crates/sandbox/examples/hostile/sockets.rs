@@ -1,4 +1,4 @@
-//! Sockets in the workspace: those of host programs, and those of a sibling on the same folder.
+//! Sockets in the workspace: of host programs, and of another sandbox on the same folder.
 
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -15,7 +15,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
 /// In the workspace, which is the current folder.
 const MEETING: &str = "meeting";
 
-/// Talks to whoever listens on a socket of the host's in the workspace.
+/// Connects to a host program's socket in the workspace.
 fn call(_: &World) {
     let called = UnixStream::connect("host-socket").and_then(|mut stream| {
         stream.write_all(b"called")?;
@@ -24,7 +24,7 @@ fn call(_: &World) {
     judge("talk to a host program through its socket", called);
 }
 
-/// Listens in the workspace, and passes its standard output to whoever comes.
+/// Listens in the workspace, and passes its standard output to the peer.
 fn offer(_: &World) {
     let listener = match UnixListener::bind(MEETING) {
         Ok(listener) => listener,
@@ -35,11 +35,11 @@ fn offer(_: &World) {
         return held("nobody came");
     };
     pass(&stream, 1);
-    // Until the sibling is done with it.
+    // Until the peer has finished.
     let _ = (&stream).read(&mut [0; 1]);
 }
 
-/// Writes into a descriptor that a sibling passes.
+/// Writes to a descriptor that another sandbox passes.
 fn take(_: &World) {
     let stream = match UnixStream::connect(MEETING) {
         Ok(stream) => stream,

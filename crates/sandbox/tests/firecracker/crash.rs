@@ -1,4 +1,4 @@
-//! A host that is killed leaves nothing running, and the next start sweeps what it left on disk.
+//! A killed host leaves nothing running, and the next start removes its leftovers on disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use sandbox::Sandbox;
 use crate::machine::Machines;
 use crate::scene::{Scene, entries, say, spec};
 
-/// Where the child finds its place.
+/// Names the folder for the child process.
 const PLACE: &str = "HOTCELL_TEST_FIRECRACKER_PLACE";
 
-/// Not a test of its own: the next one runs it as a process that it can kill.
+/// Not a test by itself: the next test runs it as a process to kill.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "run by `a_killed_host_leaves_nothing`"]
 async fn host_that_waits_to_be_killed() {
@@ -29,7 +29,7 @@ async fn a_killed_host_leaves_nothing() {
     let scene = Scene::idle();
     let first = Host::start(&scene).await;
     let seen = descendants(first.0.id());
-    // The stand-in goes on under the jailer's name, because there is nothing to execute in a jail.
+    // The stand-in continues under the jailer's name, because a jail has nothing to execute.
     let is_it = |process: &Process| ["firecracker", "jailer"].contains(&process.name.as_str());
     assert!(seen.iter().any(is_it), "Firecracker is seen: {seen:?}");
     drop(first);
@@ -37,10 +37,10 @@ async fn a_killed_host_leaves_nothing() {
         !seen.iter().any(Process::is_alive)
     })
     .await;
-    assert_eq!(scene.leftovers().len(), 1, "the room or jail of the dead");
-    // Sweeping is done once in each process.
+    assert_eq!(scene.leftovers().len(), 1, "the folder or jail of the killed host");
+    // Each process removes leftovers once.
     let next = Host::start(&scene).await;
-    assert_eq!(scene.leftovers().len(), 1, "that of the living alone");
+    assert_eq!(scene.leftovers().len(), 1, "only that of the running host");
     let seen = descendants(next.0.id());
     drop(next);
     until("all of it has ended", || {
@@ -80,7 +80,7 @@ impl Drop for Host {
     }
 }
 
-/// A process, told from a later one with the same number by its beginning.
+/// A process. The start time distinguishes it from a later one with the same pid.
 #[derive(Debug, PartialEq, Eq)]
 struct Process {
     number: u32,
@@ -110,7 +110,7 @@ impl Process {
     }
 }
 
-/// All processes below one.
+/// All descendants of a process.
 fn descendants(ancestor: u32) -> Vec<Process> {
     let all: Vec<Process> = entries(Path::new("/proc"))
         .iter()
@@ -133,7 +133,7 @@ fn descendants(ancestor: u32) -> Vec<Process> {
         .collect()
 }
 
-/// Waits for what another process does, which tells nobody.
+/// Polls for a condition in another process.
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let give_up = Instant::now() + Duration::from_secs(60);
     while !is_so() {

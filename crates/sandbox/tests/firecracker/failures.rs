@@ -1,4 +1,4 @@
-//! What goes wrong comes out as one line, and leaves nothing.
+//! A failure is reported on one line, and leaves nothing behind.
 
 use std::path::PathBuf;
 

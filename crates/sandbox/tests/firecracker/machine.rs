@@ -1,5 +1,5 @@
-//! Stands in for the inside of machines: answers the ports that the stand-in for Firecracker passes
-//! on, as init does, and starts the real guest where init would put up walls first.
+//! Simulates the inside of machines: serves the ports that the Firecracker stand-in forwards, like
+//! init, and starts the real guest where init would set up walls first.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,18 +22,18 @@ use walls::plan::{self, Ask, Report};
 
 use crate::scene::entries;
 
-/// What a machine says of kills for want of memory.
+/// The number of memory kills that a machine reports.
 pub(crate) const KILLS: u64 = 3;
 
-/// What machines have heard.
+/// What machines have received.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
-    /// How many have booted, and not been restored.
+    /// Number of boots, without restores.
     pub(crate) boots: usize,
     pub(crate) arrivals: Vec<Arrival>,
-    /// How many workspaces have answered.
+    /// Number of workspaces that answered.
     pub(crate) workspaces: usize,
-    /// How many were asked to end.
+    /// Number of requests to end.
     pub(crate) ends: usize,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Machines {
 }
 
 impl Machines {
-    /// Waits for rooms to appear, and moves in.
+    /// Waits for shared folders to appear, and listens in them.
     pub(crate) fn start(cache: &Path, workspace: &Path) -> Self {
         let heard = Arc::new(Mutex::new(Heard::default()));
         let guest = workspace.with_file_name("guest");
@@ -61,7 +61,7 @@ impl Machines {
                     if seen.contains(&room) {
                         continue;
                     }
-                    // It may be half made, or half removed: then the next look finds out.
+                    // The folder may be incomplete or half removed: the next poll will tell.
                     if let Ok(listener) = move_in(&room) {
                         tokio::spawn(live(listener, workspace.clone(), known.clone()));
                         seen.push(room);
@@ -93,7 +93,7 @@ fn rooms(cache: &Path) -> Vec<PathBuf> {
 }
 
 fn move_in(room: &Path) -> io::Result<UnixListener> {
-    // Short enough for an address.
+    // Short enough for a socket address.
     let folder = File::open(room)?;
     let path = format!("/proc/self/fd/{}/machine.sock", folder.as_raw_fd());
     let listener = UnixListener::bind(path)?;
@@ -101,7 +101,7 @@ fn move_in(room: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// One machine: the first connection to each port is the one.
+/// One machine: only the first connection to each port counts.
 async fn live(listener: UnixListener, workspace: PathBuf, heard: Arc<Mutex<Heard>>) {
     let (link_to, link) = mpsc::channel(1);
     let (files_to, files) = mpsc::channel(1);
@@ -120,7 +120,7 @@ async fn live(listener: UnixListener, workspace: PathBuf, heard: Arc<Mutex<Heard
                 let (link, files) = rest.take().expect("a machine is met once");
                 let (workspace, heard) = (workspace.clone(), heard.clone());
                 tokio::spawn(async move {
-                    // The other end may go at any time, as a host may.
+                    // The host's end may close at any time.
                     let _ = control(socket, link, files, &workspace, &heard).await;
                 });
             }
@@ -192,7 +192,7 @@ async fn control(
     }
 }
 
-/// The first message of the file protocol, and the real server's answer to it.
+/// Sends the first message of the file protocol, and checks the real server's answer.
 async fn greet(files: &mut UnixStream) -> io::Result<()> {
     const INIT: u32 = 26;
     const UNIQUE: u64 = 77;
@@ -213,7 +213,7 @@ async fn greet(files: &mut UnixStream) -> io::Result<()> {
         let unique = files.read_u64_le().await?;
         let mut content = vec![0; length as usize - 16];
         files.read_exact(&mut content).await?;
-        // What answers nothing is a notice.
+        // 0 marks a notification.
         if unique != 0 {
             assert_eq!((error, unique), (0, UNIQUE));
             return Ok(());
@@ -221,7 +221,7 @@ async fn greet(files: &mut UnixStream) -> io::Result<()> {
     }
 }
 
-/// The real guest, without walls, with the workspace where it expects it.
+/// The real guest, without walls, with the workspace at its expected path.
 fn guest(link: UnixStream, workspace: &Path) -> io::Result<Child> {
     const SCRIPT: &str = r#"
         set -e
@@ -246,7 +246,7 @@ fn guest(link: UnixStream, workspace: &Path) -> io::Result<Child> {
         .arg(workspace)
         .arg(&file)
         .arg(place)
-        // An ordinary user need not see where `chroot` is.
+        // An ordinary user's PATH may lack the folder of `chroot`.
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .stdin(Stdio::from(OwnedFd::from(link)))
         .stdout(Stdio::null())

@@ -1,13 +1,13 @@
-//! The Firecracker backend, whole, on machines without KVM: `Sandbox::start` starts a stand-in for
-//! `firecracker` (and, for root, for its `jailer`), which holds every request against the published
-//! API. See the example `firecracker` for what it checks.
+//! The whole Firecracker backend, on machines without KVM: `Sandbox::start` starts a stand-in for
+//! `firecracker` (and, for root, for its `jailer`), which checks every request against the
+//! published API. See the example `firecracker` for its checks.
 //!
-//! What else is stood in for is the inside of the machine: [`machine`] answers its ports, and where
-//! init would put up walls there, it starts the real guest in a mount namespace, so that commands
-//! run and files are seen. The process that serves the workspace is real, and answers here.
+//! The inside of the machine is simulated too: [`machine`] serves its ports, and starts the real
+//! guest in a mount namespace where init would set up walls, so that commands run and see files.
+//! The process that serves the workspace is real, and is queried here.
 //!
-//! As root the tests are about the jailer, as an ordinary user about native walls around
-//! Firecracker. `/dev/kvm` is stood in for by `/dev/null`.
+//! As root the tests cover the jailer, as an ordinary user the native walls around Firecracker.
+//! `/dev/null` replaces `/dev/kvm`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

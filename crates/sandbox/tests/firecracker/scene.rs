@@ -1,4 +1,4 @@
-//! A place for one test: a cache, an image, a workspace, programs, and machines behind the ports.
+//! The environment of one test: a cache, an image, a workspace, programs, and simulated machines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,14 +23,14 @@ impl Scene {
         scene
     }
 
-    /// One whose machines are somebody else's.
+    /// Without machines of its own.
     pub(crate) fn idle() -> Self {
         let place = tempfile::tempdir().unwrap();
         for folder in ["cache", "image/etc", "workspace", "bin"] {
             fs::create_dir_all(place.path().join(folder)).unwrap();
         }
         fs::write(place.path().join("image/etc/hello"), "hello").unwrap();
-        // Firecracker itself would want more of a kernel.
+        // Real Firecracker would need a valid kernel.
         fs::write(place.path().join("kernel"), b"\x7fELF and nothing else").unwrap();
         copy_program(&stand_in(), &place.path().join("bin/jailer"));
         Self {
@@ -51,7 +51,7 @@ impl Scene {
         self.place.path().join(name)
     }
 
-    /// A spec with a Firecracker that behaves as its name says.
+    /// A spec with a Firecracker whose name determines its behaviour.
     pub(crate) fn spec(&self, firecracker: &str) -> SandboxSpec {
         spec(self.place.path(), firecracker)
     }
@@ -61,7 +61,7 @@ impl Scene {
         started.unwrap_or_else(|error| panic!("{}", words(&error)))
     }
 
-    /// What is left in the cache of machines that ran.
+    /// Leftovers in the cache of machines that ran.
     pub(crate) fn leftovers(&self) -> Vec<PathBuf> {
         let mut found = entries(&self.path("cache/firecracker/rooms"));
         for program in entries(&self.path("cache/firecracker/jails")) {
@@ -75,7 +75,7 @@ impl Scene {
         entries(&self.path("cache/firecracker/snapshots"))
     }
 
-    /// Processes whose program is one of this place, or was started with one.
+    /// Processes that run, or were started with, a program of this folder.
     pub(crate) fn processes(&self) -> Vec<String> {
         let place = self.place.path().to_str().unwrap();
         let own = std::process::id().to_string();
@@ -119,7 +119,7 @@ pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Built beside this test, by the same run of cargo.
+/// Built by the same cargo run, in a folder next to this test.
 fn stand_in() -> PathBuf {
     let this = std::env::current_exe().unwrap();
     let program = this
@@ -142,7 +142,7 @@ pub(crate) async fn say(sandbox: &Sandbox, script: &str) -> String {
     String::from_utf8(ran.stdout).unwrap()
 }
 
-/// An error and its causes, as a person sees them.
+/// An error and its causes, as shown to users.
 pub(crate) fn words(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -153,8 +153,9 @@ pub(crate) fn words(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Copies a program that is to be run at once. By another process: while this one has it open to write,
-/// a thread may start something that holds it open too, and what is written to cannot be run.
+/// Copies a program that will be executed at once. Uses another process: while this one has the
+/// file open for writing, another thread may fork and inherit the descriptor, and executing it
+/// would fail.
 fn copy_program(from: &Path, to: &Path) {
     let copied = process::Command::new("cp").args([from, to]).status();
     assert!(copied.unwrap().success(), "{}", to.display());

@@ -1,4 +1,4 @@
-//! Machines that boot, and machines that begin where another was kept.
+//! Machines that boot, and machines that start from a snapshot.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -28,7 +28,7 @@ async fn a_machine_boots_once_and_every_other_begins_there() {
     assert_eq!(first.end().await.memory_kills, KILLS);
     assert_eq!(scene.heard().boots, 1);
 
-    // Two at once, from one snapshot.
+    // Two at the same time, from one snapshot.
     let (second, third) = tokio::join!(scene.start(), scene.start());
     assert_eq!(say(&second, "echo 2").await, "2\n");
     assert_eq!(say(&third, "echo 3").await, "3\n");
@@ -66,8 +66,8 @@ async fn a_snapshot_that_firecracker_refuses_is_thrown_away() {
     assert_eq!(scene.heard().boots, 2);
     let new = scene.snapshots();
     assert_eq!(new, old);
-    assert_ne!(inode(&new[0]), before, "it was taken anew");
-    // And that one is good.
+    assert_ne!(inode(&new[0]), before, "a new snapshot was made");
+    // The new snapshot works.
     scene.start().await.end().await;
     assert_eq!(scene.heard().boots, 2);
 }

@@ -1,5 +1,5 @@
-//! An owner that is killed: nothing of its sandbox runs on, and what lies on disk is gone after the
-//! next start.
+//! A killed owner: no part of its sandbox keeps running, and the next start removes what is left on
+//! disk.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use crate::under_test::leftovers::leftovers;
 use crate::under_test::traces::{Traces, nobody_sees};
 use crate::world::{eventually, is_root, within};
 
-/// Built beside this test, by the same run of cargo.
+/// Built by the same cargo run, in a folder next to this test.
 fn program() -> PathBuf {
     let this = std::env::current_exe().unwrap();
     let program = this.ancestors().nth(2).unwrap().join("examples/abandoned");
@@ -23,7 +23,7 @@ fn program() -> PathBuf {
     program
 }
 
-/// An owner with a sandbox that is up.
+/// An owner with a running sandbox.
 struct Owner {
     process: Child,
     _output: BufReader<ChildStdout>,
@@ -76,7 +76,7 @@ fn a_killed_owner_leaves_nothing_running_and_the_next_start_sweeps_the_disk() {
             traces.have_ended()
         })
         .await;
-        // Nobody writes any more, and what was written is there.
+        // Writing has stopped, and the written data is there.
         let grown = fs::read_to_string(&growing).unwrap();
         assert!(grown.starts_with("more\n"), "{grown}");
 

@@ -1,4 +1,4 @@
-//! The record of a sandbox: everything it was asked to do, in order, and no secret.
+//! The audit log of a sandbox: every request in order, without secrets.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::under_test;
 use crate::world::{World, within};
 
-/// The events of a log that are of this kind.
+/// The events of this kind in a log.
 pub(crate) fn events(log: &Path, kind: &str) -> Vec<Value> {
     all_events(log)
         .into_iter()
@@ -67,13 +67,13 @@ fn everything_is_on_the_record_and_no_secret_is() {
         assert!(ended.exit.is_some(), "{ended:?}");
         let second = world.shell("main", "sleep 1000", Duration::ZERO, |_, _| {});
         let job = second.await.unwrap().job;
-        // Not one that the shell can miss while it starts a process.
+        // A signal that the shell cannot miss while it starts a process.
         world.kill(job, 9).await.unwrap();
         let ended = world.poll(job, wait, |_, _| {}).await.unwrap();
         assert!(ended.exit.is_some(), "{ended:?}");
         let third = world.shell("main", "sleep 2000", Duration::ZERO, |_, _| {});
         third.await.unwrap();
-        // What only looks is not recorded.
+        // Read-only requests are not recorded.
         world.stat("c").await.unwrap();
         world.read_file("/etc/passwd", 0, None).await.unwrap();
         world.end().await;
@@ -159,7 +159,7 @@ fn sandboxes_share_a_log_and_one_that_is_gone_stops_everything() {
         assert!(report.is_clean(), "{:?}", report.findings);
         assert_eq!(report.lines, 2 + 80 + 1);
 
-        // What cannot be recorded is not done.
+        // An action that cannot be recorded does not happen.
         fs::remove_file(&log).unwrap();
         assert!(one.run(Command::script("touch done")).await.is_err());
         let write = one.write_file("done", "", WriteMode::Replace).await;

@@ -1,4 +1,5 @@
-//! What holds the disk limit on which file system, and that others on the same disk may fill it.
+//! The enforcement of the disk limit on different file systems, also when other processes fill the
+//! same disk.
 
 use std::fs;
 use std::io::Write;
@@ -22,14 +23,15 @@ fn enforcer(sandbox: &Sandbox) -> Enforcer {
 
 const LIMIT: u64 = 8 << 20;
 
-/// Others write many times the limit to the same disk. The shell controls jobs, so that it would notice
-/// if its child were seen to be stopped, and the child has what a careless scan cannot see through.
+/// Other processes write many times the limit to the same disk. The shell uses job control, so it
+/// would notice if its child were stopped, and the child has open files that a careless scan cannot
+/// resolve.
 #[test]
 fn growth_by_others_kills_nobody() {
     within(async {
         let world = World::with(|spec| spec.limits.disk = LIMIT).await;
         others_grow(&world).await;
-        // And what the sandbox itself writes after that counts as before.
+        // Later writes of the sandbox itself still count.
         let fill = "for i in 1 2 3 4; do head -c 4M /dev/zero > $i; done; sleep 1000";
         let captured = world.sh(fill).await;
         assert_eq!(captured.verdict.limit, Some(LimitKind::Disk));
@@ -54,7 +56,7 @@ async fn others_grow(world: &World) {
     let mut other = tempfile::NamedTempFile::new_in(beside).unwrap();
     for _ in 0..8 {
         other.write_all(&vec![1; LIMIT as usize * 2]).unwrap();
-        // For the guest to scan.
+        // Time for the guest to scan.
         tokio::time::sleep(Duration::from_millis(120)).await;
     }
     drop(running.take_input());
@@ -63,7 +65,7 @@ async fn others_grow(world: &World) {
     assert_eq!(text(&captured.stdout), "ended with 3\n");
 }
 
-/// A file system in a file, mounted for as long as this lives. Root's.
+/// A file system in a file, mounted as long as this lives. Needs root.
 struct Mounted {
     folder: TempDir,
 }
@@ -112,7 +114,7 @@ async fn start(workspace: &Path, limit: u64) -> Sandbox {
     Sandbox::start(spec).await.unwrap()
 }
 
-/// Writes until that fails, and goes on: nothing is killed.
+/// Writes until that fails, and continues: nothing is killed.
 const FILL: &str = "i=0; while head -c 1M /dev/zero > part$i; do i=$((i+1)); done 2> /tmp/said; \
                     grep -o -e 'No space left' -e 'Disk quota exceeded' /tmp/said; ls part* | wc -l";
 
@@ -121,7 +123,7 @@ fn a_file_system_within_the_limit_holds_it() {
     const LIMIT: u64 = 64 << 20;
     within(async {
         if !is_root() {
-            // Nothing can be mounted, and a disk is larger than that.
+            // An ordinary user cannot mount, and the disk is larger than the limit.
             let world = World::with(|spec| spec.limits.disk = LIMIT).await;
             assert_eq!(enforcer(&world), Enforcer::Scan);
             world.end().await;
@@ -136,7 +138,7 @@ fn a_file_system_within_the_limit_holds_it() {
             "{captured:?}"
         );
         sandbox.end().await;
-        // One byte less, and the file system alone is no limit.
+        // One byte less, and the file system alone does not enforce the limit.
         let sandbox = start(&mounted.path(), 8 << 20).await;
         assert_eq!(enforcer(&sandbox), Enforcer::Scan);
         sandbox.end().await;
@@ -153,7 +155,7 @@ fn a_project_quota_holds_where_the_file_system_has_one() {
         } else {
             None
         };
-        // An ordinary user may set none; some kernels are built without.
+        // An ordinary user cannot set quotas; some kernels lack them.
         let Some(mounted) = mounted else {
             let world = World::with(|spec| spec.limits.disk = LIMIT).await;
             assert_eq!(enforcer(&world), Enforcer::Scan);
@@ -175,7 +177,7 @@ fn a_project_quota_holds_where_the_file_system_has_one() {
         );
         let parts: u64 = lines.next().unwrap().trim().parse().unwrap();
         assert!((7..=9).contains(&parts), "{captured:?}");
-        // So do files that were removed and are open.
+        // Removed files that are still open count too.
         let hidden = "rm part*; exec 3>a 4>b; rm a b; \
                       head -c 6M /dev/zero >&3 && head -c 6M /dev/zero >&4; echo $?";
         let captured = sandbox.run(Command::script(hidden)).await.unwrap();
@@ -184,7 +186,7 @@ fn a_project_quota_holds_where_the_file_system_has_one() {
         let captured = captured.await.unwrap();
         assert_ne!(text(&captured.stdout), "0\n");
         sandbox.end().await;
-        // Nothing of it is left.
+        // The quota is gone.
         fs::write(workspace.join("after"), vec![1; 32 << 20]).unwrap();
     });
 }

@@ -1,4 +1,4 @@
-//! Commands: how they start, what they get, how they end, and who ends them.
+//! Commands: how they start, what they get, and how they end.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -39,7 +39,7 @@ fn a_command_prints_and_ends() {
         };
         let sh = |script: &str| Command::script(script);
         let code = Status::Code;
-        // Arguments are arguments: no shell looks at them.
+        // Arguments are passed as they are: no shell interprets them.
         check(
             argv(&["echo", "a  b", "$HOME", "*"]),
             "a  b $HOME *\n",
@@ -61,7 +61,7 @@ fn a_command_prints_and_ends() {
         check(sh("kill -TERM $$"), "", "", Status::Signal(15)).await;
         check(sh("kill -KILL $$"), "", "", Status::Signal(9)).await;
         check(sh("kill -40 $$"), "", "", Status::Signal(40)).await;
-        // Without standard input there is an end at once, not a wait.
+        // Without standard input, reading returns the end at once.
         check(argv(&["cat"]), "", "", code(0)).await;
         check(sh("pwd"), "/workspace\n", "", code(0)).await;
         check(sh("pwd").cwd("/tmp"), "/tmp\n", "", code(0)).await;
@@ -80,7 +80,7 @@ fn a_command_prints_and_ends() {
         )
         .await;
         check(argv(&["sub/greet"]), "hello\n", "", code(0)).await;
-        // No interpreter line: a script for the shell, as shells have it.
+        // Without an interpreter line: run by the shell, as shells do.
         check(argv(&["./plain", "words"]), "plain words\n", "", code(9)).await;
         world.end().await;
     });
@@ -101,11 +101,11 @@ fn a_command_gets_the_usual_variables_those_of_the_sandbox_and_its_own() {
         let captured = world.run(command).await.unwrap();
         let expect = "sandbox command x y\n/home/hotcell hotcell /tmp C.UTF-8\n";
         assert_eq!(text(&captured.stdout), expect);
-        // What one command was given is no other's, and the host's variables are nobody's.
+        // Variables of one command do not reach others, and the host's variables reach none.
         assert_eq!(world.text("echo $B $C").await, "sandbox\n");
         let names = world.text("env | cut -d= -f1 | sort | tr '\\n' ' '").await;
         assert_eq!(names, "A B HOME LANG LOGNAME PATH PWD SHELL TMPDIR USER ");
-        // A command's own PATH decides what its name means.
+        // A command's own PATH is used to find it.
         fs::create_dir(world.path("bin")).unwrap();
         executable(&world, "bin/ls", "#!/bin/sh\necho mine\n", 0o755);
         let command = argv(&["ls"]).env("PATH", "/workspace/bin:/usr/bin:/bin");
@@ -166,7 +166,7 @@ fn input_is_echoed_until_it_ends() {
         let world = World::new().await;
         let mut running = world.exec(argv(&["cat"]).stdin()).await.unwrap();
         let mut input = running.take_input().unwrap();
-        // One at a time: what was written is there before any end.
+        // One at a time: written data arrives before the end.
         for word in ["one\n", "two\n"] {
             input
                 .write(Bytes::from_static(word.as_bytes()))
@@ -178,7 +178,7 @@ fn input_is_echoed_until_it_ends() {
         let captured = rest(&mut running).await;
         assert_eq!(captured.verdict, ended(Status::Code(0)));
 
-        // A command that does not read its input is not kept by it, and neither is the writer.
+        // A command that does not read its input can end, and so can the writer.
         let mut running = world.exec(Command::script("exit 4").stdin()).await.unwrap();
         let mut input = running.take_input().unwrap();
         let flood = async {
@@ -205,7 +205,7 @@ fn output_keeps_its_streams_and_their_order() {
         assert_eq!(text(&captured.stdout), lines("out"));
         assert_eq!(text(&captured.stderr), lines("err"));
 
-        // Across the two streams the order is kept when the command waits in between.
+        // The order across the two streams is kept if the command waits in between.
         let script = "for i in 1 2 3; do echo $i; read go; echo $i >&2; read go; done";
         let mut running = world.exec(Command::script(script).stdin()).await.unwrap();
         let mut input = running.take_input().unwrap();
@@ -231,7 +231,7 @@ fn time_and_output_end_a_command_and_the_limit_is_named() {
             limit: Some(limit),
         };
         let world = World::with(|spec| spec.limits.output = Some(1 << 20)).await;
-        // Its children go with it, whatever they ignore.
+        // Its children are killed too, whatever signals they ignore.
         let script = "trap '' TERM INT; echo before; sleep 1000 & sleep 1000";
         let command =
             Command::script(script).timeout(Some(nature::patience(Duration::from_millis(500))));
@@ -246,7 +246,7 @@ fn time_and_output_end_a_command_and_the_limit_is_named() {
         let captured = world.run(argv(&["yes"])).await.unwrap();
         assert_eq!(captured.verdict, killed(LimitKind::Output));
         assert_eq!(captured.stdout.len(), 1 << 20);
-        // Both streams count together, and what fits is no offence.
+        // Both streams count together, and output within the limit is allowed.
         let half = "head -c 524288 /dev/zero; head -c 524288 /dev/zero >&2";
         let captured = world.sh(half).await;
         assert_eq!(captured.verdict, ended(Status::Code(0)));
@@ -267,7 +267,7 @@ fn the_sandbox_has_a_deadline_for_everything() {
             limit: Some(LimitKind::WallTime),
         };
         assert_eq!(captured.verdict, expect);
-        // And then the sandbox itself ends, whether or not anybody ends it.
+        // Then the sandbox itself ends, even if its owner does nothing.
         eventually("the sandbox is over", async || world.stats().await.is_err()).await;
         world.end().await;
     });
@@ -285,7 +285,7 @@ fn a_signal_reaches_the_whole_group() {
         assert_eq!(rest(&mut running).await.verdict, ended(Status::Signal(15)));
         eventually("the group is gone", async || sleepers(&world).await == 0).await;
 
-        // A signal that is handled is the command's own affair.
+        // A command can handle a signal itself.
         let script = r#"$| = 1; $SIG{USR1} = sub { print "caught\n"; exit 42 };
                         print "ready\n"; sleep 1 while 1"#;
         let mut running = world.exec(argv(&["perl", "-e", script])).await.unwrap();
@@ -294,7 +294,7 @@ fn a_signal_reaches_the_whole_group() {
         until(&mut running, "caught").await;
         assert_eq!(rest(&mut running).await.verdict, ended(Status::Code(42)));
 
-        // To tell an ended command something is no error; to tell nonsense is.
+        // Signalling an ended command is no error; an invalid signal is.
         remote.signal(libc::SIGTERM).await.unwrap();
         let mut running = world.exec(argv(&["sleep", "1000"])).await.unwrap();
         let nonsense = running.remote().signal(4711).await;
@@ -355,7 +355,7 @@ fn arguments_and_variables_may_be_huge_and_what_is_too_much_is_refused() {
         let size: usize = text(&captured.stdout).trim().parse().unwrap();
         assert!(size > 1_000_000, "{size}");
 
-        // One word longer than the kernel takes, and altogether more than it takes.
+        // One argument longer than the kernel accepts, and a total longer than it accepts.
         let long = "x".repeat(200_000);
         let refused = world.run(argv(&["echo", &long])).await;
         assert_refused(refused, RefusalKind::Invalid, "cannot start `echo`");
@@ -366,7 +366,7 @@ fn arguments_and_variables_may_be_huge_and_what_is_too_much_is_refused() {
         let many = vec![piece.as_str(); 30];
         let refused = world.run(argv(&[&["echo"], &many[..]].concat())).await;
         assert_refused(refused, RefusalKind::Invalid, "cannot start `echo`");
-        // Even more than one message takes.
+        // More than fits into one message.
         let many = vec![piece.as_str(); 60];
         let refused = world.run(argv(&[&["echo"], &many[..]].concat())).await;
         assert!(refused.is_err(), "{refused:?}");
@@ -383,10 +383,10 @@ fn a_child_that_keeps_the_output_open_holds_nobody_up() {
         let captured = world.sh(script).await;
         assert_eq!(captured.verdict, ended(Status::Code(0)));
         assert_eq!(text(&captured.stderr), "said by a child\n");
-        // It runs on: whoever wants it dead says so.
+        // The child keeps running until it is killed explicitly.
         let child = text(&captured.stdout);
         world.text(&format!("kill -0 {}", child.trim())).await;
-        // All that the command itself printed comes, however much it is.
+        // All output of the command itself arrives, whatever its length.
         let script = "sleep 1000 & head -c 3000000 /dev/zero";
         assert_eq!(world.sh(script).await.stdout.len(), 3_000_000);
         world.end().await;
@@ -397,7 +397,7 @@ fn a_child_that_keeps_the_output_open_holds_nobody_up() {
 fn many_commands_run_at_once() {
     within(async {
         let world = World::new().await;
-        // All of them run at the same time: each waits for its input to end.
+        // All run at the same time: each waits for its input to end.
         let script = "echo up; read line; echo $N; exit $N";
         let mut all = Vec::new();
         for number in 0..100 {
@@ -428,7 +428,7 @@ fn orphans_are_reaped() {
         let world = World::new().await;
         let script = "i=0; while [ $i -lt 50 ]; do ( (exit 0) & ); i=$((i+1)); done";
         assert!(world.sh(script).await.verdict.success());
-        // Those that wait to be reaped count, and one may not even have come to its end yet.
+        // Zombies count, and one may not have ended yet.
         eventually("nothing is left but process 1", async || {
             world.stats().await.unwrap().processes == 1
         })
@@ -449,7 +449,7 @@ fn process_1_survives_what_its_children_send_it() {
             world.sh(&format!("kill -{signal} 1")).await;
             assert_eq!(world.text("echo alive").await, "alive\n", "{signal}");
         }
-        // These it passes on to everybody.
+        // Process 1 forwards these to all processes.
         for (name, number) in [("TERM", 15), ("INT", 2), ("HUP", 1)] {
             let script = format!("kill {name} => 1; sleep 1000");
             let captured = world.run(argv(&["perl", "-e", &script])).await.unwrap();

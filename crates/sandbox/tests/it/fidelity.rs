@@ -1,4 +1,4 @@
-//! Bytes arrive as they were printed: all of them, in order, in bounded memory, whoever reads.
+//! Output arrives unchanged: complete, in order, and in bounded memory.
 
 use bytes::Bytes;
 use sandbox::request::Status;
@@ -26,7 +26,7 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
 struct Expected {
     block: Vec<u8>,
     copy: u64,
-    /// What of the current copy is still to come.
+    /// The remaining part of the current copy.
     header: Vec<u8>,
     position: usize,
     seen: u64,
@@ -69,7 +69,7 @@ impl Expected {
     }
 }
 
-/// Most memory that this process ever had, in bytes.
+/// Peak memory of this process, in bytes.
 fn peak_memory() -> u64 {
     let field = status_field(std::process::id(), "VmHWM").unwrap();
     let kilobytes: u64 = field.split_whitespace().next().unwrap().parse().unwrap();
@@ -81,7 +81,7 @@ fn a_gigabyte_passes_without_loss_in_bounded_memory() {
     within(async {
         let copies = portion(1024);
         let world = World::new().await;
-        // No power of two, so that no buffer's edge meets the same place twice.
+        // Not a power of two, so that buffer boundaries fall at different places.
         let block = noise(0x1234_5678_9abc_def1, (1 << 20) + 7);
         std::fs::write(world.path("block"), &block).unwrap();
         let before = peak_memory();
@@ -107,14 +107,14 @@ fn a_gigabyte_passes_without_loss_in_bounded_memory() {
         }
         assert_eq!((expected.copy, expected.position), (copies, 0));
         assert!(expected.seen > copies << 20);
-        // The kernel adds up roughly: a later sum can be a little less.
+        // The kernel's sums are approximate: a later one can be slightly lower.
         let grown = peak_memory().saturating_sub(before);
         println!("guest and commands at most {most} bytes, this process grew by {grown}");
         assert!(
             looks > 5 && most < resident(32 << 20),
             "{most} bytes inside"
         );
-        // Other tests run in this process; of a gigabyte it would still be a small part.
+        // Other tests run in this process, but the limit is still a small part of a gigabyte.
         assert!(grown < 256 << 20, "grew by {grown} bytes");
         drop(running);
         world.end().await;
@@ -206,7 +206,7 @@ fn a_flood_that_nobody_reads_delays_nobody() {
         for script in ["yes", "yes >&2", "cat /dev/zero"] {
             floods.push(world.exec(Command::script(script)).await.unwrap());
         }
-        // Each of them has filled all that it may fill before its first byte is read.
+        // Each has filled its buffers before its first byte is read.
         for flood in &mut floods {
             assert!(!matches!(flood.next().await.unwrap(), Output::Ended(_)));
         }
@@ -228,12 +228,12 @@ fn a_flood_that_nobody_reads_delays_nobody() {
             world.read_file("file", 0, None).await.unwrap().1.len(),
             3 << 20
         );
-        // An echo of much passes too, while nobody reads the floods.
+        // Other large output passes while the floods are not read.
         let captured = world.sh("head -c 20000000 /dev/zero").await;
         assert_eq!(captured.stdout.len(), 20_000_000);
         let stats = world.stats().await.unwrap();
         assert!(stats.memory < resident(48 << 20), "{stats:?}");
-        // Read again, a flood is where it was left.
+        // Reading a flood continues where it stopped.
         for flood in &mut floods {
             for _ in 0..50 {
                 assert!(!matches!(flood.next().await.unwrap(), Output::Ended(_)));

@@ -36,7 +36,7 @@ fn any_part_of_a_file_can_be_read() {
         }
         let (metadata, content) = world.read_file("/workspace/empty", 0, None).await.unwrap();
         assert_eq!((metadata.size, content), (0, Vec::new()));
-        // Also what is not in the workspace, with the sandbox's own eyes.
+        // Also files outside the workspace, as seen inside the sandbox.
         let (_, passwd) = world.read_file("/etc/passwd", 0, None).await.unwrap();
         assert!(
             String::from_utf8(passwd)
@@ -86,7 +86,7 @@ fn what_cannot_be_read_or_written_is_refused() {
         )
         .await;
         write("", WrongType, "it is not a regular file").await;
-        // A refusal may come while content is still being sent; it is the answer all the same.
+        // A refusal may come while content is still being sent, and is returned nevertheless.
         let much = Bytes::from(vec![0; 8 << 20]);
         let refused = world.write_file("folder", much, WriteMode::Replace).await;
         assert_refused(refused, WrongType, "it is not a regular file");
@@ -107,7 +107,8 @@ fn a_write_makes_parents_and_keeps_what_was_decided_before() {
         assert_eq!(read("a/b/c.txt"), b"first");
         let mode = |name: &str| fs::metadata(world.path(name)).unwrap().mode() & 0o7777;
         assert_eq!(mode("a/b/c.txt"), 0o644);
-        // The mode stays, the content is another file: readers of the old one keep it.
+        // The mode is kept, the content is a new file: readers of the old file still see the old
+        // content.
         fs::set_permissions(world.path("a/b/c.txt"), fs::Permissions::from_mode(0o750)).unwrap();
         let before = fs::metadata(world.path("a/b/c.txt")).unwrap().ino();
         world
@@ -170,7 +171,7 @@ fn a_symlink_is_written_through_and_leads_only_inside() {
         assert_eq!(fs::read(world.path("real")).unwrap(), b"new");
         let refused = world.write_file("link", "x", WriteMode::Create).await;
         assert_refused(refused, RefusalKind::Exists, "cannot create");
-        // To the host's own folder: inside, that path is nothing.
+        // A path of the host does not exist inside.
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("secret"), "host").unwrap();
         symlink(outside.path(), world.path("out")).unwrap();
@@ -205,7 +206,7 @@ fn a_write_that_breaks_off_leaves_nothing() {
         }
         assert_eq!(fs::read(world.path("file")).unwrap(), b"old");
         assert!(!world.path("fresh/new").exists());
-        // The whole sandbox going away in the middle is the same.
+        // The same if the whole sandbox goes away.
         let content = Bytes::from(vec![0; 256 << 20]);
         let World { sandbox, folder } = world;
         let before = free_bytes(folder.path());
@@ -223,13 +224,14 @@ fn a_write_that_breaks_off_leaves_nothing() {
     });
 }
 
-/// A draft has no name to look for. Others write to the disk as well; then it breaks off sooner.
+/// A draft has no name to look for, so free space is measured. Other writers only make this stop
+/// earlier.
 fn free_bytes(folder: &std::path::Path) -> u64 {
     let state = nix::sys::statvfs::statvfs(folder).unwrap();
     state.blocks_free() * state.fragment_size()
 }
 
-/// Files whose name is not one that a test gave them.
+/// Files with names that no test created.
 fn drafts_in(folder: &std::path::Path) -> usize {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -273,7 +275,7 @@ fn rename_remove_and_make_folder() {
         );
         let refused = world.remove("nothing", true).await;
         assert_refused(refused, RefusalKind::NotFound, "cannot remove");
-        // A symlink goes, not what it leads to.
+        // Removes a symlink, not its target.
         symlink("deep", path("link")).unwrap();
         world.remove("link", true).await.unwrap();
         assert!(path("deep/er/b").exists());
@@ -365,7 +367,7 @@ fn a_list_goes_as_deep_and_as_far_as_asked() {
             fs::write(path, content).unwrap();
         }
         symlink("src", world.path("link")).unwrap();
-        // A name that is no text.
+        // A name that is not valid UTF-8.
         world.text("touch \"$(printf 'odd\\377')\"").await;
         let list = async |path: &str, depth, ignore, limit| {
             let request = List {
@@ -430,7 +432,7 @@ fn a_list_goes_as_deep_and_as_far_as_asked() {
             let refused = world.list(request(path)).await.unwrap().collect().await;
             assert_refused(refused, kind, "cannot list");
         }
-        // Many batches, and whoever stops in the middle is not waited for.
+        // Many batches, and dropping the stream in the middle is allowed.
         let count = portion(10_000).max(1500);
         world
             .text(&format!("mkdir many; cd many; seq {count} | xargs touch"))

@@ -1,5 +1,5 @@
-//! What the host does to files of the workspace before it asks is what a command and the guest see:
-//! at once, whatever kernel looks at them and however often it has looked before.
+//! Changes that the host makes to files of the workspace are visible to commands and the guest at
+//! once, on every kernel and despite caching.
 
 use std::fs;
 
@@ -10,10 +10,10 @@ use crate::world::{World, assert_refused, within};
 
 const ROUNDS: usize = 200;
 
-/// One thing that the host does to a file; what is in it then.
+/// One change by the host; returns the resulting content.
 fn change(world: &World, round: usize) -> Option<String> {
     let file = world.path("folder/file");
-    // The same length every time: nothing but the content tells one from the next.
+    // Always the same length, so that only the content differs.
     let content = format!("{round:06}");
     match round % 5 {
         0 | 1 => fs::write(&file, &content).unwrap(),
@@ -27,7 +27,7 @@ fn change(world: &World, round: usize) -> Option<String> {
             return None;
         }
         _ => {
-            // Everything above it is another.
+            // Replaces the parent folder.
             fs::rename(world.path("folder"), world.path(format!("old-{round}"))).unwrap();
             fs::create_dir(world.path("folder")).unwrap();
             fs::write(&file, &content).unwrap();
@@ -46,7 +46,7 @@ fn a_command_and_a_reader_see_what_the_host_has_done_before() {
             let command = || Command::new(["cat", "folder/file"]);
             let look = async || world.run(command()).await.unwrap();
             let read = async || world.read_file("folder/file", 0, None).await;
-            // Whichever is first must not have to be second.
+            // Alternates the order, so that neither depends on the other.
             let (seen, answer) = match round % 2 {
                 0 => {
                     let seen = look().await;

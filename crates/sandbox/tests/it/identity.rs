@@ -1,4 +1,4 @@
-//! Who a sandbox is: inside, on the host, and in the workspace.
+//! The identity of a sandbox: inside, on the host, and in the workspace.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ fn inside_it_is_an_ordinary_user_without_rights() {
             "1000\n1000\nhotcell\n"
         );
         let groups = world.text("id -G").await;
-        // An ordinary caller's further groups cannot be dropped, only made to mean nothing.
+        // An ordinary caller's supplementary groups cannot be dropped, only mapped to nothing.
         let strangers = groups.split_whitespace().filter(|group| *group != "1000");
         assert!(
             strangers
@@ -61,9 +61,9 @@ fn outside_it_is_not_root_and_no_two_are_the_same() {
             let command = Command::new(["sh", "-c", "echo up; read line", &marker]).stdin();
             let mut running = world.exec(command).await.unwrap();
             until(&mut running, "up").await;
-            // The engine may not be done with its start.
+            // The engine may still be starting it.
             eventually("no runtime at work", async || !world.traces().has_runtime()).await;
-            // Whatever runs the commands: they themselves, a kernel in user space, a machine.
+            // The processes that run the commands: themselves, a user-space kernel, or a machine.
             let inner = world.traces().behind_the_first();
             assert!(!inner.is_empty());
             if nature::host_sees_processes() {
@@ -154,7 +154,8 @@ fn new_files_belong_to_the_owner_of_the_workspace() {
 fn what_belongs_to_somebody_else_stays_theirs() {
     within(async {
         let world = World::new().await;
-        // The workspace belongs to whoever runs this; an ordinary user has no other to give to.
+        // The workspace belongs to the user that runs the test; an ordinary user cannot create
+        // files of another owner.
         let stranger = world.path("stranger");
         fs::write(&stranger, "theirs").unwrap();
         if is_root() {
@@ -171,7 +172,7 @@ fn what_belongs_to_somebody_else_stays_theirs() {
             assert!(!world.sh(script).await.verdict.success(), "{script}");
         }
         assert_eq!(fs::read(&stranger).unwrap(), b"theirs");
-        // No file gets a mode that would lend its owner's rights to others, here or on the host.
+        // No file can become setuid or setgid, here or on the host.
         world.text("cp /bin/sh bad; chmod 755 bad").await;
         for mode in ["4755", "2755", "u+s", "g+s"] {
             let script = format!("chmod {mode} bad");

@@ -1,4 +1,4 @@
-//! Whoever stops waiting for a shell command ends it; what runs in the background goes on.
+//! Dropping the wait for a shell command ends it; background commands continue.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::world::{World, eventually, within};
 /// Longer than any command that ends by itself.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Starts a command, and stops waiting for it once it has printed something.
+/// Starts a command, and stops waiting after its first output.
 async fn interrupt(world: &World, script: &str) {
     let (printed, mut is_printing) = mpsc::unbounded_channel();
     let print = |_: Bytes, _| printed.send(()).unwrap();
@@ -54,7 +54,7 @@ fn an_interrupted_command_may_say_goodbye_and_the_session_goes_on() {
     within(async {
         let world = World::new().await;
         world.shell("s", "x=1", LONG, |_, _| {}).await.unwrap();
-        // On a busy machine its time may be over before it gets the processor.
+        // On a busy machine it may be killed before it gets the processor.
         eventually("it had the time", async || {
             let script = "trap ': > goodbye; exit 3' INT; echo up; sleep 1000";
             interrupt(&world, script).await;
@@ -78,7 +78,7 @@ fn what_is_in_the_background_stays_there() {
         let progress = world.shell("s", script, nothing, |_, _| {}).await.unwrap();
         assert_eq!(progress.exit, None);
         interrupt(&world, "echo up; sleep 1000").await;
-        // Nor does it care who looks and leaves.
+        // Dropping a poll does not affect it either.
         let feed = world.feed(progress.job, Bytes::from_static(b"hello\n"), false);
         feed.await.unwrap();
         let (printed, mut is_printing) = mpsc::unbounded_channel();

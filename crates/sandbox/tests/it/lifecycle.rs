@@ -1,4 +1,4 @@
-//! From start to end: many at once, politely ended, dropped or killed, nothing is left.
+//! Lifecycle: many at once, ended, dropped or killed; nothing is left behind.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::under_test::traces::{Traces, nobody_sees};
 use crate::under_test::{self, portion};
 use crate::world::{World, eventually, is_root, marker, until, within};
 
-/// What the host sees: something, and as root a control group, whatever the walls.
+/// The host must see processes and, as root, a cgroup, on every backend.
 fn traces(workspace: &Path) -> Traces {
     let traces = Traces::of(workspace);
     assert!(!traces.behind_the_first().is_empty(), "{traces:?}");
@@ -22,7 +22,7 @@ fn traces(workspace: &Path) -> Traces {
     traces
 }
 
-/// A command that goes on, with a child, and is at work.
+/// A long-running command with a child, after it has started.
 async fn busy<'a>(sandbox: &'a Sandbox, name: &str) -> Running<'a> {
     let argv = ["sh", "-c", "sleep 1000 & echo up; read line", &marker(name)];
     let mut running = sandbox.exec(Command::new(argv).stdin()).await.unwrap();
@@ -30,7 +30,7 @@ async fn busy<'a>(sandbox: &'a Sandbox, name: &str) -> Running<'a> {
     running
 }
 
-/// An engine's own helpers may be a moment longer on their way than what they helped.
+/// Helper processes of an engine may end slightly later.
 async fn all_are_gone(traces: &[Traces]) {
     for traces in traces {
         eventually(&format!("nothing is left of {traces:?}"), async || {
@@ -45,7 +45,7 @@ fn two_hundred_at_once_and_nothing_is_left() {
     within(async {
         let count = portion(200) as usize;
         let folder = tempfile::tempdir().unwrap();
-        // Everybody and this test: first when all are up, then when they have been looked at.
+        // All tasks and this test: first when all sandboxes are up, then when they were inspected.
         let together = Arc::new(Barrier::new(count + 1));
         let mut tasks = JoinSet::new();
         let workspace = |number: usize| folder.path().join(format!("number-{number}-of-many"));
@@ -69,7 +69,7 @@ fn two_hundred_at_once_and_nothing_is_left() {
                 assert_eq!(text, format!("{number}\n"));
             });
         }
-        // A task that failed never comes: its panic is the news, not the wait.
+        // A failed task never arrives: report its panic instead of waiting.
         let meet = async |tasks: &mut JoinSet<()>| {
             tokio::select! {
                 _ = together.wait() => {}
@@ -84,7 +84,7 @@ fn two_hundred_at_once_and_nothing_is_left() {
         meet(&mut tasks).await;
         tasks.join_all().await;
         for number in 0..count {
-            // When `end` has returned there is nothing to wait for: nobody sees the workspace.
+            // When `end` has returned, no process sees the workspace any more.
             assert!(nobody_sees(&workspace(number)), "{number}");
         }
         all_are_gone(&seen).await;
@@ -113,10 +113,10 @@ fn a_start_that_is_given_up_leaves_nothing() {
         start().await.unwrap().end().await;
         let whole = began.elapsed();
         for part in 0..20 {
-            // The time is the point at which it is given up, wherever that is.
+            // The timeout aborts the start at different points.
             let _ = tokio::time::timeout(whole * part / 20, start()).await;
         }
-        // No process has the workspace in its sight any more.
+        // No process has the workspace mounted any more.
         eventually("no mount of the workspace is left", async || {
             nobody_sees(folder.path())
         })
@@ -130,7 +130,7 @@ fn a_sandbox_that_was_killed_from_outside_says_so() {
         let world = World::new().await;
         let mut running = busy(&world, "killed").await;
         let traces = traces(world.folder.path());
-        // The guest, or the machine that it runs on; not the one who takes the walls down.
+        // The guest, or the machine that runs it, but not the process that takes the walls down.
         for pid in traces.behind_the_first() {
             let pid = nix::unistd::Pid::from_raw(pid as i32);
             let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
@@ -174,7 +174,7 @@ fn the_workspace_outlives_the_sandbox_and_the_rest_does_not() {
     });
 }
 
-/// Another sandbox may have put it there after the path was looked at.
+/// Another sandbox may place a link after the path was checked.
 #[test]
 fn a_link_on_the_way_to_the_workspace_is_not_followed() {
     within(async {

@@ -1,4 +1,4 @@
-//! Limits: each one reached, and what then happens; and what enforces it here.
+//! Limits: reaching each of them, and its enforcer on this machine.
 
 use std::fs;
 use std::io::Write;
@@ -41,7 +41,7 @@ fn every_limit_names_its_enforcer() {
         assert_eq!(names, expect);
         for one in all {
             assert_ne!(one.enforcer, Enforcer::Nothing, "{one:?}");
-            // As root, control groups are there to be used; where they do not help, that is known.
+            // As root, cgroups are available; the known exceptions are listed.
             let is_known = !is_root() || nature::partial_limits().contains(&one.limit);
             assert!(one.is_full() || is_known, "{one:?}");
         }
@@ -49,7 +49,7 @@ fn every_limit_names_its_enforcer() {
     });
 }
 
-/// The guest must outlive what its commands take.
+/// The guest must survive the memory use of its commands.
 #[test]
 fn commands_are_the_first_to_be_killed_when_memory_runs_out() {
     within(async {
@@ -69,7 +69,7 @@ fn memory() {
         let enforcer = enforcement(&world, LimitKind::Memory).enforcer;
         let is_counted = enforcer != Enforcer::Rlimit;
         if !is_counted {
-            // The allocation fails, and the program says so.
+            // The allocation fails, and the program reports it.
             assert!(!is_root());
             assert!(!captured.verdict.success() && captured.verdict.limit.is_none());
             assert!(
@@ -82,7 +82,7 @@ fn memory() {
                 Some(LimitKind::Memory),
                 "{captured:?}"
             );
-            // Files in memory count too: a tmpfs is no way around.
+            // Files in memory count too: a tmpfs does not bypass the limit.
             let script = "head -c 40M /dev/zero > /tmp/a; head -c 40M /dev/zero > ~/b; \
                           perl -e '$x = \"x\" x (40 << 20); print length $x'";
             let captured = world.sh(script).await;
@@ -93,7 +93,7 @@ fn memory() {
             );
         }
         assert!(!text(&captured.stdout).contains("419430400"));
-        // It hit the command, not the sandbox; and what fits still runs.
+        // Only the command was killed, and commands within the limit still run.
         world.text("rm -f /tmp/a ~/b; echo still here").await;
         assert_eq!(
             world
@@ -102,7 +102,7 @@ fn memory() {
             "20971520"
         );
         let ending = world.sandbox.end().await;
-        // Those of a kernel; the guest reports its own with each command.
+        // Kills by a kernel; the guest reports its own with each command.
         let by_kernel = is_counted && enforcer != Enforcer::Guest;
         assert_eq!(ending.memory_kills > 0, by_kernel);
     });
@@ -112,15 +112,16 @@ fn memory() {
 fn processes() {
     within(async {
         let world = World::with(|spec| spec.limits.pids = 20).await;
-        // The shell itself is one; it waits for its children at the end.
+        // The shell itself is one process; it waits for its children at the end.
         let script = "i=0; while [ $i -lt 40 ]; do sleep 1000 & i=$((i+1)); done; wait";
         let captured = world.sh(script).await;
         assert!(!captured.verdict.success());
         assert!(text(&captured.stderr).contains("fork"), "{captured:?}");
         let stats = world.stats().await.unwrap();
-        // The guest's own share of processes and threads comes on top.
+        // The guest's own processes and threads are added.
         assert!((18..=24).contains(&stats.processes), "{stats:?}");
-        // Full: no further command, but the owner can still look and clean up.
+        // The limit is reached: no further command starts, but the owner can still inspect and
+        // clean up.
         let mut more = Vec::new();
         let refused = loop {
             let mut running = world.exec(Command::new(["sleep", "1000"])).await.unwrap();
@@ -158,11 +159,11 @@ fn disk() {
     within(async {
         let world = World::with(|spec| spec.limits.disk = 16 << 20).await;
         fs::write(world.path("before"), vec![0; 8 << 20]).unwrap();
-        // Less than the limit is no offence.
+        // Usage below the limit is allowed.
         world.text("head -c 8M /dev/zero > fits").await;
         let many = "i=0; while :; do head -c 1M /dev/zero > f$i; i=$((i+1)); done";
         assert_eq!(world.sh(many).await.verdict, killed(LimitKind::Disk));
-        // What it wrote is bounded, and tidying up is possible afterwards.
+        // The written data is bounded, and cleaning up is possible afterwards.
         let size = |world: &World| -> u64 {
             let entries = fs::read_dir(world.folder.path()).unwrap().flatten();
             entries
@@ -173,7 +174,7 @@ fn disk() {
         world.text("rm -f f*").await;
         world.end().await;
 
-        // One file alone meets the limit as a signal; a removed one that is open still counts.
+        // A single file reaches the limit as a signal; a removed file that is open still counts.
         let world = World::with(|spec| spec.limits.disk = 16 << 20).await;
         let captured = world
             .run(Command::new(["dd", "if=/dev/zero", "of=one", "bs=1M"]))
@@ -186,7 +187,7 @@ fn disk() {
         assert_eq!(world.sh(hidden).await.verdict, killed(LimitKind::Disk));
         world.end().await;
 
-        // So do many files with nothing in them.
+        // Many empty files count too.
         let world = World::with(|spec| spec.limits.disk = 4 << 20).await;
         let script = "mkdir many; cd many; seq 20000 | xargs touch; sleep 1000";
         assert_eq!(world.sh(script).await.verdict, killed(LimitKind::Disk));
@@ -194,7 +195,7 @@ fn disk() {
     });
 }
 
-/// The disk is never much fuller than before when somebody else frees what was filled here.
+/// Total disk usage hardly grows, because another process frees as much as the sandbox writes.
 #[test]
 fn a_disk_that_others_free_hides_nothing() {
     const LIMIT: u64 = 16 << 20;
@@ -208,7 +209,7 @@ fn a_disk_that_others_free_hides_nothing() {
         for _ in 0..HEAPS {
             ballast.write_all(&content).unwrap();
         }
-        // The pause is for the guest to see the disk before it is freed.
+        // The sleep lets the guest scan before the space is freed.
         let script = format!(
             "for i in $(seq {HEAPS}); do head -c {HEAP} /dev/zero > part$i; sleep 0.2; \
              : > full$i; until [ -e freed$i ]; do sleep 0.02; done; done"
@@ -244,12 +245,12 @@ fn processors() {
                     let allowed = world.text("taskset -cp $$").await;
                     let list = allowed.split_whitespace().last().unwrap();
                     assert!(list.parse::<u32>().is_ok(), "{allowed}");
-                    // A program must not be able to give itself more.
+                    // A program must not be able to raise its own limit.
                     let all = world.sh("taskset -p ffffffff $$").await;
                     assert!(!all.verdict.success());
                     assert_eq!(cpu.is_full(), cpus.fract() == 0.0, "{cpu:?}");
                 }
-                // Whoever enforces it, the host's kernel has been told.
+                // On all backends the host's kernel has the limit.
                 _ => {
                     let groups = world.traces().groups;
                     let set: Vec<_> = groups.iter().filter_map(|group| quota_of(group)).collect();
@@ -266,7 +267,7 @@ fn processors() {
     });
 }
 
-/// Microseconds of a processor, and in which time.
+/// Microseconds of CPU time and the period.
 fn quota_of(group: &Path) -> Option<String> {
     let read = |name: &str| fs::read_to_string(group.join(name)).ok();
     let version_1 = || {
@@ -311,7 +312,7 @@ fn a_limit_that_ends_one_command_is_not_blamed_for_another() {
         let fill = "for i in 1 2 3 4 5 6; do head -c 4M /dev/zero > $i; done; sleep 1000";
         assert_eq!(world.sh(fill).await.verdict, killed(LimitKind::Disk));
         world.text("rm -f 1 2 3 4 5 6").await;
-        // A command after the kill that dies by itself died by itself.
+        // A command that dies by itself after the kill is reported as such.
         assert_eq!(
             world.sh("kill -KILL $$").await.verdict,
             ended(Status::Signal(9))

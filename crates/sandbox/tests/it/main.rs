@@ -1,7 +1,8 @@
-//! Real sandboxes, asked everything that can be asked of them, as root and as an ordinary user.
+//! Tests with real sandboxes for everything that the handle offers, as root and as an ordinary
+//! user.
 //!
-//! Each module is a feature. Where root and an ordinary user rightly differ, the test says so and
-//! asserts both; none passes by skipping.
+//! Each module is a feature. Where root and an ordinary user differ on purpose, the test asserts
+//! both; no test passes by skipping.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

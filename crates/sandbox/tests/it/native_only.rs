@@ -1,6 +1,6 @@
-//! What only native walls can be asked: the reason that they give an ordinary user for a weak limit,
-//! and namespaces as the host sees them. Always native, whichever backend a run is about; runs for
-//! other backends leave it out. Everything else in this program is the same for all of them.
+//! Tests for native walls only: the caveat of the memory limit for an ordinary user, and namespaces
+//! as the host sees them. Always uses native walls, whatever backend is under test; runs for other
+//! backends skip it. Everything else in this program applies to all backends.
 
 use sandbox::{Backend, Command, Enforcement, LimitKind};
 

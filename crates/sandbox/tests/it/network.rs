@@ -1,4 +1,4 @@
-//! The way out: none by default, and otherwise only to what is allowed, and on the record.
+//! Network access: none by default, otherwise only to allowed hosts, and recorded.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn allow(rules: &[String]) -> Network {
     Network::Allow(egress::Allow::parse(rules).unwrap())
 }
 
-/// Speaks to the proxy as programs do: a request with a whole URL.
+/// Talks to the proxy as programs do: a request with a full URL.
 async fn fetch(world: &World, target: &str) -> String {
     let script = r#"
         exec 3<>/dev/tcp/127.0.0.1/${http_proxy##*:}
@@ -71,7 +71,7 @@ async fn fetch(world: &World, target: &str) -> String {
     bash(world, script, target).await
 }
 
-/// Or a tunnel, and a request through it.
+/// A tunnel, and a request through it.
 async fn tunnel(world: &World, target: &str) -> String {
     let script = r#"
         exec 3<>/dev/tcp/127.0.0.1/${https_proxy##*:}
@@ -112,10 +112,10 @@ fn off_means_no_way_out_at_all() {
             .run(Command::new(["bash", "-c", &try_each]))
             .await
             .unwrap();
-        // One place or two list the interfaces: there is the loopback, and nothing else.
+        // The interfaces may be listed in one or two places: only the loopback exists.
         let seen = text(&captured.stdout);
         assert!(["1\nlo\n", "1\nlo\nlo\n"].contains(&&*seen), "{seen}");
-        // Names lead nowhere either.
+        // Names do not resolve either.
         assert!(!world.sh("getent hosts example.com").await.verdict.success());
         world.end().await;
         assert!(events(&log, "connection").is_empty());
@@ -165,7 +165,7 @@ fn what_is_allowed_is_reached_and_what_is_not_is_told_why() {
             assert!(answer.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{answer}");
             assert!(answer.contains(&reason), "{answer}");
         }
-        // Beside the proxy there is nothing: the host's ports are not the sandbox's.
+        // The host's ports are only reachable through the proxy.
         let direct =
             format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo reached; true");
         let captured = world
@@ -214,10 +214,10 @@ fn programs_find_the_proxy_by_the_usual_variables() {
         let mut names: Vec<&str> = variables.split_whitespace().collect();
         names.sort_unstable();
         assert_eq!(names.join(" ") + " ", expect);
-        // A name that resolves to an address that is not public is refused, unless it is named.
+        // A name that resolves to a private address is refused, unless a rule names it.
         let answer = fetch(&world, &format!("127.0.0.1:{port}")).await;
         assert!(answer.contains("403 Forbidden"), "{answer}");
-        // Nonsense is answered, recorded and harmless.
+        // Invalid requests are answered, recorded and harmless.
         let script = "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'nonsense\\r\\n\\r\\n' >&3; cat <&3";
         let answer = bash(&world, script, "").await;
         assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");

@@ -42,14 +42,14 @@ fn a_server_inside_is_reached_from_outside() {
         let mut answer = [0; 6];
         connection.read_exact(&mut answer).await.unwrap();
         assert_eq!(&answer, b"HELLO\n");
-        // An end of one side is passed on, and then the other's.
+        // The end of one side is forwarded, then the other's.
         connection.write_all(b"bye").await.unwrap();
         connection.shutdown().await.unwrap();
         let mut answer = Vec::new();
         connection.read_to_end(&mut answer).await.unwrap();
         assert_eq!(answer, b"BYE");
 
-        // Many at once, and much through one.
+        // Many connections at once, and much data through one.
         let many = (0..20).map(|number| {
             let world = &world;
             async move {
@@ -83,7 +83,7 @@ fn a_server_inside_is_reached_from_outside() {
     });
 }
 
-/// Runs all of them at the same time, in this task.
+/// Runs all of them concurrently in this task.
 async fn futures(all: impl Iterator<Item = impl Future<Output = ()>>) {
     let mut all: Vec<_> = all.map(Box::pin).collect();
     std::future::poll_fn(|context| {
@@ -107,7 +107,7 @@ fn nobody_listens_nobody_answers() {
             RefusalKind::Other,
             "cannot connect to port 9 inside",
         );
-        // The ports of the host are not those of the sandbox.
+        // The host's ports are not reachable.
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let refused = world.connect(port).await;

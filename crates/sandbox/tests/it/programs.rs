@@ -1,11 +1,11 @@
-//! Real programs do their usual work behind the system call filter: terminals, descriptors, sockets,
-//! locks, their own sandboxes. A row whose program the sandbox does not have is left out; the
-//! shell's own rows never are.
+//! Real programs work behind the system call filter: terminals, descriptors, sockets, locks, their
+//! own sandboxes. Rows for programs that the sandbox lacks are skipped; the rows of the shell never
+//! are.
 
 use crate::under_test::nature::has_controlling_terminal;
 use crate::world::{World, text, within};
 
-/// Program, script, and what it prints.
+/// Program, script, expected output.
 const ROWS: &[(&str, &str, &str)] = &[
     (
         "bash",
@@ -96,7 +96,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("xz", "echo packed | xz | xz -d", "packed"),
 ];
 
-/// The same with a terminal of its own around it.
+/// The same on a terminal.
 const ON_TERMINAL: &[(&str, &str, &str)] = &[
     (
         "script",

@@ -1,4 +1,4 @@
-//! A root of one's own: an image folder under an overlay, which stays as it was.
+//! A separate root: an image folder under an overlay, which stays unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,7 +41,7 @@ fn image() -> tempfile::TempDir {
     image
 }
 
-/// Every path below a folder with its size and time of change.
+/// Every path below a folder with its size and modification time.
 fn snapshot(folder: &Path) -> BTreeMap<PathBuf, (u64, std::time::SystemTime)> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -71,7 +71,7 @@ fn changes_to_the_root_are_seen_inside_and_nowhere_else() {
         let script = "echo changed > /opt/tool/file; echo new > /new; mkdir /opt/more; \
                       rm /bin/ls; chmod 711 /opt/tool; cat /opt/tool/file /new; echo x > /workspace/x";
         assert_eq!(world.text(script).await, "changed\nnew\n");
-        // The change outlives the command, also seen through the guest.
+        // The change persists after the command, and the guest sees it too.
         assert_eq!(world.read_file("/new", 0, None).await.unwrap().1, b"new\n");
         world
             .write_file("/opt/more/written", "w", WriteMode::Replace)
@@ -83,7 +83,7 @@ fn changes_to_the_root_are_seen_inside_and_nowhere_else() {
             RefusalKind::NotFound,
             "cannot start `ls`",
         );
-        // What every sandbox has is there, and made up, not the image's or the host's.
+        // The generated files exist, and are not the image's or the host's.
         let passwd = world.text("cat /etc/passwd").await;
         assert!(
             passwd.contains("hotcell:x:1000") && !passwd.contains("image"),
@@ -91,7 +91,7 @@ fn changes_to_the_root_are_seen_inside_and_nowhere_else() {
         );
         world.text("echo x > /tmp/x; echo x > /home/hotcell/x; echo x > /dev/null; cat /proc/self/comm").await;
         assert!(world.path("x").exists());
-        // Another sandbox on the same image begins with the image.
+        // Another sandbox on the same image starts with the original image.
         let other = start().await;
         let seen = other
             .text("cat /opt/tool/file; ls -d /new /bin/ls 2>/dev/null || true")
@@ -148,7 +148,7 @@ fn the_overlay_is_bounded() {
             spec.limits.memory = 64 << 20;
         })
         .await;
-        // Half of the memory limit: the rest is for processes.
+        // Half of the memory limit, so that the other half is left for processes.
         let script = "i=0; while cat /bin/sh /bin/sh /bin/sh /bin/sh > /big$i; do i=$((i+1)); done";
         let captured = world.sh(script).await;
         if nature::keeps_changes_in_memory() {
@@ -157,7 +157,7 @@ fn the_overlay_is_bounded() {
                 "{captured:?}"
             )
         } else {
-            // On a disk with room for more, the guest looks.
+            // On a disk with more space, the guest enforces it.
             assert_eq!(
                 captured.verdict.limit,
                 Some(LimitKind::Disk),
@@ -188,7 +188,7 @@ fn what_is_no_image_is_refused() {
                 "{refused:?}"
             );
         }
-        // An empty image is a root without programs: it starts, and has nothing to run.
+        // An empty image is a root without programs: it starts, but cannot run anything.
         let empty = tempfile::tempdir().unwrap();
         let root = RootSpec::Image(empty.path().to_owned());
         let world = World::with(|spec| spec.root = root).await;

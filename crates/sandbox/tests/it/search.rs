@@ -1,4 +1,4 @@
-//! Searches: patterns, globs, what is passed over, and how much comes back.
+//! Searches: patterns, globs, ignored files, and limits of the result.
 
 use std::fs;
 
@@ -194,7 +194,7 @@ fn long_lines_are_cut_and_many_matches_come_in_parts() {
                 .enumerate()
                 .all(|(i, found)| found.line == i as u64 + 1)
         );
-        // Whoever stops in the middle is not waited for.
+        // Dropping the stream in the middle is allowed.
         for _ in 0..10 {
             let mut batches = world.search(everything.clone()).await.unwrap();
             assert!(batches.next().await.unwrap().is_some());

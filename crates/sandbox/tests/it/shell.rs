@@ -1,4 +1,4 @@
-//! Shell sessions: what lives on from one command to the next, and commands in the background.
+//! Shell sessions: the state that is kept between commands, and commands in the background.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::world::{World, assert_refused, eventually, within};
 
 /// Longer than any command that ends by itself.
 const LONG: Duration = Duration::from_secs(60);
-/// Shorter than any that does not.
+/// Shorter than any command that does not end by itself.
 const SHORT: Duration = Duration::from_millis(100);
 
-/// What a command printed, errors marked, and where it stands.
+/// The output of a command, errors marked, and its progress.
 #[derive(Debug)]
 struct Seen {
     printed: String,
@@ -64,7 +64,7 @@ async fn look_for(world: &World, job: u32, expect: &str) -> Seen {
     }
 }
 
-/// Runs commands one after the other in a session of their own; the last one must print the expected text.
+/// Runs commands one after the other in a new session; the last one must print the expected text.
 async fn check(world: &World, commands: &[&str], expect: &str) {
     let (last, before) = commands.split_last().unwrap();
     let session = commands.join("; ");
@@ -120,7 +120,7 @@ fn what_a_command_sets_lives_on() {
         check(&["set -e", "echo on; false; echo never"], "on\n").await;
         check(&["set -e", "false", "set +e; false; echo on"], "on\n").await;
         check(&["set -eu -o pipefail; x=1", "echo $x"], "1\n").await;
-        // A trap of the script's own is its own, and does not outlive it.
+        // A trap of the script works, and does not outlive it.
         check(
             &["trap 'exit 0' EXIT; cd /tmp; x=1", "echo $x $PWD"],
             "1 /tmp\n",
@@ -128,7 +128,7 @@ fn what_a_command_sets_lives_on() {
         .await;
         check(&["trap 'echo bye' EXIT; exit 4"], "bye\n").await;
         check(&["trap 'echo bye' EXIT; echo go"], "go\nbye\n").await;
-        // A folder that is gone is no reason not to go on.
+        // A removed working folder does not break the session.
         check(
             &["mkdir gone; cd gone; rmdir ../gone", "pwd"],
             "/workspace\n",
@@ -209,7 +209,7 @@ fn sessions_know_nothing_of_each_other() {
             say(&world, "two", "f 2>/dev/null", LONG).await.code(),
             Some(Status::Code(127))
         );
-        // One that waits holds the other up as little as itself.
+        // A waiting command blocks neither the other session nor its own.
         let waiting = say(&world, "one", "read line; echo $line", SHORT).await;
         assert_eq!(waiting.progress.exit, None);
         assert_eq!(
@@ -230,7 +230,7 @@ fn errors_are_marked_and_input_is_not_the_script() {
         let world = World::new().await;
         let seen = say(&world, "s", "echo oops >&2", LONG).await;
         assert_eq!(seen.printed, "!oops\n");
-        // A program that reads its input does not eat the rest of the script.
+        // A program that reads its input does not consume the script.
         let seen = say(&world, "s", "read a </dev/null; echo rest", LONG).await;
         assert_eq!(seen.printed, "rest\n");
         let big = format!("x={}; echo ${{#x}}", "y".repeat(200_000));
@@ -267,7 +267,7 @@ fn a_command_that_outlives_its_wait_goes_on() {
         assert_eq!(seen.printed, "got two\ngot three\nover\n");
         assert_eq!(seen.code(), Some(Status::Code(5)));
         assert!(!seen.progress.output_open);
-        // It has said its last word and is forgotten.
+        // Its end was reported, so it is forgotten.
         let gone = world.poll(job, SHORT, |_, _| {}).await;
         assert_refused(
             gone,
@@ -306,7 +306,7 @@ fn a_background_command_can_be_killed_with_all_it_started() {
             world.stats().await.unwrap().processes == 1
         })
         .await;
-        // After the last input there is no more.
+        // Input after the last one is refused.
         let seen = say(&world, "s", "sleep 1000", SHORT).await;
         let job = seen.progress.job;
         world
@@ -326,7 +326,7 @@ fn a_server_in_the_background_keeps_its_output_open() {
         let world = World::new().await;
         let script = "mkfifo fifo; (echo serving; read line < fifo; echo $line) & echo shell done";
         let seen = say(&world, "s", script, LONG).await;
-        // The shell has ended, what it left behind has not.
+        // The shell has ended, but a process that it started has not.
         assert_eq!(seen.code(), Some(Status::Code(0)));
         assert!(seen.printed.contains("shell done\n"), "{seen:?}");
         assert!(seen.progress.output_open);
@@ -353,7 +353,7 @@ fn a_server_in_the_background_keeps_its_output_open() {
 fn what_nobody_asks_for_is_dropped_and_counted() {
     within(async {
         let world = World::new().await;
-        // 40 MB, of which about the last is kept; the end is always there.
+        // 40 MB, of which about the last megabyte is kept; the end is always complete.
         let script = "read go; i=0; while [ $i -lt 40 ]; do head -c 1000000 /dev/zero; \
                       i=$((i+1)); done; echo; echo the end; touch done; read go; exit 2";
         let seen = say(&world, "s", script, SHORT).await;
@@ -414,7 +414,7 @@ fn one_that_never_stops_printing_holds_nobody() {
         let seen = look(&world, job, Duration::ZERO).await;
         assert_eq!(seen.progress.exit, None);
         world.kill(job, libc::SIGKILL).await.unwrap();
-        // Nor what a command leaves behind.
+        // The same for a process that a command leaves behind.
         let seen = say(&world, "s", "yes & echo started >&2", LONG).await;
         assert_eq!(seen.code(), Some(Status::Code(0)));
         assert!(seen.printed.contains("!started\n"));
@@ -437,7 +437,7 @@ fn background_commands_are_bounded() {
         }
         let one_more = world.shell("s", "true", LONG, |_, _| {}).await;
         assert_refused(one_more, RefusalKind::Limit, "64 commands are running");
-        // One that has ended makes room, asked for or not.
+        // An ended job frees its slot, polled or not.
         world.kill(jobs[0], libc::SIGKILL).await.unwrap();
         eventually("there is room again", async || {
             world.shell("s", "true", LONG, |_, _| {}).await.is_ok()

@@ -1,4 +1,4 @@
-//! What a record of the workspace needs: everything that is there, and a way to put it back.
+//! The requests for checkpoints of the workspace: listing everything, and restoring it.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -93,7 +93,7 @@ fn links_and_modes_can_be_put_back() {
         let target = |name: &str| fs::read_link(world.path(name)).unwrap();
         world.make_link("new/deep", "../file").await.unwrap();
         assert_eq!(target("new/deep").to_str(), Some("../file"));
-        // In place of a link and of a file, never through it.
+        // Replaces a link or a file, and never follows it.
         world.make_link("new/deep", "/nowhere").await.unwrap();
         assert_eq!(target("new/deep").to_str(), Some("/nowhere"));
         world.make_link("link", "file").await.unwrap();
@@ -155,7 +155,7 @@ fn a_huge_file_is_not_read_by_mistake() {
         assert_eq!((metadata.size, part.len()), (LONGEST_READ + 10, 10));
         let (_, rest) = world.read_file("huge", LONGEST_READ, None).await.unwrap();
         assert_eq!(rest.len(), 10);
-        // In pieces, all of it.
+        // In pieces, completely.
         let mut reading = world.open_file("huge", 5, None).await.unwrap();
         let mut length = 0;
         while let Some(piece) = reading.next().await.unwrap() {

@@ -1,4 +1,4 @@
-//! The ends of what background commands print, seen without taking anything away.
+//! The tail of background output, read without consuming it.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::world::{World, assert_refused, text, within};
 
 /// Longer than any command that ends by itself.
 const LONG: Duration = Duration::from_secs(60);
-/// Shorter than any that does not.
+/// Shorter than any command that does not end by itself.
 const SHORT: Duration = Duration::from_millis(50);
 
-/// Waits for a file, and then goes on with a script.
+/// Waits for a file, and then runs a script.
 async fn start(world: &World, script: &str) -> u32 {
     let script = format!("until [ -e go ]; do sleep 0.01; done; {script}");
     let progress = world.shell("main", &script, SHORT, |_, _| {}).await;
@@ -22,7 +22,7 @@ fn go(world: &World) {
     std::fs::write(world.path("go"), "").unwrap();
 }
 
-/// Looks until a command is over.
+/// Polls until a command has ended.
 async fn last(world: &World, job: u32) -> Tail {
     let mut seen = 0;
     loop {
@@ -40,11 +40,11 @@ async fn last(world: &World, job: u32) -> Tail {
 fn a_look_waits_for_news_and_takes_nothing_away() {
     within(async {
         let world = World::new().await;
-        // The two streams keep their order when the command waits in between.
+        // The order across the two streams is kept if the command waits in between.
         let script = "echo one; until [ -e more ]; do sleep 0.01; done; echo two >&2; \
                       until [ -e on ]; do sleep 0.01; done; echo three";
         let job = start(&world, script).await;
-        // Nothing is there yet: it waits until there is.
+        // There is no output yet, so it waits.
         let first = world.tail(job, 0);
         go(&world);
         let mut tail = first.await.unwrap();
@@ -54,7 +54,7 @@ fn a_look_waits_for_news_and_takes_nothing_away() {
         }
         assert_eq!(text(&tail.bytes), "one\ntwo\n");
         assert_eq!(tail.ended, None);
-        // What was seen before is seen again by who asks for it.
+        // Earlier output is returned again if requested.
         assert_eq!(world.tail(job, 0).await.unwrap(), tail);
         std::fs::write(world.path("on"), "").unwrap();
         let tail = last(&world, job).await;
@@ -86,7 +86,7 @@ fn of_much_only_the_end_is_seen_and_all_is_counted() {
     });
 }
 
-/// Somebody else may have been told of the end before.
+/// The end may have been reported to another caller before.
 #[test]
 fn the_last_words_are_there_after_the_end_was_polled() {
     within(async {

@@ -1,4 +1,4 @@
-//! Commands on a terminal: what they take for one, its size, its keys, its end.
+//! Commands on a terminal: detection, size, keys, end of input.
 
 use bytes::Bytes;
 use sandbox::request::{Status, TerminalSize};
@@ -39,7 +39,7 @@ fn a_command_sees_a_terminal_of_its_own() {
         assert_eq!(text(&captured.stdout), expect);
         assert_eq!(text(&captured.stderr), "");
         assert_eq!(captured.verdict, ended(Status::Code(6)));
-        // Without one there is none.
+        // Without a terminal there is no `/dev/tty`.
         assert!(!world.sh(": > /dev/tty").await.verdict.success());
         world.end().await;
     });
@@ -60,7 +60,7 @@ fn a_change_of_size_is_told() {
         running.remote().resize(size).await.unwrap();
         until(&mut running, "50 200").await;
         assert_eq!(rest(&mut running).await.verdict, ended(Status::Code(0)));
-        // To a command without a terminal a size means nothing.
+        // A size has no effect on a command without a terminal.
         let mut running = world.exec(Command::new(["cat"]).stdin()).await.unwrap();
         running.remote().resize(size).await.unwrap();
         drop(running.take_input());
@@ -73,7 +73,7 @@ fn a_change_of_size_is_told() {
 fn keys_become_signals() {
     within(async {
         let world = World::new().await;
-        // No shell: it would judge an interrupt by what it does to its own children.
+        // Without a shell, which would react to the interrupt of its child.
         let waits = r#"exec perl -e '$| = 1; print "ready\n"; sleep 1 while 1'"#;
         for (key, signal) in [(b"\x03", 2), (b"\x1c", 3)] {
             let mut running = world.exec(on_terminal(waits)).await.unwrap();
@@ -134,7 +134,7 @@ fn a_terminal_carries_much_and_its_children_hold_nobody_up() {
         let script = "stty -opost; sleep 1000 & head -c 3000000 /dev/zero";
         let mut running = world.exec(on_terminal(script)).await.unwrap();
         assert_eq!(rest(&mut running).await.stdout.len(), 3_000_000);
-        // Many terminals at once, each its own.
+        // Many separate terminals at once.
         let mut all = Vec::new();
         for _ in 0..20 {
             let running = world.exec(on_terminal("tty; read line")).await.unwrap();

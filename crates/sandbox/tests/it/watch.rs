@@ -1,4 +1,4 @@
-//! Watching for changes, made inside or outside, also in folders that did not exist before.
+//! Watching for changes from inside or outside, also in new folders.
 
 use std::fs;
 
@@ -8,14 +8,14 @@ use sandbox::request::{Change, ChangeKind, Raw, RefusalKind};
 use crate::under_test::nature;
 use crate::world::{World, assert_refused, within};
 
-/// Reads until this change was seen.
+/// Reads until this change arrives.
 async fn see(changes: &mut Batches<Change>, path: &str, kind: ChangeKind) {
     let expect = Change {
         path: Raw::from(path),
         kind,
     };
     loop {
-        let some = changes.next().await.unwrap().expect("the watch stands");
+        let some = changes.next().await.unwrap().expect("the watch is active");
         if some.contains(&expect) {
             return;
         }
@@ -29,7 +29,7 @@ fn changes_are_seen_wherever_they_happen() {
         let world = World::new().await;
         fs::create_dir_all(world.path("old/deep")).unwrap();
         let mut changes = world.watch(".").await.unwrap();
-        // Each change after the one before was seen, so that none hides another.
+        // Each change only after the previous one arrived, so that none is merged.
         world.text("echo 1 > file").await;
         see(&mut changes, "file", Created).await;
         world.text("echo 2 >> file").await;
@@ -40,7 +40,7 @@ fn changes_are_seen_wherever_they_happen() {
         see(&mut changes, "other", Removed).await;
         world.text("echo > old/deep/file").await;
         see(&mut changes, "old/deep/file", Created).await;
-        // A file in a folder that is made in the same breath.
+        // A file in a folder that is created at the same moment.
         world
             .text("mkdir -p new/deeper; echo > new/deeper/file")
             .await;
@@ -49,7 +49,8 @@ fn changes_are_seen_wherever_they_happen() {
         see(&mut changes, "new/deeper/file", Modified).await;
         world.text("rm -r new").await;
         see(&mut changes, "new", Removed).await;
-        // What the owner does through the guest counts too, and on the host where that can be seen.
+        // Changes by the owner through the guest count too, and changes on the host where they are
+        // visible.
         world
             .write_file("written", "x", sandbox::request::WriteMode::Replace)
             .await
@@ -72,7 +73,7 @@ fn many_watches_stand_side_by_side_and_end_when_dropped() {
         let world = World::new().await;
         fs::create_dir(world.path("a")).unwrap();
         fs::write(world.path("file"), "").unwrap();
-        // More than the kernel gives one user at once, one after the other.
+        // More than the kernel's limit per user, one after the other.
         for _ in 0..300 {
             world.watch("a").await.unwrap();
         }

@@ -1,6 +1,7 @@
-//! No walls, for people who insist: the same handle, no protection, and nothing left behind.
+//! No walls, which must be requested explicitly: the same handle, no protection, and nothing left
+//! behind.
 //!
-//! The same in every run, whichever backend it is about; runs for other backends leave it out.
+//! The same in every run, whatever backend is under test; runs for other backends skip it.
 
 use std::time::Duration;
 

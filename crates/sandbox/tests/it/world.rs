@@ -1,4 +1,4 @@
-//! A sandbox to test, its workspace, and what of it can be seen from outside.
+//! A sandbox under test, its workspace, and its traces on the host.
 
 use std::fs;
 use std::future::Future;
@@ -13,12 +13,12 @@ use tempfile::TempDir;
 use crate::under_test::traces::Traces;
 use crate::under_test::{self, nature};
 
-/// Past this a test hangs. No test comes near it.
+/// Timeout of a test, far above its normal time.
 fn patience() -> Duration {
     nature::patience(Duration::from_secs(100))
 }
 
-/// Runs a test to its end, or fails it as hanging.
+/// Runs a test to its end, or fails it after a timeout.
 pub(crate) fn within(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -45,7 +45,7 @@ pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Text that no other process of this machine has in its arguments.
+/// A text that is unique among the arguments of all processes.
 pub(crate) fn marker(name: &str) -> String {
     format!("hotcell-it-{name}-{}", std::process::id())
 }
@@ -91,7 +91,7 @@ impl World {
         self.run(Command::script(script)).await.unwrap()
     }
 
-    /// What a script prints; it must succeed.
+    /// The output of a script, which must succeed.
     pub(crate) async fn text(&self, script: &str) -> String {
         let captured = self.sh(script).await;
         assert!(captured.verdict.success(), "{script}: {captured:?}");
@@ -167,7 +167,7 @@ pub(crate) async fn rest(running: &mut Running<'_>) -> Captured {
     }
 }
 
-/// Processes of the machine, as the host sees them, with this text as one of their arguments.
+/// Processes of the host that have this text as an argument.
 pub(crate) fn processes_with(marker: &str) -> Vec<u32> {
     let marker = marker.as_bytes();
     fs::read_dir("/proc")
@@ -183,7 +183,7 @@ pub(crate) fn processes_with(marker: &str) -> Vec<u32> {
         .collect()
 }
 
-/// The one process with this argument, on backends whose processes the host sees.
+/// The only process with this argument, on backends whose processes the host sees.
 pub(crate) async fn process_with(marker: &str) -> u32 {
     let mut found = Vec::new();
     eventually("a process with the marker", async || {

@@ -1,4 +1,4 @@
-//! The real `msb`: that it takes what it is told, and what becomes of it on this machine.
+//! The real `msb`: it accepts the arguments, and its result on this machine.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -20,7 +20,7 @@ fn json(output: &Output) -> Option<Value> {
     serde_json::from_slice(&output.stdout).ok()
 }
 
-/// The only sandbox that `msb` knows, once it knows one.
+/// The only sandbox that `msb` lists, once it does.
 async fn configuration(scene: &Scene) -> Value {
     let give_up = Instant::now() + Duration::from_secs(30);
     loop {
@@ -36,8 +36,7 @@ async fn configuration(scene: &Scene) -> Value {
     }
 }
 
-/// Where there is KVM, the sandbox works. Where there is none, `msb` says so, and what it says is
-/// one line.
+/// With KVM the sandbox works. Without it, `msb` reports that, on one line.
 #[tokio::test(flavor = "multi_thread")]
 async fn msb_takes_what_it_is_told_and_its_own_error_is_one_line() {
     let scene = Scene::new();

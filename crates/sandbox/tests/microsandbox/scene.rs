@@ -1,4 +1,4 @@
-//! A place for one test: a cache, an image, a workspace, and an `msb`.
+//! The environment of one test: a cache, an image, a workspace, and an `msb`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new() -> Self {
-        // Whatever the usual folder for it: `msb` has sockets below, whose paths must be short.
+        // In `/tmp`, because `msb` has sockets below, whose paths must be short.
         let place = tempfile::tempdir_in("/tmp").unwrap();
         for folder in ["image/etc", "workspace"] {
             fs::create_dir_all(place.path().join(folder)).unwrap();
@@ -27,14 +27,14 @@ impl Scene {
         self.place.path().join(name)
     }
 
-    /// With the host's own programs as the image: the folders are only ever read.
+    /// With the host's own programs as the image, which are only read.
     pub(crate) fn spec(&self, msb: &Path) -> SandboxSpec {
         let mut provisions = Provisions {
             cache: self.path("cache"),
             ..Provisions::default()
         };
         provisions.machines.microsandbox = msb.to_owned();
-        // Whether a machine runs is for `msb` to find out.
+        // Lets `msb` itself find out whether a machine runs.
         provisions.machines.kvm = "/dev/null".into();
         SandboxSpec {
             backend: Backend::Microsandbox,
@@ -44,7 +44,7 @@ impl Scene {
         }
     }
 
-    /// What is left of sandboxes.
+    /// Leftovers of sandboxes.
     pub(crate) fn leftovers(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("cache/microsandbox"));
         let entries = entries.into_iter().flatten().flatten();
@@ -54,8 +54,8 @@ impl Scene {
             .collect()
     }
 
-    /// A program of this name with this text. Written by another process: while this one has it open to
-    /// write, a thread may start something that holds it open too, and then it cannot be run.
+    /// Makes a program with this text. Uses another process for writing: while this one has the
+    /// file open, another thread may fork and inherit the descriptor, and executing it would fail.
     pub(crate) fn script(&self, name: &str, text: &str) -> PathBuf {
         let (path, draft) = (self.path(name), self.path("draft"));
         fs::write(&draft, text).unwrap();
@@ -66,7 +66,7 @@ impl Scene {
     }
 }
 
-/// The real `msb`, installed if need be.
+/// The real `msb`, installed if needed.
 pub(crate) fn msb() -> PathBuf {
     static MSB: OnceLock<PathBuf> = OnceLock::new();
     MSB.get_or_init(|| {
@@ -77,7 +77,7 @@ pub(crate) fn msb() -> PathBuf {
         let place = if bundled(&shared).is_some() || fs::create_dir_all(&shared).is_ok() {
             shared
         } else {
-            // Built by somebody else.
+            // Installed by another process already.
 
             let user = nix::unistd::geteuid();
             std::env::temp_dir().join(format!("hotcell-msb-{user}"))
@@ -101,8 +101,8 @@ pub(crate) fn msb() -> PathBuf {
     .clone()
 }
 
-/// The program itself in an environment of Python's: the script that leads there runs a Python that
-/// may be another user's.
+/// The program itself in a Python environment: the wrapper script runs a Python that may belong to
+/// another user.
 fn bundled(place: &Path) -> Option<PathBuf> {
     let versions = fs::read_dir(place.join("lib")).ok()?.flatten();
     versions
@@ -113,7 +113,7 @@ fn bundled(place: &Path) -> Option<PathBuf> {
         .find(|program| program.exists())
 }
 
-/// An error and its causes, as a person sees them.
+/// An error and its causes, as shown to users.
 pub(crate) fn words(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

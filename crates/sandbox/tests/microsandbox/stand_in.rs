@@ -8,8 +8,8 @@ use sandbox::{Command, Sandbox, SandboxSpec};
 
 use crate::scene::{Scene, words};
 
-/// Takes the calls of the backend, and no others. `run` keeps what it is told and holds the
-/// "machine" until its input ends; `exec` makes the mounts and runs the command among them.
+/// Accepts only the calls of the backend. `run` stores its arguments and holds the "machine" until
+/// its input ends; `exec` makes the mounts and runs the command there.
 const MSB: &str = r#"#!/bin/bash
 set -euo pipefail
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -62,7 +62,7 @@ inside)
 esac
 "#;
 
-/// A shell, `cat`, and what they need, in the shape of an image.
+/// A shell, `cat`, and their libraries, laid out as an image.
 fn programs(image: &Path) {
     const PROGRAMS: &[&str] = &["/bin/sh", "/bin/cat"];
     let listed = std::process::Command::new("ldd").args(PROGRAMS).output();
@@ -105,7 +105,7 @@ async fn the_link_over_the_streams_carries_everything() {
         fs::read_to_string(scene.path("workspace/made")).unwrap(),
         "inside\n"
     );
-    // Every byte, both ways, and more of them than any pipe holds.
+    // Every byte value, in both directions, and more data than a pipe holds.
     let bytes: Vec<u8> = (0..3_000_000u32)
         .map(|number| (number % 251) as u8)
         .collect();
@@ -143,7 +143,7 @@ async fn a_dropped_sandbox_goes_too() {
 async fn what_a_dead_host_left_is_swept() {
     let scene = Scene::new();
     let spec = spec(&scene);
-    // As of a process that never was: no process has begun before the machine.
+    // A process that never existed: no process started at that time.
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap();
     let namespace = namespace
         .to_str()

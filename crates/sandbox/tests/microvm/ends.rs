@@ -1,4 +1,5 @@
-//! However a machine ends, what its commands wrote is on the host, and nothing of it is left.
+//! However a machine ends, the data that its commands wrote is on the host, and nothing else is
+//! left.
 
 use std::fs;
 
@@ -22,7 +23,7 @@ fn a_machine_that_dies_ends_the_sandbox_and_leaves_what_was_written() {
         for machine in &machines {
             kill(Pid::from_raw(*machine as i32), Signal::SIGKILL).unwrap();
         }
-        // The link ends by itself, and with it all that is asked.
+        // The link ends by itself, and requests fail.
         loop {
             match sandbox.run(Command::new(["/bin/true"])).await {
                 Ok(_) => {}
@@ -44,7 +45,7 @@ fn a_command_that_writes_until_the_end_loses_nothing() {
         let scene = Scene::shared();
         let workspace = tempfile::tempdir().unwrap();
         let sandbox = Sandbox::start(scene.spec(workspace.path())).await.unwrap();
-        // A command that is still at it when the sandbox ends.
+        // A command that still writes when the sandbox ends.
         let script = "exec 3>/workspace/log; i=0; while true; do i=$((i+1)); echo $i >&3; done";
         let running = sandbox.exec(Command::script(script)).await.unwrap();
         let log = workspace.path().join("log");
@@ -53,7 +54,7 @@ fn a_command_that_writes_until_the_end_loses_nothing() {
         }
         drop(running);
         sandbox.end().await;
-        // Whole lines in order: nothing that was seen is lost.
+        // Complete lines in order: no visible data was lost.
         let content = fs::read_to_string(&log).unwrap();
         let numbers: Vec<u64> = content.lines().map(|line| line.parse().unwrap()).collect();
         assert!(numbers.iter().zip(1..).all(|(got, expect)| *got == expect));

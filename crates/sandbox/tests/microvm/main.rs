@@ -1,8 +1,8 @@
-//! What only virtual machines of QEMU's can be asked: snapshots, pools, and how they end. Everything
-//! else is in the suite that is the same for all backends.
+//! Tests for QEMU virtual machines only: snapshots, pools, and how they end. Everything else is in
+//! the suite for all backends.
 //!
-//! Needs QEMU, a kernel and `mkfs.erofs`, which `scripts/setup` installs; the image is made of this
-//! machine's own shell.
+//! Needs QEMU, a kernel and `mkfs.erofs`, which `scripts/setup` installs; the image is made from
+//! this machine's own shell.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

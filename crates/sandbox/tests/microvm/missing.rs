@@ -1,4 +1,4 @@
-//! What is missing is said in one line, with how to get it.
+//! A missing component is reported on one line, with how to get it.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Machines that wait.
+//! Machines that wait in a pool.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -37,7 +37,7 @@ fn a_machine_that_waits_is_taken_with_its_workspace_and_replaced() {
         sandbox.end().await;
         pool.filled().await;
 
-        // A workspace that holds something is used as it is, and the pool is left alone.
+        // A workspace that is not empty is used directly, without the pool.
         let before = fs::metadata(&workspace).unwrap();
         let sandbox = Sandbox::start(spec).await.unwrap();
         assert_eq!(text(&sandbox, "cat file").await, "inside\n");
@@ -47,7 +47,7 @@ fn a_machine_that_waits_is_taken_with_its_workspace_and_replaced() {
 
         assert_eq!(machines_on(folder.path()).len(), 1);
         drop(pool);
-        // It ends them without anybody waiting for it.
+        // Dropping the pool ends the machines without waiting.
         while !machines_on(folder.path()).is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -67,7 +67,7 @@ fn a_machine_that_died_while_it_waited_is_nobodys_failure() {
         for machine in machines_on(folder.path()) {
             kill(Pid::from_raw(machine as i32), Signal::SIGKILL).unwrap();
         }
-        // Known to be dead or not yet.
+        // Whether or not its end was noticed already.
         let mut spec = scene.spec(&workspace);
         spec.pool = Some(pool.clone());
         let sandbox = Sandbox::start(spec).await.unwrap();

@@ -1,5 +1,5 @@
 //! The folder of one container: its socket, its generated root, its mounts. Named after the process
-//! that owns it, so that the next start can remove what a crash left. Entry points:
+//! that owns it, so that the next start can remove what a crash left. Entry point:
 //! [`left_over`].
 
 use std::fs;
