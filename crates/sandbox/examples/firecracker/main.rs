@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     let own = own.to_string_lossy().into_owned();
     let outcome = match own.as_str() {
         "jailer" => jailer::run(&arguments[1..]),
-        // Behind native walls its path is always the same; its outside name is in a file.
+        // Behind native walls its path is always the same; mountinfo has its outside name.
         _ => run(&real_name(own), &arguments[1..]),
     };
     match outcome {
@@ -61,8 +61,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Finds the outside name of the program: walls show it at one path, so a file next to it has the
-/// name.
+/// Finds the outside name of the program: walls bind it to one path, and mountinfo has the source.
 fn real_name(own: String) -> String {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mounted = mounts.lines().find_map(|line| {

@@ -70,7 +70,7 @@ fn kill_guest(_: &World) {
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
     // Sends all signals that the guest handles while it sleeps: nested handlers need stack space.
-    // This process runs first on the same processor, so the guest cannot start handling too early.
+    // The guest has a lower priority on the same processor, so it cannot handle the first too early.
     unsafe {
         let mut one: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(0, &mut one);

@@ -250,7 +250,7 @@ fn processors() {
                     assert!(!all.verdict.success());
                     assert_eq!(cpu.is_full(), cpus.fract() == 0.0, "{cpu:?}");
                 }
-                // On all backends the host's kernel has the limit.
+                // Other enforcers set the quota in a cgroup of the host.
                 _ => {
                     let groups = world.traces().groups;
                     let set: Vec<_> = groups.iter().filter_map(|group| quota_of(group)).collect();

@@ -73,7 +73,7 @@ fn a_change_of_size_is_told() {
 fn keys_become_signals() {
     within(async {
         let world = World::new().await;
-        // Without a shell, which would react to the interrupt of its child.
+        // Without a shell, whose reaction to an interrupt depends on its children.
         let waits = r#"exec perl -e '$| = 1; print "ready\n"; sleep 1 while 1'"#;
         for (key, signal) in [(b"\x03", 2), (b"\x1c", 3)] {
             let mut running = world.exec(on_terminal(waits)).await.unwrap();

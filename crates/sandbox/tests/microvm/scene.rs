@@ -1,4 +1,5 @@
-//! An image of a few of this machine's own programs, a cache, and machines made of both.
+//! Test environment: an image with a few programs of this machine, a cache, and machines made of
+//! both.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use sandbox::{Backend, Command, Provisions, Sandbox, SandboxSpec};
 use tempfile::TempDir;
 
-/// Past this a test hangs: booting an emulated machine on a busy host takes its time.
+/// Timeout of a test: booting an emulated machine on a busy host is slow.
 const PATIENCE: Duration = Duration::from_secs(500);
 
 const PROGRAMS: &[&str] = &["bash", "sh", "true", "cat", "date", "uname", "od", "head"];
@@ -30,7 +31,7 @@ pub(crate) fn within(test: impl Future<Output = ()>) {
         });
 }
 
-/// Programs with the libraries that the loader says they need.
+/// Copies programs with the libraries that the loader reports.
 fn make_image(root: &Path) {
     let mut files = BTreeSet::new();
     for name in PROGRAMS {
@@ -43,7 +44,7 @@ fn make_image(root: &Path) {
     }
     for file in files {
         for place in ["/usr", ""] {
-            // On most systems the one is a link to the other; an image may have both.
+            // On most systems one is a link to the other; an image may have both.
             let bare = file
                 .strip_prefix("/usr")
                 .or(file.strip_prefix("/"))
@@ -67,7 +68,7 @@ pub(crate) fn image() -> &'static Path {
         .path()
 }
 
-/// Where nobody else may look, as in root's home.
+/// A folder that other users cannot read, like root's home.
 fn cache() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
@@ -78,12 +79,12 @@ fn cache() -> TempDir {
 pub(crate) struct Scene {
     pub(crate) cache: PathBuf,
     image: PathBuf,
-    /// Goes with the last user.
+    /// Removed with the last user.
     _folder: Option<TempDir>,
 }
 
 impl Scene {
-    /// A cache that all tests of this program share, so that few of them boot.
+    /// A cache that all tests of this program share, so that only a few of them boot.
     pub(crate) fn shared() -> Self {
         static CACHE: OnceLock<TempDir> = OnceLock::new();
         let folder = CACHE.get_or_init(cache);
@@ -94,7 +95,7 @@ impl Scene {
         }
     }
 
-    /// One of its own.
+    /// With its own cache.
     pub(crate) fn new() -> Self {
         let folder = cache();
         Self {
@@ -104,7 +105,7 @@ impl Scene {
         }
     }
 
-    /// One that somebody else keeps, with the image that is in it.
+    /// With the cache and image of another process.
     pub(crate) fn of_another(cache: PathBuf, image: PathBuf) -> Self {
         Self {
             cache,
@@ -137,15 +138,14 @@ impl Scene {
     }
 }
 
-/// What a script prints; it must succeed.
+/// The output of a script, which must succeed.
 pub(crate) async fn text(sandbox: &Sandbox, script: &str) -> String {
     let captured = sandbox.run(Command::script(script)).await.unwrap();
     assert!(captured.verdict.success(), "{script}: {captured:?}");
     String::from_utf8(captured.stdout).unwrap()
 }
 
-/// Processes that are QEMU and have something of this folder mounted. Other tests of this program
-/// have theirs.
+/// QEMU processes that have a mount from this folder. Other tests of this program have their own.
 pub(crate) fn machines_on(folder: &Path) -> BTreeSet<u32> {
     let name = folder.file_name().unwrap().to_str().unwrap();
     let pids = fs::read_dir("/proc").unwrap().flatten();

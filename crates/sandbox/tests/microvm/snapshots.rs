@@ -1,4 +1,4 @@
-//! Machines begin with a snapshot, and have nothing in common but that.
+//! Machines start from a snapshot, and share nothing else.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use sandbox::Sandbox;
 
 use crate::scene::{Scene, image, text, within};
 
-/// Where the other process finds what this one made.
+/// Variables that pass the cache and the image to the other process.
 const CACHE: &str = "HOTCELL_TEST_MACHINE_CACHE";
 const IMAGE: &str = "HOTCELL_TEST_MACHINE_IMAGE";
 
@@ -29,7 +29,7 @@ fn machines_from_one_snapshot_have_their_own_randomness_and_the_right_time() {
             };
             let before = seconds();
             let inside: u64 = text(&sandbox, "date +%s").await.trim().parse().unwrap();
-            // A second of slack for what is cut off, on either side.
+            // A second of tolerance for truncation, in both directions.
             assert!(before <= inside + 1 && inside <= seconds() + 1);
             sandbox.end().await;
         }
@@ -64,7 +64,7 @@ fn the_kernel_inside_is_another_and_there_is_no_network_device() {
 fn walls_from_a_snapshot_are_those_of_the_sandbox_that_arrives() {
     within(async {
         let scene = Scene::new();
-        // The first makes the snapshot; the second changes numbers of its walls, the third more.
+        // The first makes the snapshot; the others change limits of their walls.
         for (open_files, disk, mode) in [
             (128, 1 << 30, 0o755),
             (99, 1 << 30, 0o711),
@@ -109,12 +109,12 @@ fn many_at_once_boot_one_and_a_snapshot_that_is_broken_is_made_anew() {
         let [kept] = &scene.snapshots()[..] else {
             panic!("{:?}", scene.snapshots());
         };
-        // Another process finds this: of the state only the beginning is there.
+        // The other process finds a truncated state.
         let state = kept.join("state");
         let file = fs::File::options().write(true).open(&state).unwrap();
         file.set_len(1000).unwrap();
         drop(file);
-        // This very program, whatever stands at its path by now.
+        // This program itself, even if the file at its path was replaced.
         let run = std::process::Command::new("/proc/self/exe")
             .args(["--exact", "snapshots::in_another_process", "--ignored"])
             .env(CACHE, &scene.cache)
@@ -128,7 +128,7 @@ fn many_at_once_boot_one_and_a_snapshot_that_is_broken_is_made_anew() {
     });
 }
 
-/// Not a test by itself: the other process of the one above.
+/// Not a test by itself: the other process of the test above.
 #[test]
 #[ignore = "started by another test"]
 fn in_another_process() {

@@ -6,47 +6,47 @@ use sandbox::{LimitKind, SandboxError, SandboxSpec, Verdict};
 
 use crate::scene::{Props, Scene};
 
-/// What was found, or what is wrong.
+/// A result, or what is wrong.
 pub(crate) type Finding<T = ()> = Result<T, String>;
 
-/// A driver's work.
+/// The future of a driver.
 pub(crate) type Driven<'a> = Pin<Box<dyn Future<Output = Finding<Outcome>> + Send + 'a>>;
 
-/// An attack and what must come of it.
+/// An attack and its expected result.
 #[derive(Clone, Copy)]
 pub(crate) struct Attack {
-    /// The line of the list.
+    /// The line number in the list of attacks.
     pub(crate) number: u32,
-    /// What the hostile program calls it.
+    /// Its name in the hostile program.
     pub(crate) name: &'static str,
     pub(crate) expect: Expect,
     /// Changes the sandbox before it starts.
     pub(crate) tune: fn(&mut SandboxSpec, &Props),
-    /// Plays the host's part; [`run`] for attacks in which the host only looks on.
+    /// The host's part; [`run`] for attacks in which the host only watches.
     pub(crate) drive: fn(&Scene) -> Driven<'_>,
-    /// Whether the backend under test has what is attacked.
+    /// Whether the backend under test has the attacked feature.
     pub(crate) applies: fn() -> bool,
-    /// Looks at the world afterwards, beside what is looked at after every attack.
+    /// Checks the host afterwards, in addition to the checks after every attack.
     pub(crate) outside: fn(&Scene, &Outcome) -> Finding,
 }
 
-/// How an attack must end. Wherever it ends, it must not have printed `BREACH`.
+/// How an attack must end. In all cases it must not have printed `BREACH`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Expect {
     /// It ran to its end and every attempt failed.
     Held,
     /// A limit of this kind ended it.
     Limit(LimitKind),
-    /// Either: what holds differs with the machine.
+    /// Either: the enforcement differs between machines.
     HeldOrLimit(LimitKind),
-    /// The driver and the look outside say what is right.
+    /// The driver and the outside check decide.
     Driven,
-    /// As `Driven`, and the sandbox need not serve afterwards.
+    /// As `Driven`, and the sandbox need not work afterwards.
     DrivenToItsEnd,
 }
 
 impl Expect {
-    /// Whether the same sandbox must go on serving.
+    /// Whether the same sandbox must keep working.
     pub(crate) fn survives(self) -> bool {
         self != Self::DrivenToItsEnd
     }
@@ -57,13 +57,13 @@ impl Expect {
 pub(crate) struct Outcome {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
-    /// Nothing, when the sandbox went away.
+    /// `None` if the sandbox is gone.
     pub(crate) verdict: Option<Verdict>,
     pub(crate) error: Option<String>,
 }
 
 impl Outcome {
-    /// What a driver found good by itself.
+    /// For a driver that has already checked everything.
     pub(crate) fn nothing() -> Self {
         Self::default()
     }

@@ -1,4 +1,4 @@
-//! The walls that the suite is played on.
+//! The backends that the suite runs on.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub(crate) struct Backend {
     walls: sandbox::Backend,
 }
 
-/// The backend that must hold.
+/// The backend under test, which must hold.
 pub(crate) fn tested() -> Backend {
     let walls = under_test::backend();
     Backend {
@@ -22,7 +22,7 @@ pub(crate) fn tested() -> Backend {
     }
 }
 
-/// No walls, to see the suite fail.
+/// No walls, to check that the suite then fails.
 pub(crate) const NONE: Backend = Backend {
     name: "none",
     walls: sandbox::Backend::None,

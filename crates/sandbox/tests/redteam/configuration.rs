@@ -1,5 +1,5 @@
-//! Line 23, as far as it concerns the walls: configuration that a program inside plants in the
-//! workspace is data to the host, whatever the host then does with the sandbox.
+//! Line 23, as far as it concerns the walls: configuration that a program inside places in the
+//! workspace is only data for the host, whatever the host does with the sandbox.
 
 use sandbox::request::{List, Search, WriteMode};
 

@@ -1,5 +1,5 @@
-//! Lines 45, 46, 86 and 88: disk space and inodes, in the open and hidden. The limit is small, so that it
-//! is reached soon; the workspace is measured from outside.
+//! Lines 45, 46, 86 and 88: disk space and inodes, in plain files and hidden. The limit is small,
+//! so that it is reached soon; the workspace is measured from outside.
 
 use sandbox::request::Status;
 use sandbox::{LimitKind, SandboxSpec};
@@ -16,7 +16,7 @@ const INODES: u64 = DISK / 4096;
 /// How far past its limit the disk may get before the next scan.
 const DISK_SLACK: u64 = 96 << 20;
 
-/// Where the kernel enforces the limit, the program gets an error; where the guest does, it is killed.
+/// If the kernel enforces the limit, the program gets an error; if the guest does, it is killed.
 const DISK_HELD: Expect = Expect::HeldOrLimit(LimitKind::Disk);
 
 pub(crate) const ATTACKS: &[Attack] = &[
@@ -89,7 +89,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         .expect(DISK_HELD),
 ];
 
-/// Memory for the kernel's side of as many files as the attacks make.
+/// Memory for the kernel structures of all files of the attacks.
 fn many_inodes(spec: &mut SandboxSpec, props: &Props) {
     small(spec, props);
     spec.limits.memory = 1 << 30;
@@ -124,7 +124,7 @@ fn allocate(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// Commands that are each ended for the disk must not get further and further together.
+/// Commands that are each killed for the disk limit must not exceed it step by step.
 fn rounds(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let mut all = Outcome::nothing();
@@ -137,7 +137,7 @@ fn rounds(scene: &Scene) -> Driven<'_> {
             all.stdout.extend_from_slice(&outcome.stdout);
         }
         disk_kept(scene, &all)?;
-        // Past the limit for the second time only the host can tidy up.
+        // Over the limit for the second time, only the host can clean up.
         let files = 4 * DISK / (8 << 20);
         for (round, file) in (0..8).flat_map(|round| (0..files).map(move |file| (round, file))) {
             let path = format!("round-{round}-{file}");

@@ -1,5 +1,5 @@
-//! Lines 42 to 50. Limits are small, so that they are reached soon; each is looked at from outside
-//! where the machine shows it.
+//! Lines 42 to 50. Limits are small, so that they are reached soon; each is also checked from
+//! outside, where the host can see it.
 
 use std::fs;
 use std::time::Duration;
@@ -15,10 +15,11 @@ use crate::under_test::nature;
 use crate::under_test::traces::Traces;
 
 const PIDS: u32 = 32;
-/// The guest's own, on top of what commands may have.
+/// Processes of the guest itself, in addition to those of commands.
 const GUEST_PIDS: usize = 4;
 const MEMORY: u64 = 128 << 20;
-/// The kernel lets a process that it is killing, and what must not fail, pass by a few pages.
+/// The kernel lets a process that is being killed, and allocations that must not fail, exceed the
+/// limit by a few pages.
 const MEMORY_SLACK: u64 = 1 << 20;
 pub(crate) const DISK: u64 = 32 << 20;
 const OPEN_FILES: u64 = 64;
@@ -100,7 +101,7 @@ pub(crate) fn small(spec: &mut SandboxSpec, _: &Props) {
     spec.limits.disk = DISK;
 }
 
-/// Processes enough for many small ones.
+/// A limit that allows many small processes.
 fn roomy(spec: &mut SandboxSpec, props: &Props) {
     small(spec, props);
     spec.limits.pids = 256;
@@ -118,7 +119,7 @@ fn two_seconds(spec: &mut SandboxSpec, _: &Props) {
     spec.limits.wall = Some(nature::short_wall());
 }
 
-/// What the sandbox says about a limit of its own.
+/// The description's entry for a limit.
 fn enforcement(scene: &Scene, limit: LimitKind) -> Finding<Enforcement> {
     let all = &scene.sandbox().description().limits;
     let found = all.iter().find(|enforcement| enforcement.limit == limit);
@@ -127,17 +128,17 @@ fn enforcement(scene: &Scene, limit: LimitKind) -> Finding<Enforcement> {
         .ok_or_else(|| format!("nothing is said about {}", limit.name()))
 }
 
-/// Whether a control group of the host holds what is inside and nothing else, so that its numbers
-/// are those of the limit. One around another kernel has that kernel's share in it too.
+/// Whether a cgroup of the host contains only the processes inside, so that its numbers match the
+/// limit. A cgroup around another kernel also includes that kernel's share.
 fn has_group(scene: &Scene, limit: LimitKind) -> Finding<bool> {
     let enforcer = enforcement(scene, limit)?.enforcer;
     let is_group = matches!(enforcer, Enforcer::CgroupV1 | Enforcer::CgroupV2);
     Ok(is_group && nature::host_sees_processes())
 }
 
-/// A file of the sandbox's control group, which the host's owner can read.
+/// A number from the sandbox's cgroup, which the owner can read on the host.
 fn group_number(scene: &Scene, controller: &str, files: &[&str]) -> Finding<u64> {
-    // An engine's own process around it may be in a group with others of its kind.
+    // The engine's outer process may share a cgroup with others of its kind.
     let processes = Traces::of(&scene.props.workspace).behind_the_first();
     let folder = processes.iter().find_map(|pid| group(*pid, controller));
     let folder = folder.ok_or_else(|| format!("no {controller} group"))?;
@@ -145,8 +146,8 @@ fn group_number(scene: &Scene, controller: &str, files: &[&str]) -> Finding<u64>
     found.ok_or_else(|| format!("no number in {}", folder.display()))
 }
 
-/// Processes and threads of the sandbox are within the limit: seen from outside, or, where another
-/// kernel keeps them, through its guest.
+/// Checks that processes and threads of the sandbox are within the limit: from outside or, if
+/// another kernel hides them, through its guest.
 async fn count_processes(scene: &Scene) -> Finding {
     let (processes, count) = if nature::host_sees_processes() {
         let pids = processes_in(&scene.pid_namespace);
@@ -170,7 +171,7 @@ async fn count_processes(scene: &Scene) -> Finding {
     Ok(())
 }
 
-/// A full sandbox can still be looked into.
+/// A full sandbox still answers file requests.
 async fn files_answer(scene: &Scene) -> Finding {
     within("stat while full", scene.sandbox().stat("hostile")).await?;
     within(
@@ -192,7 +193,7 @@ fn fork_bomb(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// Each process in a session of its own: no one signal reaches them, only the end of the sandbox.
+/// Each process has its own session: no single signal reaches them, only the end of the sandbox.
 fn lost_bomb(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let (running, outcome) = scene.start("fork-bomb-sessions", &[], "FULL").await?;
@@ -227,7 +228,7 @@ fn memory(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// What no process holds stays when the command has ended; the guest must live with that.
+/// Memory that no process holds stays when the command has ended; the guest must cope with that.
 fn nobodys_memory(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let more = [("bytes", (4 * MEMORY).to_string())];
@@ -242,9 +243,8 @@ fn nobodys_memory(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// Where no group counts them together, the sandbox says that only the private memory of each
-/// process is limited, and so attacks by many small processes and by memory that is nobody's own
-/// are no breach of what was said.
+/// Without a cgroup, the description says that only the private memory of each process is limited.
+/// Then attacks with many small processes and with memory that no process owns are no breach.
 fn memory_of_many(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let outcome = scene
@@ -255,7 +255,7 @@ fn memory_of_many(scene: &Scene) -> Driven<'_> {
         if memory.enforcer == Enforcer::Rlimit && memory.is_full() {
             return Err("a limit for each process is said to be one for all".into());
         }
-        // The guest counts all of them, however late it looks.
+        // The guest counts all of them, even if late.
         if !memory.is_full() && memory.enforcer != Enforcer::Guest {
             let stdout = b"HELD each process by itself\n".to_vec();
             return Ok(Outcome { stdout, ..outcome });
@@ -264,8 +264,8 @@ fn memory_of_many(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// What is on its way belongs to the kernel; one in user space does not count it among the memory of
-/// processes, and the sandbox says so.
+/// Data in flight belongs to the kernel. A user-space kernel does not count it as memory of
+/// processes, and the description says so.
 fn memory_of_sockets(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let outcome = memory_of_many(scene).await?;
@@ -283,7 +283,7 @@ fn memory_file_systems(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let outcome = scene.run("tmpfs", &[("bytes", MEMORY.to_string())]).await;
         memory_kept(scene)?;
-        // Nobody's memory stays until it is removed; the host can do that from outside.
+        // Memory that no process owns stays until it is removed; the host can do that from outside.
         for number in 0..64 {
             for folder in ["/tmp", "/dev/shm", "/home/hotcell", "/run"] {
                 let path = format!("{folder}/hoard-{number}");
@@ -315,7 +315,7 @@ fn open_files(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// Of the processors' time, as the host's control group around the sandbox has it.
+/// The share of CPU time that the host's cgroup around the sandbox allows.
 fn share_of_group(scene: &Scene) -> Option<f64> {
     let processes = Traces::of(&scene.props.workspace).behind_the_first();
     let folder = processes.iter().find_map(|pid| group(*pid, "cpu"))?;
@@ -340,16 +340,16 @@ fn spin(scene: &Scene) -> Driven<'_> {
             .hostile("spin", &[])
             .timeout(Some(Duration::from_secs(1)));
         let running = within("exec", scene.sandbox().exec(command)).await?;
-        // One around another kernel holds that kernel's time too, all of it.
+        // A cgroup around another kernel includes that kernel's time too.
         let enforcer = enforcement(scene, LimitKind::Cpu)?.enforcer;
         let group = match enforcer {
             Enforcer::CgroupV1 | Enforcer::Vm => share_of_group(scene),
-            // Where it is not the group of the process itself that has the number.
+            // If the number is not in the cgroup of the process itself.
             Enforcer::CgroupV2 => share_of_group(scene).or(Some(0.5)),
             _ => None,
         };
         let share = group.unwrap_or_else(|| {
-            // Whole processors only, and the sandbox says so.
+            // Whole processors only, and the description says so.
             let processes = Traces::of(&scene.props.workspace).behind_the_first();
             let most = processes.iter().map(|pid| processors(*pid)).max();
             most.unwrap_or(0) as f64 / 2.0
@@ -361,7 +361,7 @@ fn spin(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// The sandbox's own time is over: everything in it ends, though the host asks for nothing.
+/// The sandbox's own time limit ends everything in it, without any request from the host.
 fn outlive(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let outcome = scene.run("spin-daemon", &[]).await;

@@ -51,7 +51,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(17, "whoami"),
 ];
 
-/// More than any of these answers could take; then the sandbox's workers are stuck.
+/// More than any of these answers could take; after that the sandbox's workers are stuck.
 fn stuck() -> Duration {
     nature::patience(Duration::from_secs(20))
 }
@@ -65,8 +65,8 @@ async fn answer<T>(
         .map_err(|_| format!("{what} hangs"))
 }
 
-/// Everything that the host does with a path, each with an answer, whichever it is. What was read
-/// is put with what the attack printed.
+/// Runs every request of the host on a path; each must get some answer. What was read is added to
+/// the output of the attack.
 async fn use_path(sandbox: &Sandbox, path: &str, outcome: &mut Outcome) -> Finding {
     read_path(sandbox, path, outcome).await?;
     for mode in [WriteMode::Append, WriteMode::Replace, WriteMode::Create] {
@@ -161,7 +161,7 @@ fn swapped_while_the_host_works(scene: &Scene) -> Driven<'_> {
         let (running, mut outcome) = scene.start(scene.attack.name, &[], "exchanging").await?;
         let sandbox = scene.sandbox();
         let paths = ["swapped", "folder/canary"];
-        // To write may put a file in the place of the link, and there is nothing to exchange.
+        // Writing may replace the link by a file, and then there is nothing to exchange.
         for _ in 0..portion(60) {
             for path in paths {
                 read_path(sandbox, path, &mut outcome).await?;
@@ -179,7 +179,7 @@ fn swapped_while_the_host_works(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// A file that is a pipe by the time it is opened holds up whoever opens it without care.
+/// A file that is replaced by a pipe before it is opened blocks a careless reader.
 fn searched_while_swapped(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let (running, mut outcome) = scene.start(scene.attack.name, &[], "exchanging").await?;
@@ -199,7 +199,7 @@ fn descriptors_of_a_command(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// A shell session keeps its state in memory files: 8 and 9, and nothing else.
+/// A shell session keeps its state in memory files: only descriptors 8 and 9.
 fn descriptors_of_a_shell_command(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let mut outcome = Outcome::default();
@@ -207,7 +207,7 @@ fn descriptors_of_a_shell_command(scene: &Scene) -> Driven<'_> {
         for argument in scene.props.arguments() {
             script.push_str(&format!(" '{argument}'"));
         }
-        // A second command too: by then the session has a state to take over.
+        // A second command too: by then the session has a state to restore.
         for _ in 0..2 {
             let output = &mut outcome.stdout;
             let print = |bytes: bytes::Bytes, _| output.extend_from_slice(&bytes);
@@ -225,7 +225,7 @@ fn descriptors_of_a_shell_command(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// Neither on the host nor in the image, for those that have one.
+/// Neither on the host nor in the image, if there is one.
 fn nothing_protected_was_made(_: &Scene, _: &Outcome) -> Finding {
     let image = under_test::image().unwrap_or_else(|| "/".into());
     for folder in [
@@ -250,7 +250,7 @@ fn nothing_protected_was_made(_: &Scene, _: &Outcome) -> Finding {
     Ok(())
 }
 
-/// Only the machine's root can make a device node; an ordinary user's workspace has none.
+/// Only the machine's root can make a device node; for an ordinary user there is none.
 fn planted_device(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         if !is_root() {
@@ -280,7 +280,7 @@ fn fifo_read_by_the_host(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let mut outcome = scene.run("fifo", &[("names", "pipe".into())]).await;
         let sandbox = scene.sandbox();
-        // More often than there can be workers.
+        // More often than there are workers.
         for _ in 0..8 {
             let read = answer("read of a pipe", sandbox.read_file("pipe", 0, None)).await?;
             if read.is_ok() {
@@ -294,7 +294,7 @@ fn fifo_read_by_the_host(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// The files that say what to leave out are read before any other.
+/// Ignore files are read before any other file.
 fn fifo_for_a_list_of_ignored_files(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let names = ".gitignore,.ignore,.rgignore".to_owned();
@@ -318,8 +318,8 @@ fn endless_list_of_ignored_files(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// A program that prints its user, setuid and setgid to whoever runs the suite: as root that is
-/// root. For an ordinary user the bits change nothing and must go on doing so.
+/// A program that prints its user, setuid and setgid to the user that runs the suite: as root that
+/// is root. For an ordinary user the bits have no effect, and must not get any.
 fn planted_setuid(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let path = scene.props.workspace.join("planted-id");
@@ -327,7 +327,7 @@ fn planted_setuid(scene: &Scene) -> Driven<'_> {
             .and_then(|_| fs::set_permissions(&path, fs::Permissions::from_mode(0o6755)))
             .map_err(|error| error.to_string())?;
         let outcome = scene.run("planted-setuid", &[]).await;
-        // Ours, so that the look at what is left finds only what the sandbox left.
+        // Made by the test itself, so that the later check finds only files of the sandbox.
         fs::remove_file(&path).map_err(|error| error.to_string())?;
         Ok(outcome)
     })

@@ -1,5 +1,5 @@
-//! What a sandbox's own kernel says of its processes, asked through the guest: for kernels that are
-//! not the host's. No command is started for it, so a full sandbox can answer too.
+//! What a sandbox's own kernel reports about its processes, through the guest: for kernels other
+//! than the host's. Starts no command, so a full sandbox can answer too.
 
 use sandbox::Sandbox;
 use sandbox::request::List;
@@ -7,12 +7,12 @@ use sandbox::request::List;
 use crate::attack::Finding;
 use crate::scene::within;
 
-/// Processes, and threads of all of them.
+/// The number of processes, and of all their threads.
 pub(crate) async fn processes(sandbox: &Sandbox) -> Finding<(usize, usize)> {
     let pids = numbers(sandbox, "/proc").await?;
     let mut threads = 0;
     for pid in &pids {
-        // One that has ended meanwhile has none.
+        // A process that has ended meanwhile has none.
         let tasks = numbers(sandbox, &format!("/proc/{pid}/task")).await;
         threads += tasks.map_or(0, |tasks| tasks.len());
     }

@@ -1,5 +1,5 @@
-//! Lines 25 to 41. The hostile program tries each call by its number; that nothing came of it is
-//! seen from what it prints and from a sandbox and a host that go on.
+//! Lines 25 to 41. The hostile program tries each call by its number. Its output shows whether it
+//! failed, and the sandbox and the host must keep working.
 
 use crate::attack::{Attack, Finding, Outcome};
 use crate::scene::Scene;

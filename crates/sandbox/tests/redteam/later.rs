@@ -1,6 +1,6 @@
-//! Lines of the list that are not, or not wholly, a matter of the walls as they are now, and why.
+//! Lines of the list that the walls do not, or not fully, cover at present, with the reason.
 
-/// What is missing, and what it waits for.
+/// What is missing, and what it depends on.
 const LATER: &[(u32, &str)] = &[
     (
         18,

@@ -1,12 +1,12 @@
-//! The red team: a hostile program (`examples/hostile`) in a real sandbox, one attack after the
-//! other, and a look from outside whether anything happened there.
+//! The red-team suite: a hostile program (`examples/hostile`) in a real sandbox, one attack after
+//! the other, with checks from outside whether anything happened there.
 //!
-//! The attacks are tables ([`attack::Attack`]), one for each group, with the numbers of the list
-//! of attacks; [`suite::check`] plays one of them on a [`backend::Backend`]. `HOTCELL_TEST_BACKEND`
-//! says which. What the walls do not do by themselves, or what
-//! belongs to a part that is not there yet, is in [`later`], with the reason.
+//! The attacks are tables ([`attack::Attack`]), one for each group, numbered as in the list of
+//! attacks; [`suite::check`] runs one of them on a [`backend::Backend`]. `HOTCELL_TEST_BACKEND`
+//! selects it. What the walls do not cover by themselves, or what belongs to a part that does not
+//! exist yet, is in [`later`], with the reason.
 //!
-//! `cargo test -p sandbox` builds the hostile program too; after a change of it alone,
+//! `cargo test -p sandbox` builds the hostile program too; after a change of only that program,
 //! `cargo build -p sandbox --examples` does.
 
 #![allow(

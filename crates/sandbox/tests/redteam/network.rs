@@ -68,8 +68,8 @@ fn one_name(spec: &mut SandboxSpec, props: &Props) {
     spec.network = Network::Allow(Allow::parse([rule]).expect("a plain rule"));
 }
 
-/// A name that leads to this machine without any question to a name server: one of the hosts
-/// file's, other than `localhost`, which a rule may open.
+/// A name that resolves to this machine without a name server: one from the hosts file, other than
+/// `localhost`, which a rule may allow.
 fn local_name() -> String {
     let hosts = fs::read_to_string("/etc/hosts").unwrap_or_default();
     let mut names = hosts.lines().flat_map(|line| {
@@ -80,7 +80,7 @@ fn local_name() -> String {
         words.filter(move |_| is_local)
     });
     let usable = names.find(|name| *name != "localhost");
-    // Without one the proxy finds nothing, which is an answer too.
+    // Without one the proxy finds nothing, which is a valid answer too.
     usable.unwrap_or("no-such-name.invalid").to_owned()
 }
 
@@ -92,7 +92,7 @@ fn rebinding(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// The victim listens in a sandbox of its own, and must hear nothing.
+/// The victim listens in another sandbox, and must receive nothing.
 fn beside_a_sibling(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let victim = Scene::set(scene.backend, Attack::new(68, "listen")).await?;
@@ -115,7 +115,7 @@ async fn attack_sibling(scene: &Scene, victim: &Scene) -> Finding<Outcome> {
         ("sibling-abstract", victim.props.marker.clone()),
     ];
     let outcome = scene.run(scene.attack.name, &more).await;
-    // The victim can be reached from where it may be reached.
+    // The victim can be reached through its own handle.
     let number = port.parse().map_err(|_| format!("the port {port}"))?;
     within("connect to the victim", sandbox.connect(number)).await?;
     let heard = finish(listening, said).await?;
@@ -134,7 +134,7 @@ fn it_got_through(scene: &Scene, outcome: &Outcome) -> Finding {
     if !asked.contains("/plain") || !asked.contains("/tunnelled") {
         return Err(format!("the allowed server heard {asked:?}"));
     }
-    // The second is a repeat of the first, which is counted for a while.
+    // The second repeats the first, which is only counted for a while.
     match scene.props.log().matches("\"verdict\":\"allowed\"").count() {
         1 => Ok(()),
         count => Err(format!(
@@ -143,7 +143,7 @@ fn it_got_through(scene: &Scene, outcome: &Outcome) -> Finding {
     }
 }
 
-/// Refusals are on record, repeats of one folded, and there is none of a success.
+/// Refusals are recorded, repeats folded, and there is no success.
 fn every_attempt_is_on_record(scene: &Scene, outcome: &Outcome) -> Finding {
     let log = scene.props.log();
     let denied = log.matches("\"verdict\":\"denied\"").count();
@@ -165,8 +165,7 @@ fn the_log_stays_small(scene: &Scene, outcome: &Outcome) -> Finding {
     }
     let log = scene.props.log();
     let lines = log.matches("\"kind\":\"connection\"").count();
-    // So many are told apart within the time for which repeats are counted; there may be a few
-    // such times.
+    // At most this many lines are written per folding window; there may be a few windows.
     if (1..1000).contains(&lines) && log.len() < 2 << 20 {
         Ok(())
     } else {

@@ -1,5 +1,5 @@
-//! Lines 70 to 76. Line 73 as far as it goes here: bytes pass as they are, and whoever shows them
-//! to a person must tame them.
+//! Lines 70 to 76. Line 73 only as far as it applies here: bytes pass unchanged, and a program that
+//! displays them must sanitize them.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ fn flood_bytes() -> u64 {
     portion(1 << 30)
 }
 
-/// What the host may take for itself meanwhile; other tests of this process take some of it.
+/// Memory that the host may use meanwhile; other tests of this process use some of it.
 const HOST_SHARE: u64 = 192 << 20;
 const MEGABYTE: u64 = 1 << 20;
 const SECRET: &str = "s3cret-of-the-host";
@@ -49,7 +49,7 @@ fn a_megabyte(spec: &mut SandboxSpec, _: &Props) {
     spec.limits.output = Some(MEGABYTE);
 }
 
-/// All of it passes, and hardly any of it stays.
+/// All of it passes, and hardly any of it is kept.
 fn flood(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let before = own_peak();
@@ -75,7 +75,7 @@ fn flood(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// A host that does not read stops the command, not the sandbox, and pays nothing for it.
+/// A host that does not read blocks the command, not the sandbox, and uses no memory for it.
 fn flood_that_nobody_reads(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let before = own_peak();
@@ -194,7 +194,7 @@ fn on_a_terminal(scene: &Scene) -> Driven<'_> {
         };
         let command = scene.hostile("type-into-terminal", &[]).terminal(size);
         let outcome = Outcome::from_run(scene.sandbox().run(command).await);
-        // On each of three descriptors, and at `/dev/tty` once.
+        // On each of three descriptors, and once on `/dev/tty`.
         match outcome.lines("HELD TIOC").len() {
             34 => Ok(outcome),
             count => Err(format!("{count} attempts: {}", outcome.text())),
@@ -210,7 +210,7 @@ fn frames_are_bytes(_: &Scene, outcome: &Outcome) -> Finding {
         ));
     }
     let forged = outcome.text().matches("forged").count();
-    // Ten kinds of twelve carry the word, for each of sixteen streams.
+    // Ten of twelve kinds contain the word, for each of sixteen streams.
     if forged == 160 && outcome.stdout == outcome.stderr {
         Ok(())
     } else {
@@ -220,7 +220,7 @@ fn frames_are_bytes(_: &Scene, outcome: &Outcome) -> Finding {
     }
 }
 
-/// With a second command under way, to whose stream some of the frames pretend to belong.
+/// With a second command running, whose stream some of the frames claim.
 fn frames_everywhere(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let command = sandbox::Command::new(["/bin/cat"]).stdin();
@@ -245,7 +245,7 @@ fn frames_everywhere(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// The host's own environment stays outside; what a command is given comes in, and is not logged.
+/// The host's own environment stays outside; variables of a command are passed in, and not logged.
 fn with_a_secret(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let command = scene.hostile("environment", &[]).env("TOKEN", SECRET);

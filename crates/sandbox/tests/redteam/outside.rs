@@ -1,4 +1,4 @@
-//! What the host sees of a sandbox: its processes, their memory, its control groups, its disk.
+//! What the host sees of a sandbox: processes, their memory, cgroups, disk usage.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -30,7 +30,7 @@ pub(crate) fn processes_with(marker: &str) -> Vec<(u32, String)> {
         .collect()
 }
 
-/// Processes of a pid namespace, but for those that hide from this user, as the guest does.
+/// Processes of a pid namespace, except those that are hidden from this user, such as the guest.
 pub(crate) fn processes_in(namespace: &str) -> Vec<u32> {
     let is_inside = |pid: &u32| {
         fs::read_link(format!("/proc/{pid}/ns/pid"))
@@ -55,7 +55,7 @@ pub(crate) fn processors(pid: u32) -> usize {
     ones.map(|digit| digit.count_ones() as usize).sum()
 }
 
-/// The folder of a process's control group for a controller, if it is not this process's own.
+/// The folder of a process's cgroup for a controller, if it is not this process's own.
 pub(crate) fn group(pid: u32, controller: &str) -> Option<PathBuf> {
     let groups = groups_beside(pid, std::process::id()).into_iter();
     let mut folders = groups.filter_map(|group| {
@@ -71,8 +71,8 @@ pub(crate) fn number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Bytes and names that a folder holds, whatever its modes: this is the owner or root, so what is
-/// locked is unlocked for the count.
+/// Bytes and number of entries in a folder. This is the owner or root, so locked folders are
+/// unlocked for the count.
 pub(crate) fn size_of(folder: &Path) -> (u64, u64) {
     use std::os::unix::fs::PermissionsExt;
     let (mut bytes, mut names) = (0, 0);
@@ -93,7 +93,7 @@ pub(crate) fn size_of(folder: &Path) -> (u64, u64) {
     (bytes, names)
 }
 
-/// Files below a folder that would run with their owner's rights.
+/// Setuid and setgid files below a folder.
 pub(crate) fn setuid_files(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let described = entries.filter_map(|entry| {
@@ -111,7 +111,7 @@ pub(crate) fn setuid_files(folder: &Path) -> Vec<String> {
     described.collect()
 }
 
-/// The most memory that this process has ever had, in bytes.
+/// Peak memory of this process, in bytes.
 pub(crate) fn own_peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

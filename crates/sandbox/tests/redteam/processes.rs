@@ -29,13 +29,13 @@ pub(crate) const ATTACKS: &[Attack] = &[
         .drive(watched_storm),
 ];
 
-/// Far more than an answer takes; then the guest is busy for good.
+/// Far more than an answer takes; after that the guest is stuck.
 fn stuck() -> Duration {
     nature::patience(Duration::from_secs(20))
 }
 
-/// What outlives its command may do so, inside; after every attack nothing may be left, and here
-/// there must have been something that could have been.
+/// A process may outlive its command, inside. After every attack nothing may be left, so here a
+/// process must have been running until the end.
 fn it_still_runs(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let outcome = scene.run(scene.attack.name, &[]).await;
@@ -49,8 +49,8 @@ fn it_still_runs(scene: &Scene) -> Driven<'_> {
     })
 }
 
-/// Signals come at every moment of the guest's work, of which starting a command is one of the
-/// longer; and in a young guest, whose handlers have not yet seen any, more than once.
+/// Signals arrive at every moment of the guest's work, of which starting a command is one of the
+/// longer ones; and several times in a new guest, whose handlers have not run yet.
 fn while_others_start(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         for _ in 0..portion(12) {
@@ -69,7 +69,7 @@ fn while_others_start(scene: &Scene) -> Driven<'_> {
 async fn signal_storm(scene: &Scene) -> Finding<Outcome> {
     let others = async {
         for _ in 0..10 {
-            // Commands may well be hit; the guest passes a request to end on to them.
+            // Commands may be hit too: the guest forwards termination signals to them.
             let _ = scene.sandbox().run(Command::new(["/bin/true"])).await;
         }
     };
@@ -102,7 +102,8 @@ fn search(pattern: &str) -> Search {
     }
 }
 
-/// The host walks through a tree and removes it; whatever the answers are, the guest must live.
+/// The host lists, searches and removes a deep tree. Whatever the answers are, the guest must
+/// survive.
 fn deep_folders(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let outcome = scene.run("deep-folders", &[("depth", "3500".into())]).await;

@@ -1,5 +1,5 @@
-//! The world around one attack: a workspace, canaries beside it, sockets that must stay silent, and
-//! the sandbox.
+//! The environment of one attack: a workspace, canaries beside it, sockets that must receive
+//! nothing, and the sandbox.
 
 use std::fs;
 use std::io;
@@ -22,24 +22,24 @@ use crate::backend::Backend;
 use crate::outside::size_of;
 use crate::under_test::nature;
 
-/// No attack and no answer takes longer; what does, hangs.
+/// Timeout of an attack or an answer.
 pub(crate) fn patience() -> Duration {
     nature::patience(Duration::from_secs(60))
 }
 
-/// What stands around the sandbox.
+/// The surroundings of the sandbox on the host.
 pub(crate) struct Props {
     home: TempDir,
     pub(crate) workspace: PathBuf,
-    /// In every process of the sandbox: in its arguments and its environment.
+    /// A text in the arguments and the environment of every process of the sandbox.
     pub(crate) marker: String,
     canaries: Vec<Canary>,
-    /// Sockets of the host to which nobody may come.
+    /// Sockets of the host that must get no connection.
     tcp: TcpListener,
     udp: UdpSocket,
     abstract_stream: UnixListener,
     file_socket: UnixListener,
-    /// The host's one port that a rule may open.
+    /// The only port of the host that a rule may allow.
     pub(crate) allowed: AllowedServer,
     pub(crate) audit: Arc<AuditLog>,
 }
@@ -51,7 +51,7 @@ struct Canary {
     before: (u64, u64, i64, i64, u32),
 }
 
-/// Looks alike before and after if nobody touched the file.
+/// Metadata that changes if the file is touched.
 fn traces(path: &Path) -> io::Result<(u64, u64, i64, i64, u32)> {
     let file = fs::symlink_metadata(path)?;
     Ok((
@@ -67,10 +67,10 @@ impl Canary {
     fn place(path: PathBuf, marker: &str) -> Self {
         let folder = path.parent().expect("a canary is in a folder");
         fs::create_dir_all(folder).expect("a temporary folder can be filled");
-        // Apart from the marker, which is everywhere.
+        // Different from the marker, which is visible everywhere.
         let content = format!("canary-{}-{marker}", marker.len());
         fs::write(&path, &content).expect("a temporary folder can be filled");
-        // For all to read, so that only the walls keep it.
+        // Readable for all, so that only the walls protect it.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("it is ours");
         let before = traces(&path).expect("it was just written");
         Self {
@@ -116,7 +116,7 @@ impl Props {
     pub(crate) fn place() -> Self {
         let marker = marker();
         let home = TempDir::new().expect("there is a folder for temporary files");
-        // Open to all: what keeps a hostile program out must be the walls, not the host's modes.
+        // Open to all: the walls must keep a hostile program out, not the host's file modes.
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
         let workspace = home.path().join("workspace");
         fs::create_dir(&workspace).expect("a temporary folder can be filled");
@@ -135,7 +135,7 @@ impl Props {
             abstract_stream.set_nonblocking(true),
             file_socket.set_nonblocking(true),
         ] {
-            silent.expect("a socket can be told not to wait");
+            silent.expect("a socket can be made nonblocking");
         }
         let audit = AuditLog::open(home.path().join("audit.log")).expect("a log of our own");
         Self {
@@ -160,7 +160,7 @@ impl Props {
         self.tcp.local_addr().expect("it is bound").port()
     }
 
-    /// Whoever came to a socket waits in its queue until somebody looks.
+    /// A connection stays in the queue of its socket until it is accepted here.
     fn nobody_came(&self) -> Finding {
         let quiet = |outcome: io::Result<()>| {
             outcome.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
@@ -178,7 +178,7 @@ impl Props {
         Ok(())
     }
 
-    /// What must be so after every attack.
+    /// The checks after every attack.
     pub(crate) fn check(&self, outcome: &Outcome) -> Finding {
         for canary in &self.canaries {
             canary.check(outcome)?;
@@ -186,7 +186,7 @@ impl Props {
         self.nobody_came()
     }
 
-    /// What the hostile program is told about the world.
+    /// The arguments that describe the host to the hostile program.
     pub(crate) fn arguments(&self) -> Vec<String> {
         let addresses: Vec<String> = own_addresses().iter().map(IpAddr::to_string).collect();
         let whose = |is_own| if is_own { "own" } else { "shared" };
@@ -214,9 +214,10 @@ impl Props {
 
 impl Drop for Props {
     fn drop(&mut self) {
-        // The count unlocks what an attack has locked, so that all of it can be removed.
+        // The count unlocks folders that an attack has locked, so that they can be removed.
         size_of(&self.workspace);
-        // A removal by recursion holds a descriptor for each level: level by level from the top.
+        // Recursive removal holds a descriptor for each level, so the tree is removed level by
+        // level from the top.
         let (top, next) = (self.workspace.join("deep"), self.workspace.join("next"));
         while fs::rename(top.join("d"), &next).is_ok() {
             let _ = fs::remove_dir(&top).and_then(|()| fs::rename(&next, &top));
@@ -224,7 +225,7 @@ impl Drop for Props {
     }
 }
 
-/// The addresses from which this host would reach others. Nothing is sent to find out.
+/// The addresses from which this host would reach others. Sends nothing.
 fn own_addresses() -> Vec<IpAddr> {
     let from = |bind: &str, to: &str| {
         let socket = UdpSocket::bind(bind).ok()?;
@@ -238,7 +239,7 @@ fn own_addresses() -> Vec<IpAddr> {
     found.into_iter().flatten().collect()
 }
 
-/// Built beside this test, by the same run of cargo.
+/// Built by the same cargo run, in a folder next to this test.
 pub(crate) fn hostile_program() -> PathBuf {
     let this = std::env::current_exe().expect("a program knows where it is");
     let profile = this
@@ -254,7 +255,7 @@ pub(crate) fn hostile_program() -> PathBuf {
     program
 }
 
-/// A web server of the host that keeps what it was asked.
+/// A web server of the host that records its requests.
 pub(crate) struct AllowedServer {
     pub(crate) port: u16,
     asked: Arc<std::sync::Mutex<Vec<u8>>>,
@@ -266,7 +267,7 @@ impl AllowedServer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a loopback");
         listener
             .set_nonblocking(true)
-            .expect("a socket can be told not to wait");
+            .expect("a socket can be made nonblocking");
         let port = listener.local_addr().expect("it is bound").port();
         let asked = Arc::default();
         let task = tokio::spawn(serve(listener, Arc::clone(&asked)));
@@ -274,7 +275,7 @@ impl AllowedServer {
     }
 
     pub(crate) fn asked(&self) -> String {
-        let asked = self.asked.lock().expect("nobody panics while holding it");
+        let asked = self.asked.lock().expect("no holder of the lock panics");
         String::from_utf8_lossy(&asked).into_owned()
     }
 }
@@ -295,7 +296,7 @@ async fn serve(listener: TcpListener, asked: Arc<std::sync::Mutex<Vec<u8>>>) {
             while let Ok(length @ 1..) = stream.read(&mut buffer).await {
                 asked
                     .lock()
-                    .expect("nobody panics while holding it")
+                    .expect("no holder of the lock panics")
                     .extend_from_slice(&buffer[..length]);
                 let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
                 let _ = stream.write_all(answer).await;
@@ -304,13 +305,13 @@ async fn serve(listener: TcpListener, asked: Arc<std::sync::Mutex<Vec<u8>>>) {
     }
 }
 
-/// One attack and its stage.
+/// One attack and its environment.
 pub(crate) struct Scene {
     pub(crate) backend: Backend,
     pub(crate) attack: Attack,
     pub(crate) props: Props,
     sandbox: Option<Sandbox>,
-    /// As `/proc/PID/ns/pid` shows it, on the kernel that the sandbox runs on.
+    /// As in `/proc/PID/ns/pid`, on the kernel that the sandbox runs on.
     pub(crate) pid_namespace: String,
 }
 
@@ -350,7 +351,7 @@ impl Scene {
         Outcome::from_run(self.sandbox().run(self.hostile(name, more)).await)
     }
 
-    /// Starts the hostile program and waits for a line that says it is at work.
+    /// Starts the hostile program and waits for a line that says that it is running.
     pub(crate) async fn start(
         &self,
         name: &str,
@@ -377,9 +378,9 @@ impl Scene {
         }
     }
 
-    /// Takes the sandbox down; the props stay to be looked at.
+    /// Takes the sandbox down; its surroundings stay for the checks.
     pub(crate) async fn strike(&mut self) -> Finding {
-        let sandbox = self.sandbox.take().expect("a scene is struck once");
+        let sandbox = self.sandbox.take().expect("`strike` is called once");
         match timeout(patience(), sandbox.end()).await {
             Ok(_) => Ok(()),
             Err(_) => Err("the end of the sandbox hangs".into()),
@@ -387,7 +388,7 @@ impl Scene {
     }
 }
 
-/// Waits for an answer of the sandbox, but not for ever.
+/// Waits for an answer of the sandbox, with a timeout.
 pub(crate) async fn within<T, E: std::fmt::Display>(
     what: &str,
     answer: impl Future<Output = Result<T, E>>,
@@ -399,7 +400,7 @@ pub(crate) async fn within<T, E: std::fmt::Display>(
     }
 }
 
-/// Takes what a running command says until it ends.
+/// Collects the output of a running command until it ends.
 pub(crate) async fn finish(mut running: Running<'_>, mut outcome: Outcome) -> Finding<Outcome> {
     loop {
         match timeout(patience(), running.next()).await {
@@ -418,7 +419,7 @@ pub(crate) async fn finish(mut running: Running<'_>, mut outcome: Outcome) -> Fi
     }
 }
 
-/// Whether this is the root of the machine: some plants and some looks need that.
+/// Whether this is the root of the machine, which some preparations and checks need.
 pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }

@@ -1,4 +1,4 @@
-//! Lines 83 to 96: what a machine has once for everybody, and what it tells of others. Nothing is
+//! Lines 83 to 96: resources that exist once per machine, and information about others. Nothing is
 //! used up: a few calls show that they are refused.
 
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack::new(96, "machine-secrets").outside(nothing_of_the_host),
 ];
 
-/// Files of the host that every sandbox shows, and the folders that they are in.
+/// Files of the host that every sandbox shows, and their folders.
 const SHOWN: &[&str] = &["/usr/bin/env", "/usr/bin", "/usr", "/etc/ssl/certs"];
 
 /// The host runs a program that the sandbox watches.

@@ -1,6 +1,6 @@
-//! Sockets in the workspace. Where commands run on the host's kernel they can talk to a host program
-//! that listens there, and sandboxes on one folder to each other: the documentation says so, and the
-//! command line warns. Another kernel keeps them apart.
+//! Sockets in the workspace. If commands run on the host's kernel, they can connect to a host
+//! program that listens there, and sandboxes on one folder to each other: the documentation says
+//! so, and the command line warns. A separate kernel isolates them.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -22,7 +22,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
         .drive(with_a_sibling),
 ];
 
-/// Holds what happened against what the backend is said to do.
+/// Compares what happened with the documented behaviour of the backend.
 fn compare(what: &str, happened: bool) -> Finding {
     match happened == nature::shares_workspace_sockets() {
         true => Ok(()),
@@ -37,7 +37,7 @@ fn beside_a_host_program(scene: &Scene) -> Driven<'_> {
         let cannot = |error: io::Error| format!("the host cannot listen: {error}");
         let listener = UnixListener::bind(&path).map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
-        // For all, so that only the walls keep anybody away.
+        // Open to all, so that only the walls prevent access.
         fs::set_permissions(&path, Permissions::from_mode(0o777)).map_err(cannot)?;
         let outcome = scene.run(scene.attack.name, &[]).await;
         let was_called = listener.accept().is_ok();
@@ -68,7 +68,7 @@ async fn pass(scene: &Scene, sibling: &Sandbox) -> Finding {
     let went_through = !taken.lines("BREACH ").is_empty();
     compare("a descriptor of a sibling", went_through)?;
     if went_through {
-        // What the sibling wrote comes out here.
+        // The data that the sibling wrote arrives here.
         let offered = finish(offering, offered).await?;
         if !offered.text().contains("FROM-THE-SIBLING") {
             return Err(format!("nothing came through it: {:?}", offered.text()));

@@ -1,4 +1,4 @@
-//! Plays attacks and judges them: what the hostile program says, and what is so outside.
+//! Runs attacks and judges them, by the output of the hostile program and by checks outside.
 
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::scene::{Props, Scene, within};
 use crate::under_test::nature;
 use crate::under_test::traces::in_sight_of;
 
-/// Plays a group on the backend under test, beside a sandbox that must not notice.
+/// Runs a group on the backend under test, next to a sandbox that must not be affected.
 pub(crate) async fn play(attacks: &[Attack]) {
     let mut failures = Vec::new();
     let backend = backend::tested();
@@ -57,7 +57,7 @@ pub(crate) async fn play(attacks: &[Attack]) {
     );
 }
 
-/// Plays one attack.
+/// Runs one attack.
 pub(crate) async fn check(backend: Backend, attack: Attack) -> Finding {
     let mut scene = Scene::set(backend, attack).await?;
     let outcome = perform(&scene).await;
@@ -71,14 +71,14 @@ pub(crate) async fn check(backend: Backend, attack: Attack) -> Finding {
     } else {
         Ok(())
     };
-    // Whatever was found, nothing may stay behind.
+    // In all cases nothing may be left behind.
     let struck = scene.strike().await;
     let gone = nobody_left(&scene.props).await;
     let untouched = scene.props.check(&outcome.unwrap_or_default());
     found.and(served).and(struck).and(gone).and(untouched)
 }
 
-/// The driver with a limit on its time; a panic in it is its finding.
+/// Runs the driver with a timeout.
 async fn perform(scene: &Scene) -> Finding<Outcome> {
     let hangs = nature::patience(Duration::from_secs(120));
     match tokio::time::timeout(hangs, (scene.attack.drive)(scene)).await {
@@ -140,7 +140,7 @@ pub(crate) fn say(outcome: &Outcome) -> String {
     )
 }
 
-/// The sandbox does as it is asked: a command, a file.
+/// Checks that the sandbox still works: a command, a file.
 pub(crate) async fn serves(sandbox: &Sandbox) -> Finding {
     let run = within("run afterwards", sandbox.run(Command::new(["/bin/true"]))).await?;
     if !run.verdict.success() {
@@ -151,8 +151,8 @@ pub(crate) async fn serves(sandbox: &Sandbox) -> Finding {
     Ok(())
 }
 
-/// Nothing that carries the marker or has the workspace in sight lives. After the end of a sandbox
-/// that is so at once; the deadline is for the kernel to clear the table.
+/// Checks that no process has the marker or sees the workspace. That is so as soon as a sandbox has
+/// ended; the deadline only lets the kernel clear the process table.
 pub(crate) async fn nobody_left(props: &Props) -> Finding {
     let end = Instant::now() + nature::patience(Duration::from_secs(10));
     loop {
@@ -168,7 +168,7 @@ pub(crate) async fn nobody_left(props: &Props) -> Finding {
     }
 }
 
-/// Another job on the same machine.
+/// Another sandbox on the same machine.
 struct Bystander {
     sandbox: Sandbox,
     _workspace: TempDir,

@@ -1,6 +1,6 @@
-//! The attacks without walls: what cannot succeed there proves nothing where it fails.
+//! The attacks without walls: an attack that cannot succeed there proves nothing when it fails.
 //!
-//! Only attacks that touch nothing but their own scene are played here.
+//! Only attacks that affect nothing but their own environment are run here.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::backend;
 use crate::scene::{Props, hostile_program};
 use crate::suite::check;
 
-/// Runs an attack on the host itself and counts what it says it got.
+/// Runs an attack on the host itself and counts its reported breaches.
 fn breaches(props: &Props, name: &str) -> (usize, String) {
     let output = Command::new(hostile_program())
         .arg(name)
@@ -64,7 +64,7 @@ async fn without_walls_the_attacks_succeed() {
     );
 }
 
-/// The suite itself, on a backend that has no walls, must say so.
+/// The suite itself must fail on a backend without walls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_walls_the_suite_fails() {
     let groups = [

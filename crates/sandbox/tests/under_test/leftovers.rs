@@ -1,5 +1,5 @@
-//! What an owner of sandboxes left outside of any process: folders and containers that carry its
-//! process number. Removes nothing. Entry point: [`leftovers`].
+//! Leftovers of an owner of sandboxes outside of any process: folders and containers that carry its
+//! pid. Removes nothing. Entry point: [`leftovers`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use sandbox::Backend;
 
-/// Everything with the number of this process in its name, where sandboxes keep things.
+/// Everything with this pid in its name, in the places that sandboxes use.
 pub(crate) fn leftovers(owner: u32) -> Vec<String> {
     let user = nix::unistd::geteuid();
     let places = [
@@ -48,7 +48,7 @@ fn look(folder: &Path, owner: u32, depth: u32, found: &mut Vec<String>) {
     }
 }
 
-/// Containers that an engine keeps, running or not, with the label of that owner.
+/// Containers of an engine, running or not, with the label of that owner.
 fn containers(owner: u32) -> Vec<String> {
     let mut command = match super::backend() {
         Backend::Podman => Command::new(super::provisions().containers.podman),

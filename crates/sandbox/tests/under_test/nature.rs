@@ -1,5 +1,5 @@
-//! How the backend under test differs from the others, where it rightly does: each difference is one
-//! function here and a sentence in the documentation of the backend. Nothing else may differ.
+//! Intended differences of the backend under test from the others: each is one function here and a
+//! sentence in the documentation of the backend. Nothing else may differ.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use sandbox::{Backend, LimitKind, Strength};
 
 use super::backend;
 
-/// Whether the kernel that commands run on is the host's own.
+/// Whether commands run on the host's kernel.
 pub(crate) fn shares_kernel() -> bool {
     backend().strength() <= Strength::Namespaces
 }
@@ -17,19 +17,19 @@ pub(crate) fn host_sees_processes() -> bool {
     shares_kernel()
 }
 
-/// Whether what a sandbox changes in an image is kept in memory. Docker keeps it on its disk.
+/// Whether changes to an image are kept in memory. Docker keeps them on its disk.
 pub(crate) fn keeps_changes_in_memory() -> bool {
     backend() != Backend::Docker
 }
 
-/// Whether a watch inside sees what the host changes. Another kernel hears of it only when
-/// somebody looks.
+/// Whether a watch inside sees changes by the host. Another kernel only notices them on access.
 pub(crate) fn watches_the_host() -> bool {
     shares_kernel()
 }
 
-/// Whether nothing inside tells where the workspace is on the host. Linux shows to each process, in
-/// `/proc/self/mountinfo`, from which folder of its file system a mount is; nothing can cover that.
+/// Whether the inside does not reveal the path of the workspace on the host. Linux shows each
+/// process, in `/proc/self/mountinfo`, the source folder of a mount within its file system; nothing
+/// can hide that.
 pub(crate) fn hides_workspace_path() -> bool {
     !shares_kernel()
 }
@@ -39,21 +39,21 @@ pub(crate) fn keeps_inodes() -> bool {
     backend() != Backend::Gvisor
 }
 
-/// Whether `/` is an image under an overlay of the sandbox's own, which may be written to. A machine
-/// cannot show the host's programs.
+/// Whether `/` is a writable image under an overlay of this sandbox. A machine cannot show the
+/// host's programs.
 pub(crate) fn has_own_root() -> bool {
     backend().strength() == Strength::Vm
 }
 
-/// Whether a socket in the workspace connects processes across the walls: a host program's with
-/// commands, and those of two sandboxes on one folder. It does where they share a kernel; `connect`
-/// asks for nothing but the right to write to the socket.
+/// Whether a socket in the workspace connects processes across the walls: a host program with
+/// commands, and two sandboxes on one folder. It does if they share a kernel; `connect` only
+/// requires write permission on the socket.
 pub(crate) fn shares_workspace_sockets() -> bool {
     shares_kernel()
 }
 
-/// How much of what processes are said to have in memory a bound allows. gVisor counts memory that
-/// it has set aside for a process, in large blocks.
+/// The bound on resident memory. gVisor also counts memory that it has reserved for a process, in
+/// large blocks.
 pub(crate) fn resident(usual: u64) -> u64 {
     match backend() {
         Backend::Gvisor => usual * 3,
@@ -61,19 +61,19 @@ pub(crate) fn resident(usual: u64) -> u64 {
     }
 }
 
-/// Whether the key for it ends the input of a command on a terminal. gVisor of 2022 hands over what
-/// was typed, and no end.
+/// Whether the end-of-file key ends the input of a command on a terminal. gVisor of 2022 delivers
+/// the typed text, but no end.
 pub(crate) fn terminal_ends_input() -> bool {
     backend() != Backend::Gvisor
 }
 
-/// Whether a command can open the terminal that it was started on as `/dev/tty`. gVisor of 2022 has
-/// no such terminal; the guest sends the signals of its keys.
+/// Whether a command can open its terminal as `/dev/tty`. gVisor of 2022 has no controlling
+/// terminal; the guest sends the signals of its keys.
 pub(crate) fn has_controlling_terminal() -> bool {
     backend() != Backend::Gvisor
 }
 
-/// Limits that hold less than they say even for root, and the sandbox says so.
+/// Limits that are weaker than stated even for root, as the description says.
 pub(crate) fn partial_limits() -> &'static [LimitKind] {
     if counts_sockets() {
         &[]
@@ -82,14 +82,14 @@ pub(crate) fn partial_limits() -> &'static [LimitKind] {
     }
 }
 
-/// Whether what processes have sent and nobody received counts as memory of theirs. gVisor's kernel
-/// has it among its own; past the group around that, the sandbox ends.
+/// Whether data that was sent but not received counts as memory of the processes. In gVisor it
+/// belongs to the kernel; past the cgroup around that, the sandbox ends.
 pub(crate) fn counts_sockets() -> bool {
     backend() != Backend::Gvisor
 }
 
-/// A short time limit that a start, which counts against it, does not use up. Native walls stand in
-/// milliseconds, an engine takes a second, a machine some.
+/// A short time limit that is longer than a start, which counts against it. Native walls start in
+/// milliseconds, an engine takes a second, a machine several.
 pub(crate) fn short_wall() -> Duration {
     match backend() {
         Backend::Native | Backend::None => Duration::from_secs(2),
@@ -98,7 +98,7 @@ pub(crate) fn short_wall() -> Duration {
     }
 }
 
-/// How long to wait before something hangs: emulated machines take their time.
+/// Timeout for tests: emulated machines are slow.
 pub(crate) fn patience(usual: Duration) -> Duration {
     match backend().strength() {
         Strength::Vm => usual * 4,
@@ -107,14 +107,14 @@ pub(crate) fn patience(usual: Duration) -> Duration {
     }
 }
 
-/// Whether the kernel says how many descriptors wait in a socket to be received. Where it does not, a
-/// sandbox with a socket open is judged by the growth of the whole disk.
+/// Whether the kernel reports how many descriptors wait in a socket. If not, a sandbox with an open
+/// socket is judged by the growth of the whole disk.
 pub(crate) fn tells_descriptors_in_flight() -> bool {
     backend() != Backend::Gvisor
 }
 
-/// What a command finds as its own `oom_score_adj`: the kernel kills the highest first. gVisor keeps the
-/// memory limit by the guest, and has no such order.
+/// The `oom_score_adj` of a command: the kernel kills the highest first. On gVisor the guest
+/// enforces the memory limit, and there is no such order.
 pub(crate) fn oom_score() -> &'static str {
     match backend() {
         Backend::Gvisor => "0",
@@ -122,13 +122,13 @@ pub(crate) fn oom_score() -> &'static str {
     }
 }
 
-/// Whether a socket with a name is an inode on the host's disk. gVisor keeps it in its own memory.
+/// Whether a named socket is an inode on the host's disk. gVisor keeps it in its own memory.
 pub(crate) fn named_sockets_are_inodes() -> bool {
     backend() != Backend::Gvisor
 }
 
-/// Whether the other processes of a group live on if one ends while another is stopped. gVisor sends them
-/// SIGHUP, as Linux does only when the group loses its last parent in the session.
+/// Whether the other processes of a group survive if one ends while another is stopped. gVisor
+/// sends them SIGHUP, which Linux does only when the group loses its last parent in the session.
 pub(crate) fn spares_stopped_groups() -> bool {
     backend() != Backend::Gvisor
 }

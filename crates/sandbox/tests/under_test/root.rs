@@ -1,7 +1,6 @@
-//! The backend that a run of these tests is about: `HOTCELL_TEST_BACKEND`, or `native`. The tests
-//! are the same for all of them; where walls rightly differ, a function of [`nature`] says how, and
-//! [`traces`] sees from the host what there is to see of a sandbox.
-//! [`leftovers`] are what it left there.
+//! The backend under test: `HOTCELL_TEST_BACKEND`, or `native`. The tests are the same for all of
+//! them; where backends differ on purpose, a function of [`nature`] says how. [`traces`] shows what
+//! the host sees of a sandbox, [`leftovers`] what it left there.
 //!
 //! | variable | means |
 //! |---|---|
@@ -23,7 +22,7 @@ use std::sync::Arc;
 
 use sandbox::{Backend, Provisions, SandboxSpec};
 
-/// Panics on a name that is none: a typing error must not test something else.
+/// Panics on an unknown name, so that a typing error does not test another backend.
 pub(crate) fn backend() -> Backend {
     let Ok(name) = env::var("HOTCELL_TEST_BACKEND") else {
         return Backend::Native;
@@ -60,7 +59,7 @@ fn provisions() -> Provisions {
     provisions
 }
 
-/// A number of a test that loads the machine, as far as it is wanted here.
+/// Scales a number of a test that loads the machine.
 pub(crate) fn portion(number: u64) -> u64 {
     let fraction = env::var("HOTCELL_TEST_FRACTION");
     let fraction = fraction.map_or(1, |text| text.parse().expect("a whole number"));

@@ -1,28 +1,28 @@
-//! What of a sandbox the host sees, whatever its walls: the processes that have its workspace in
-//! sight, those that stand around them, their control groups, and mounts. Changes nothing.
+//! What the host sees of a sandbox on any backend: the processes that see its workspace, the
+//! processes around them, their cgroups, and mounts. Changes nothing.
 //! Entry type: [`Traces`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Engines that serve many sandboxes; what they do for one is done by children of theirs.
+/// Engines that serve many sandboxes; their children do the work for one.
 const SHARED: &[&str] = &["dockerd", "containerd"];
 
-/// What those run for a moment to start, or end, one.
+/// Programs that the engines run briefly to start or end one.
 const RUNTIMES: &[&str] = &["runc", "crun"];
 
 /// One sandbox as the host saw it.
 #[derive(Debug)]
 pub(crate) struct Traces {
     workspace: PathBuf,
-    /// From the process that its owner or an engine started down to the last command.
+    /// From the process that its owner or an engine started, down to the last command.
     pub(crate) processes: Vec<Process>,
-    /// Folders of control groups that its owner is not in.
+    /// Folders of cgroups that its owner is not in.
     pub(crate) groups: Vec<PathBuf>,
 }
 
-/// A process; numbers are used again, with another start.
+/// A process. The start time distinguishes reused pids.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Process {
 impl Process {
     fn read(pid: u32) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name may contain anything, also parentheses and spaces.
+        // The name may contain anything, including parentheses and spaces.
         let (begin, rest) = text.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split(' ').collect();
         Some(Self {
@@ -47,14 +47,14 @@ impl Process {
         })
     }
 
-    /// A zombie has given everything back; its parent collects it.
+    /// A zombie has released everything, and only waits to be reaped.
     fn is_gone(&self) -> bool {
         Self::read(self.pid).is_none_or(|now| now.started != self.started || now.state == 'Z')
     }
 }
 
 impl Traces {
-    /// What there is now of a sandbox that this process started on a workspace.
+    /// The current state of a sandbox that this process started on a workspace.
     pub(crate) fn of(workspace: &Path) -> Self {
         Self::of_owner(workspace, std::process::id())
     }
@@ -83,7 +83,7 @@ impl Traces {
             }
             found.insert(top);
         }
-        // Every process below those, in as many rounds as there are generations.
+        // All descendants, one generation per round.
         loop {
             let before = found.len();
             for process in all.values().filter(|process| process.state != 'Z') {
@@ -111,7 +111,7 @@ impl Traces {
         traces
     }
 
-    /// Those that were started by one of the others, which leaves out what takes the walls down.
+    /// The processes whose parent is in the list, which excludes the one that takes the walls down.
     pub(crate) fn behind_the_first(&self) -> Vec<u32> {
         let is_inner = |process: &&Process| {
             let mut others = self.processes.iter();
@@ -121,18 +121,18 @@ impl Traces {
         inner.map(|process| process.pid).collect()
     }
 
-    /// Whether an engine is still busy with it.
+    /// Whether an engine is still working on it.
     pub(crate) fn has_runtime(&self) -> bool {
         let mut processes = self.processes.iter();
         processes.any(|process| RUNTIMES.contains(&&*process.name))
     }
 
-    /// Whether all processes of it have ended, and no other has the workspace in sight.
+    /// Whether all its processes have ended, and no other process sees the workspace.
     pub(crate) fn have_ended(&self) -> bool {
         self.processes.iter().all(Process::is_gone) && in_sight_of(&self.workspace).is_empty()
     }
 
-    /// Whether nothing is left of what was seen, and nothing new came.
+    /// Whether everything is gone, and nothing new appeared.
     pub(crate) fn are_gone(&self) -> bool {
         self.processes.iter().all(Process::is_gone)
             && self.groups.iter().all(|folder| !folder.exists())
@@ -140,7 +140,7 @@ impl Traces {
     }
 }
 
-/// Whether no process of the machine has a workspace in sight, and it is mounted nowhere.
+/// Whether no process of the machine sees a workspace, and it is mounted nowhere.
 pub(crate) fn nobody_sees(workspace: &Path) -> bool {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     !mounts.contains(&*workspace.to_string_lossy()) && in_sight_of(workspace).is_empty()
@@ -153,8 +153,8 @@ fn table() -> BTreeMap<u32, Process> {
         .collect()
 }
 
-/// Processes that have the workspace mounted in a world of their own, or named to them. Not this
-/// one and what it stands on.
+/// Processes that have the workspace mounted in another mount namespace, or in their arguments,
+/// except this one.
 pub(crate) fn in_sight_of(workspace: &Path) -> Vec<Process> {
     let name = workspace.to_string_lossy().into_owned();
     let world = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
@@ -176,15 +176,15 @@ pub(crate) fn in_sight_of(workspace: &Path) -> Vec<Process> {
         .collect()
 }
 
-/// A control group of a process.
+/// A cgroup of a process.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// As `/proc/PID/cgroup` has them; empty for version 2.
+    /// As in `/proc/PID/cgroup`; empty for version 2.
     pub(crate) controllers: String,
     pub(crate) folder: PathBuf,
 }
 
-/// The control groups of a process that another is not in, if this machine shows any.
+/// The cgroups of a process that another process is not in, if this machine shows any.
 pub(crate) fn groups_beside(pid: u32, other: u32) -> Vec<Group> {
     let memberships = |pid: u32| -> BTreeMap<String, String> {
         let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
@@ -211,7 +211,7 @@ pub(crate) fn groups_beside(pid: u32, other: u32) -> Vec<Group> {
     groups
 }
 
-/// Where a hierarchy of control groups is mounted, and which part of it.
+/// The mount point of a cgroup hierarchy, and its mounted part.
 struct Hierarchy {
     root: String,
     point: PathBuf,
