@@ -41,7 +41,7 @@ fn c(path: impl AsRef<Path>) -> CString {
     CString::new(path.as_ref().to_str().unwrap()).unwrap()
 }
 
-/// Reads a little, and prints it: the suite recognizes the content of its canaries.
+/// Reads a little. A readable canary is a breach, and its content is printed for the suite.
 fn read(path: impl AsRef<Path>) {
     use io::Read;
     let path = path.as_ref();

@@ -143,7 +143,7 @@ async fn start(
     machine: &Machine<'_>,
     spec: &SandboxSpec,
 ) -> Result<(UnixStream, Option<Landlocked>), SandboxError> {
-    let parts = standing.parts.as_mut().expect("a new machine is running");
+    let parts = standing.parts.as_mut().expect("a new machine has its parts");
     parts.hold(machine).map_err(failed("start `msb`"))?;
     parts.boot(machine.name).await?;
     let mut link = parts.stream(machine).map_err(failed("start `msb`"))?;

@@ -44,7 +44,7 @@ async fn a_firecracker_that_fails_says_why() {
         ),
         (
             "firecracker-deaf",
-            "meeting the machine takes longer than 10 s",
+            "connecting to the machine takes longer than 10 s",
         ),
     ] {
         check(&scene, scene.spec(program), expect, None).await;

@@ -41,7 +41,7 @@ pub(crate) enum Expect {
     HeldOrLimit(LimitKind),
     /// The driver and the outside check decide.
     Driven,
-    /// As `Driven`, and the sandbox need not work afterwards.
+    /// The same, and the sandbox need not work afterwards.
     DrivenToItsEnd,
 }
 

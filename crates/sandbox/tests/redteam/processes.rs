@@ -35,7 +35,7 @@ fn stuck() -> Duration {
 }
 
 /// A process may outlive its command, inside. After every attack nothing may be left, so here a
-/// process must have been running until the end.
+/// process must have been there that could be left.
 fn it_still_runs(scene: &Scene) -> Driven<'_> {
     Box::pin(async move {
         let outcome = scene.run(scene.attack.name, &[]).await;

@@ -272,7 +272,7 @@ async fn restore(vmm: &mut Vmm) -> Result<Ports, Trouble> {
     let load = api.load_snapshot(files);
     meanwhile(&mut watch, "loading a snapshot", WAKE, load).await?;
     let meet = vsock::meet(room);
-    meanwhile(&mut watch, "meeting the machine", WAKE, meet).await
+    meanwhile(&mut watch, "connecting to the machine", WAKE, meet).await
 }
 
 /// Boots a machine, stores it as a snapshot, and connects to it.
@@ -299,7 +299,7 @@ async fn boot(
     let resume = api.set(Vm::Resumed);
     meanwhile(&mut watch, "resuming a machine", WAKE, resume).await?;
     let meet = vsock::meet(room);
-    meanwhile(&mut watch, "meeting the machine", WAKE, meet).await
+    meanwhile(&mut watch, "connecting to the machine", WAKE, meet).await
 }
 
 async fn configure(api: &Api<'_>, machine: &Machine) -> Result<(), ApiError> {

@@ -51,7 +51,7 @@ pub(super) struct Ended(Option<Ending>);
 impl fmt::Display for Ended {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            None => write!(formatter, "Firecracker was killed"),
+            None => write!(formatter, "Firecracker ended without a report"),
             Some(ending) if ending.said.is_empty() => {
                 write!(formatter, "Firecracker ended ({})", ending.status)
             }
