@@ -1,16 +1,15 @@
-//! A range of network addresses, as `10.0.0.0/8`.
+//! A range of network addresses (CIDR), such as `10.0.0.0/8`.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Addresses that begin with the same bits.
+/// Addresses that share a bit prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressRange {
     address: IpAddr,
     prefix: u32,
 }
 
-/// Why a text is no range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an address or a range of them, such as `10.0.0.0/8`")]
 pub struct AddressRangeError(String);
@@ -31,7 +30,7 @@ impl AddressRange {
     }
 }
 
-/// Whether two numbers are the same but for so many last bits.
+/// Whether two numbers are equal except for their last `ignored` bits.
 fn begins_alike(one: u128, other: u128, ignored: u32) -> bool {
     let differing = one ^ other;
     differing.checked_shr(ignored).unwrap_or(0) == 0
@@ -50,7 +49,7 @@ impl FromStr for AddressRange {
             let most = if address.is_ipv4() { 32 } else { 128 };
             let prefix = match prefix {
                 None => most,
-                // Digits alone: a number with a sign is a mistake.
+                // Only digits: `parse` would also accept a sign.
                 Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
                     digits.parse().ok().filter(|bits| *bits <= most)?
                 }

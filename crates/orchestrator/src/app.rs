@@ -1,7 +1,7 @@
-//! What can be done with jobs, by whom. The whole list; HTTP only translates.
+//! All operations on jobs, with their access checks. HTTP only translates.
 //!
-//! Every function takes the caller. A job of somebody else does not exist for them. What is done
-//! with a job is in `scheduling` and `talking`, following it in `following`, keys in `access`.
+//! Every operation takes the caller. A job of another user is reported as missing. Scheduling is in
+//! `scheduling`, messages and cancelling in `talking`, following in `following`, keys in `access`.
 
 mod access;
 mod admission;
@@ -29,17 +29,17 @@ use crate::http::connections::Connections;
 use crate::parts::{ChangeError, Parts};
 use admission::Admission;
 
-/// Who asks.
+/// The user on whose behalf a request is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) user: String,
     pub(crate) role: UserRole,
-    /// The key, if there is one.
+    /// The API key that was used, if any.
     pub(crate) key: Option<Uuid>,
 }
 
 impl Caller {
-    /// Whoever is at this machine, where no keys are needed.
+    /// The caller without a key on a server that requires none.
     pub(crate) fn local() -> Self {
         Self {
             user: "local".to_owned(),
@@ -48,18 +48,17 @@ impl Caller {
         }
     }
 
-    /// Whether a job of that owner exists for them.
+    /// Whether this caller may see what belongs to `owner`.
     pub(crate) fn sees(&self, owner: &str) -> bool {
         self.role == UserRole::Admin || self.user == owner
     }
 }
 
-/// Why something was not done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AppError {
     #[error("there is no job `{0}`")]
     NoJob(JobId),
-    /// What is wrong with the request, in one line.
+    /// One line that says what is wrong with the request.
     #[error("{0}")]
     Invalid(String),
     #[error("{0}")]
@@ -74,29 +73,29 @@ pub(crate) enum AppError {
     Store(#[from] store::StoreError),
     #[error("cannot read the job's files")]
     Files(#[source] std::io::Error),
-    /// What the caller is not allowed to do, in one line.
+    /// One line that says what the caller is not allowed to do.
     #[error("{0}")]
     Forbidden(String),
     #[error("there is no key `{0}`")]
     NoKey(Uuid),
-    /// A task of the server's own broke.
+    /// An internal task panicked.
     #[error("the request was lost: this is a bug in hotcell")]
     Lost,
 }
 
-/// What a follower of a job hears. Text is JSON, made once for all followers.
+/// What is sent to a follower of a job. JSON text is made once for all followers.
 #[derive(Debug, Clone)]
 pub(crate) enum Told {
-    /// The job's record changed, or following begins.
+    /// The job's record, sent first and after each change.
     Job(Arc<Job>),
-    /// An event of the agent; with its place if it lasts.
+    /// An event of the agent. Persistent events have a sequence number.
     Event {
         seq: Option<u64>,
-        /// The number of the turn that this event ends, if it ends one.
+        /// The number of the turn that this event ends, if any.
         ends_turn: Option<u32>,
         json: Arc<str>,
     },
-    /// The job has ended and everything was told.
+    /// The job has ended and all its events were sent.
     End,
 }
 
@@ -107,27 +106,27 @@ pub(crate) struct App {
     admission: Arc<Admission>,
 }
 
-/// A job in whose session words were found.
+/// A search hit: a job and the matching part of its session.
 #[derive(Debug, Clone)]
 pub(crate) struct FoundJob {
     pub(crate) job: Job,
-    /// The words with their surroundings, as the store gives them.
+    /// The matching words with their context, as the store returns them.
     pub(crate) excerpt: String,
 }
 
-/// What there is to do, at this moment.
+/// How many jobs are queued and running now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Work {
     pub(crate) queued: u64,
-    /// Those that wait for a message too.
+    /// Includes jobs that wait for a message.
     pub(crate) running: u64,
 }
 
-/// What is new about a schedule.
+/// The result of scheduling a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Accepted {
     pub(crate) id: JobId,
-    /// False if it was scheduled before under the same key.
+    /// False if the job was already scheduled under the same idempotency key.
     pub(crate) is_new: bool,
 }
 
@@ -144,7 +143,8 @@ impl App {
         }
     }
 
-    /// What a job has, or last had, around it; nothing before its first start.
+    /// The `sandbox_started` event of a job's current or last sandbox; `None` before its first
+    /// start.
     pub(crate) async fn walls(&self, job: &Job) -> Result<Option<EventKind>, AppError> {
         let Some(session) = &job.session else {
             return Ok(None);
@@ -154,7 +154,7 @@ impl App {
         Ok(started.map(|event| event.kind))
     }
 
-    /// Only their own, for those who are not admins.
+    /// Callers who are not admins see only their own jobs.
     pub(crate) async fn list(
         &self,
         caller: &Caller,
@@ -167,7 +167,7 @@ impl App {
         Ok(jobs.map(|job| self.parts.roster.complete(job)).collect())
     }
 
-    /// Where a job's files are; they may not be there yet.
+    /// The job and its folder, which may not exist yet.
     pub(crate) async fn folder(
         &self,
         caller: &Caller,
@@ -177,7 +177,7 @@ impl App {
         Ok((job, JobFolder::new(&self.parts.config.data, id)))
     }
 
-    /// Jobs of theirs in whose sessions the words occur; newest first.
+    /// Jobs visible to the caller whose sessions contain the words; newest first.
     pub(crate) async fn search(
         &self,
         caller: &Caller,
@@ -186,7 +186,8 @@ impl App {
     ) -> Result<Vec<FoundJob>, AppError> {
         let mut jobs = Vec::new();
         let mut looked_at = 0;
-        // The store knows no owners: what belongs to others is passed over, and more is asked for.
+        // The store does not filter by owner: results of other users are skipped, and more are
+        // requested.
         let mut ask = limit.max(1);
         loop {
             let found = self.parts.store.search(words, ask as u64).await?;
@@ -209,8 +210,8 @@ impl App {
         }
     }
 
-    /// Whether the store can be written to and new jobs are taken. Says what makes jobs wait that
-    /// is not their number, one line each.
+    /// Checks that the store is writable and new jobs are accepted. Returns one line for each
+    /// outage that makes jobs wait.
     pub(crate) async fn check(&self) -> Result<Vec<String>, AppError> {
         if self.parts.ending.is_cancelled() {
             return Err(AppError::Ending);
@@ -218,7 +219,7 @@ impl App {
         self.parts.jobs.check().await?;
         let outages = self.parts.breakers.outages();
         let lines = outages.iter().map(|outage| {
-            // Anybody can ask: the provider's kind, and not its address.
+            // This is public: include the provider's kind but not its address.
             let kind = outage.provider.split(' ').next().unwrap_or_default();
             let wait = outage.wait.as_secs();
             format!("the model provider `{kind}` is failing; it is asked again in {wait} s")
@@ -234,12 +235,12 @@ impl App {
         Ok(lines)
     }
 
-    /// Bytes that are free on the disk, and those below which no job is started.
+    /// Free bytes on the disk, and the minimum for starting a job.
     pub(crate) fn disk(&self) -> (u64, u64) {
         (self.parts.disk.free(), self.parts.disk.floor())
     }
 
-    /// Every provider that was asked, and whether it answers.
+    /// Every provider that was used, and whether its breaker is closed.
     pub(crate) fn providers(&self) -> Vec<(String, bool)> {
         self.parts.breakers.providers()
     }
@@ -248,7 +249,6 @@ impl App {
         &self.parts.connections
     }
 
-    /// How many jobs are parked.
     pub(crate) async fn parked(&self) -> Result<u64, AppError> {
         Ok(self.parts.jobs.parked().await?)
     }
@@ -262,7 +262,8 @@ impl App {
         self.parts.address
     }
 
-    /// Whether every request needs a key; forced on where others can reach the server.
+    /// Whether every request needs a key. Forced on when the server is reachable from other
+    /// machines.
     pub(crate) fn needs_key(&self) -> bool {
         self.parts.config.require_keys
     }
@@ -271,7 +272,7 @@ impl App {
         &self.parts.store
     }
 
-    /// The server's own log of what was changed by whom.
+    /// The server's own audit log.
     pub(crate) fn audit(&self) -> &Arc<AuditLog> {
         &self.parts.audit
     }
@@ -283,26 +284,26 @@ impl App {
         }
     }
 
-    /// Machines that a job could take at once.
+    /// Pre-started virtual machines that are ready for a job.
     pub(crate) fn machines_waiting(&self) -> usize {
         let machines = self.parts.config.policy.sandbox.pool.as_ref();
         machines.map_or(0, |machines| machines.waiting())
     }
 
-    /// A place for an upload, not yet there; [`App::schedule`] takes it over.
+    /// A new path for an upload; nothing exists there yet. [`App::schedule`] takes the file over.
     pub(crate) fn new_upload(&self) -> PathBuf {
         let name = format!("{}.zip", Uuid::now_v7());
         self.parts.config.data.join("uploads").join(name)
     }
 
-    /// The server's own choice of a model, by name.
+    /// The name of the server's default model.
     pub(crate) fn default_model(&self) -> Option<String> {
         self.admission.default_model()
     }
 }
 
 impl AppError {
-    /// Of a change of a job.
+    /// Converts the error of a job change.
     fn of(error: ChangeError, id: JobId) -> Self {
         match error {
             ChangeError::Refused(refused) => Self::Conflict(refused.to_string()),

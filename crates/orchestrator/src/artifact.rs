@@ -1,8 +1,9 @@
-//! Packs a workspace into a zip: links are left out, sizes, counts and ratios have bounds.
+//! Packs a workspace into a zip. Links are left out; size, file count and compression ratio are
+//! bounded.
 //!
-//! The workspace is not to be trusted and may change meanwhile: what cannot be packed is left out
-//! and named, and the zip is whole whatever happens. Written in one pass without going back, into
-//! a file ([`pack`]) or to whoever reads it ([`stream()`]).
+//! The workspace is untrusted and may change meanwhile. What cannot be packed is left out and
+//! listed, and the zip is always valid. It is written in one pass, either into a file ([`pack`]) or
+//! to a reader ([`stream()`]).
 
 mod entry;
 mod left_out;
@@ -24,21 +25,21 @@ use self::packer::{Packed, Packer};
 pub(crate) use self::stream::stream;
 use crate::tree::Tree;
 
-/// How much a zip may hold.
+/// Limits of a zip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// Bytes of the zip.
     pub(crate) packed: u64,
-    /// Bytes of all files in it.
+    /// Bytes of all files, unpacked.
     pub(crate) unpacked: u64,
-    /// Files, folders and whatever else there is.
+    /// Entries of any kind.
     pub(crate) files: u64,
-    /// How many times larger than the zip the files may be, once they are large.
+    /// Maximum ratio of unpacked to packed size; applies to large contents only.
     pub(crate) ratio: u64,
 }
 
 impl Bounds {
-    /// The usual bounds of a zip of at most so many bytes.
+    /// Default limits for a zip of at most `largest_zip` bytes.
     pub(crate) fn of(largest_zip: u64) -> Self {
         Self {
             packed: largest_zip,
@@ -51,14 +52,14 @@ impl Bounds {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PackError {
-    /// The workspace or the place for the zip.
+    /// Reading the workspace or writing the zip failed.
     #[error("cannot pack the workspace")]
     Io(#[from] io::Error),
 }
 
 const WRITE_BUFFER: usize = 256 << 10;
 
-/// Packs a workspace into a file that is whole when it appears. Blocks.
+/// Packs a workspace into a file that appears atomically. Blocks.
 pub(crate) fn pack(workspace: &Path, output: &Path, bounds: Bounds) -> Result<Artifact, PackError> {
     let tree = Tree::open(workspace)?;
     remove_leftovers(output)?;
@@ -79,7 +80,7 @@ pub(crate) fn pack(workspace: &Path, output: &Path, bounds: Bounds) -> Result<Ar
     })
 }
 
-/// A file beside the output that goes with this value unless it is published.
+/// A temporary file next to the output. Removed on drop unless it is published.
 #[derive(Debug)]
 struct Partial {
     path: PathBuf,
@@ -112,14 +113,14 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // After it was published there is none.
+        // Fails after `publish`, which has moved the file.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 const PARTIAL: &str = ".partial";
 
-/// Removes what a server that died while packing has left.
+/// Removes temporary files of a server that died while packing.
 fn remove_leftovers(output: &Path) -> io::Result<()> {
     let (Some(folder), Some(name)) = (output.parent(), output.file_name()) else {
         return Ok(());

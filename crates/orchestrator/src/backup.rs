@@ -1,9 +1,9 @@
-//! Copies a data folder, also while a server works with it. Entry point: [`backup`].
+//! Copies a data folder, even while a server uses it. Entry point: [`backup`].
 //!
-//! The databases come first, each as it was at one moment (see [`store::backup`]), then the folders
-//! of the jobs: so the files of a job are at least as new as its record. A job that runs meanwhile
-//! is in the copy as after a crash, and a server that gets the copy goes on with it. Keys are in
-//! the databases as hashes only.
+//! The databases are copied first, each as a consistent snapshot (see [`store::backup`]), then the
+//! folders of the jobs. So the files of a job are at least as new as its record. A running job is
+//! copied in the state that a crash would leave, and a server started on the copy recovers it. The
+//! databases contain keys only as hashes.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -20,28 +20,28 @@ use store::{Jobs, StoreError};
 use crate::folder::JobFolder;
 use crate::tree::{Kind, Leaf, Tree, Visit, remove_tree, shown};
 
-/// How the server's own log of changes, and what was rotated out of it, begins.
+/// Prefix of the server's audit log and its rotated files.
 const AUDIT: &str = "server-audit";
 
-/// Names below `jobs` that are copied.
+/// Maximum number of entries below `jobs` that are copied.
 const MOST_NAMES: u64 = 100_000_000;
 
-/// Things that were left out and are named.
+/// Maximum length of [`Backup::left_out`].
 const MOST_NAMED: usize = 100;
 
-/// Jobs that are looked at together.
+/// Jobs per query.
 const BATCH: u32 = 500;
 
-/// What is in a copy.
+/// What was copied.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Backup {
     pub jobs: u64,
     pub files: u64,
-    /// Of the files of jobs.
+    /// Total size of the jobs' files.
     pub bytes: u64,
     /// What could not be copied, with the reason; at most a hundred.
     pub left_out: Vec<String>,
-    /// Jobs whose zip changed or went while it was copied.
+    /// Ended jobs whose zip changed or was removed while it was copied.
     pub incomplete: Vec<JobId>,
 }
 
@@ -58,8 +58,8 @@ pub enum BackupError {
     Store(#[from] StoreError),
 }
 
-/// Copies a data folder to a place where nothing is, or an empty folder. The copy appears there
-/// when it is whole.
+/// Copies a data folder to `target`, which must not exist or be empty. The copy appears there
+/// atomically.
 pub async fn backup(data: &Path, target: &Path) -> Result<Backup, BackupError> {
     if !data.join("jobs").is_dir() {
         return Err(BackupError::NoData(data.to_owned()));
@@ -82,7 +82,7 @@ pub async fn backup(data: &Path, target: &Path) -> Result<Backup, BackupError> {
     Ok(made)
 }
 
-/// Whether a copy can be put there.
+/// Whether `target` does not exist or is empty.
 fn is_free(target: &Path) -> io::Result<bool> {
     match fs::read_dir(target) {
         Ok(mut names) => Ok(names.next().is_none()),
@@ -92,7 +92,7 @@ fn is_free(target: &Path) -> io::Result<bool> {
     }
 }
 
-/// A folder beside the target that goes with this value unless it is published.
+/// A temporary folder next to the target. Removed on drop unless it is published.
 struct Partial(PathBuf);
 
 impl Partial {
@@ -105,7 +105,7 @@ impl Partial {
     }
 
     fn publish(self, target: &Path) -> io::Result<()> {
-        // On one file system this syncs all that was written.
+        // Everything written is on this one file system.
         nix::unistd::syncfs(File::open(&self.0)?)?;
         fs::rename(&self.0, target)?;
         match target.parent() {
@@ -117,7 +117,7 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // After it was published there is none.
+        // Does nothing after `publish`, which has moved the folder.
         let _ = remove_tree(&self.0);
     }
 }
@@ -144,14 +144,14 @@ impl Backup {
                 }
             }
         })?;
-        // The deepest first: a folder may be closed even to its owner.
+        // Deepest first: the mode of a folder may deny access even to its owner.
         for (folder, mode) in modes.into_iter().rev() {
             fs::set_permissions(folder, Permissions::from_mode(mode))?;
         }
         failure.map_or(Ok(()), Err)
     }
 
-    /// Copies one thing. An error is of the target; what cannot be read is left out.
+    /// Copies one entry. Errors are those of the target; entries that cannot be read are left out.
     fn copy(
         &mut self,
         visit: &Visit<'_>,
@@ -181,7 +181,7 @@ impl Backup {
             },
             Kind::File => match leaf.open() {
                 Ok((file, stat)) => {
-                    // What is added meanwhile is not waited for.
+                    // Ignore what is appended meanwhile.
                     let size = u64::try_from(stat.st_size).unwrap_or(0);
                     let mut copy = create(place, stat.st_mode & 0o777)?;
                     self.bytes += io::copy(&mut file.take(size), &mut copy)?;
@@ -189,20 +189,20 @@ impl Backup {
                 }
                 Err(error) => self.leave_out(leaf.path, &error),
             },
-            // Nothing that lasts is in a FIFO, a socket or a device.
+            // FIFOs, sockets and devices have no contents to copy.
             Kind::Folder | Kind::Other => {}
         }
         Ok(())
     }
 
     fn leave_out(&mut self, path: &[u8], error: &io::Error) {
-        // What vanished meanwhile need not be there.
+        // Files that were removed meanwhile are not missing.
         if error.kind() != io::ErrorKind::NotFound && self.left_out.len() < MOST_NAMED {
             self.left_out.push(format!("{}: {error}", shown(path)));
         }
     }
 
-    /// Counts the jobs of the copy, and holds their zips against their records.
+    /// Counts the jobs of the copy and compares their zips with their records.
     async fn check(&mut self, target: &Path) -> Result<(), StoreError> {
         let jobs = Jobs::open(target).await?;
         let mut query = JobQuery {
@@ -233,7 +233,7 @@ fn create(path: &Path, mode: u32) -> io::Result<File> {
     options.write(true).create_new(true).mode(mode).open(path)
 }
 
-/// Copies a log up to its last whole line: somebody may be writing the next one.
+/// Copies a log up to its last complete line: the server may be writing the next one.
 fn copy_lines(from: &Path, to: &Path) -> io::Result<()> {
     let mut log = File::open(from)?;
     let mut copy = create(to, 0o600)?;
@@ -243,7 +243,7 @@ fn copy_lines(from: &Path, to: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).open(to)?.set_len(length)
 }
 
-/// Bytes of a file up to its last line break.
+/// Length of a file up to and including its last line break.
 fn whole_lines(path: &Path, length: u64) -> io::Result<u64> {
     use std::os::unix::fs::FileExt;
 

@@ -1,8 +1,8 @@
 //! One circuit breaker for each model provider: while a provider fails, its jobs are not claimed.
 //!
-//! Closed: jobs are claimed. Open: none is, until a moment. Half-open: one job is claimed as a probe,
-//! and the first answer that it gets decides. Any answer of the provider closes the breaker, also one
-//! that says no. Entry type: [`Breakers`].
+//! Closed: jobs are claimed. Open: no job is claimed until a deadline. Half-open: one job is
+//! claimed as a probe, and its first response decides. Any response of the provider closes the
+//! breaker, even a refusal. Entry type: [`Breakers`].
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,8 +22,8 @@ pub(crate) struct Breakers {
 
 #[derive(Debug)]
 enum State {
-    /// Jobs whose requests failed since the last answer. Several failures of one job count once:
-    /// its own request may be what the provider fails at.
+    /// Jobs whose requests failed since the last response. Failures of one job count once: the
+    /// provider may fail because of that job's request.
     Closed {
         failed: HashSet<JobId>,
     },
@@ -41,7 +41,7 @@ enum State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outage {
     pub(crate) provider: String,
-    /// Until the next probe; zero while there is one.
+    /// Time until the next probe; zero while one is running.
     pub(crate) wait: Duration,
 }
 
@@ -53,7 +53,7 @@ impl Breakers {
         }
     }
 
-    /// Providers whose jobs wait now.
+    /// Providers whose breaker is not closed.
     pub(crate) fn outages(&self) -> Vec<Outage> {
         let now = Instant::now();
         let states = self.states();
@@ -71,7 +71,7 @@ impl Breakers {
         outages.collect()
     }
 
-    /// Every provider that was ever asked, and whether its breaker is closed.
+    /// Every provider that was used, and whether its breaker is closed.
     pub(crate) fn providers(&self) -> Vec<(String, bool)> {
         let states = self.states();
         let is_closed = |state: &State| matches!(state, State::Closed { .. });
@@ -88,7 +88,7 @@ impl Breakers {
             .any(|state| !matches!(state, State::Closed { .. }))
     }
 
-    /// Whether no job of this provider may be claimed now.
+    /// Whether jobs of this provider must not be claimed now.
     pub(crate) fn is_blocked(&self, provider: &str) -> bool {
         match self.states().get(provider) {
             None | Some(State::Closed { .. }) => false,
@@ -97,7 +97,7 @@ impl Breakers {
         }
     }
 
-    /// When the next probe may be claimed.
+    /// When the next breaker becomes half-open.
     pub(crate) fn next_probe(&self) -> Option<Instant> {
         let states = self.states();
         let moments = states.values().filter_map(|state| match state {
@@ -107,7 +107,7 @@ impl Breakers {
         moments.min()
     }
 
-    /// A job is claimed: the probe, if the breaker is open.
+    /// Records a claim. If the breaker is open, this job becomes the probe.
     pub(crate) fn claimed(&self, provider: &str, job: JobId) {
         let mut states = self.states();
         if let Some(state) = states.get_mut(provider)
@@ -118,7 +118,7 @@ impl Breakers {
         }
     }
 
-    /// The provider answered. True if that ended an outage.
+    /// Records a response of the provider. True if that ended an outage.
     pub(crate) fn answered(&self, provider: &str) -> bool {
         let mut states = self.states();
         let closed = State::Closed {
@@ -132,7 +132,7 @@ impl Breakers {
         has_ended
     }
 
-    /// A request of a job failed in a way that may pass.
+    /// Records a transient failure of a job's request.
     pub(crate) fn failed(&self, provider: &str, job: JobId) {
         let mut states = self.states();
         let state = states
@@ -151,7 +151,7 @@ impl Breakers {
             State::HalfOpen { probe, wait } if *probe == job => {
                 (*wait * 2).min(self.settings.longest_wait)
             }
-            // One that was running when it opened.
+            // The job was already running when the breaker opened.
             State::HalfOpen { .. } | State::Open { .. } => return,
         };
         warn!(provider, ?wait, "provider fails: its jobs wait");
@@ -161,7 +161,8 @@ impl Breakers {
         };
     }
 
-    /// A worker left its job. If that was a probe without a verdict, another is due. True if so.
+    /// Records that a worker has left its job. True if the job was an undecided probe: then a new
+    /// probe is due.
     pub(crate) fn left(&self, job: JobId) -> bool {
         let mut is_due = false;
         for state in self.states().values_mut() {
@@ -218,7 +219,7 @@ mod tests {
             wait,
         };
         assert_eq!(breakers.outages(), [outage(wait)]);
-        // Of one that was running.
+        // A failure of a job that was already running.
         breakers.failed("a", job(4));
         assert_eq!(breakers.next_probe(), Some(Instant::now() + wait));
 

@@ -1,9 +1,9 @@
 //! What a job changed in its workspace since its start.
 //!
-//! The start is the first checkpoint of the job's session, or nothing at all for a job that was
-//! given nothing. What is now is read through [`crate::tree::Tree`], also while the job runs. Bounded
-//! in files, in bytes of each and in bytes of all. What git keeps for itself in `.git` is no change
-//! of files.
+//! The start is the first checkpoint of the job's session, or an empty workspace for a job without
+//! input. The current state is read through [`crate::tree::Tree`], even while the job runs. The
+//! number of files, the size of each and the total size of diffs are bounded. Files below `.git`
+//! are ignored.
 
 mod compare;
 mod describe;
@@ -67,13 +67,13 @@ pub(crate) enum ChangesError {
     Files(#[from] io::Error),
 }
 
-/// How many are named of what is not compared.
+/// Maximum length of [`Changes::not_compared`].
 const MOST_NOT_COMPARED: usize = 100;
 
-/// Events that are read at once.
+/// Events per query.
 const PAGE: u32 = 256;
 
-/// What changed in a job's workspace since its start; nothing before it has one.
+/// What changed in a job's workspace since its start; empty before the job has a session.
 pub(crate) async fn changes(
     store: &Store,
     job: &Job,
@@ -83,7 +83,7 @@ pub(crate) async fn changes(
         (_, None) => return Ok(Changes::default()),
         (None, Some(_)) => Start::default(),
         (Some(_), Some(session)) => match first_checkpoint(store, session).await? {
-            // Nothing was changed before the first checkpoint.
+            // Nothing can have changed before the first checkpoint.
             None => return Ok(Changes::default()),
             Some((checkpoint, at)) => {
                 let Some(files) = store.checkpoint(session, checkpoint.number).await? else {
@@ -96,7 +96,7 @@ pub(crate) async fn changes(
     compare(store, start, workspace).await
 }
 
-/// The first checkpoint of a session, and when it was told of, in nanoseconds.
+/// The first checkpoint of a session and the time of its event, in nanoseconds since the epoch.
 async fn first_checkpoint(
     store: &Store,
     session: &SessionId,
@@ -104,7 +104,7 @@ async fn first_checkpoint(
     let mut after = 0;
     loop {
         let events = store.events_after(session, after, PAGE).await?;
-        // Stored events all have their number.
+        // Stored events always have a sequence number.
         let Some(last) = events.last().and_then(|last| last.seq) else {
             return Ok(None);
         };
@@ -140,7 +140,7 @@ fn not_compared(skipped: BTreeMap<String, String>) -> Vec<LeftOut> {
         .collect()
 }
 
-/// Whether a path is git's own.
+/// Whether a path is below a `.git` folder.
 fn is_gits(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').any(|part| part == b".git")
 }

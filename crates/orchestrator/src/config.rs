@@ -1,4 +1,4 @@
-//! What a server is told at its start. Plain data: whoever makes it has read flags and files.
+//! The configuration of a server. Plain data: the caller has already read flags and files.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,82 +10,83 @@ use crate::address_range::AddressRange;
 
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where everything is kept: databases, `jobs/ID/…`, `uploads`, `server-audit.jsonl`.
+    /// The data folder: databases, `jobs/ID/…`, `uploads`, `server-audit.jsonl`.
     pub data: PathBuf,
-    /// Jobs that run at the same time.
+    /// Maximum number of jobs that run at the same time.
     pub concurrency: usize,
-    /// Jobs that may wait; more are refused with 429.
+    /// Maximum number of queued jobs; more are refused with 429.
     pub queue: u64,
-    /// Jobs of one user that may wait.
+    /// Maximum number of queued jobs of one user.
     pub queue_per_user: u64,
-    /// Jobs of one user that may run at the same time.
+    /// Maximum number of jobs of one user that run at the same time.
     pub running_per_user: usize,
-    /// Bytes that must be free on the disk of the data folder for a job to be started; a part of the
-    /// disk when absent.
+    /// Free bytes on the disk of the data folder that starting a job requires. Default: a fraction
+    /// of the disk.
     pub disk_floor: Option<u64>,
-    /// Files that the process may have open: bounds how many connections there may be.
+    /// File descriptors that the process may open. Bounds the number of connections.
     pub open_files: u64,
-    /// Requests of one user in a second, on average; bursts of ten times as many.
+    /// Average requests per second of one user. Bursts may be ten times as large.
     pub rate: u32,
-    /// Whether every request needs a key. Without, who has none is the local admin.
+    /// Whether every request needs a key. If not, a request without a key is made as the local
+    /// admin.
     pub require_keys: bool,
-    /// Names under which the server may be addressed, beside its own addresses.
+    /// Accepted `Host` names besides the server's own addresses.
     pub hosts: Vec<String>,
     /// Origins of other sites that may use the API from a browser.
     pub origins: Vec<String>,
-    /// Proxies whose `X-Forwarded-For` or `Forwarded` says where a request comes from.
+    /// Proxies whose `X-Forwarded-For` or `Forwarded` header is trusted.
     pub trusted_proxies: Vec<AddressRange>,
-    /// Machines that wait for the next job, where jobs get machines of QEMU's.
+    /// Number of pre-started virtual machines, if jobs run in QEMU machines.
     pub machines_waiting: usize,
     pub policy: Policy,
     pub retention: Retention,
-    /// How long running jobs may go on when the server is told to end; then they are parked.
+    /// How long running jobs may continue on shutdown before they are parked.
     pub drain: Duration,
-    /// How long a job may run without a sign of life.
+    /// How long a job may run without any event before it counts as stuck.
     pub stuck_after: Duration,
     /// How long an interactive or interrupted job waits for the next message.
     pub linger: Duration,
     pub outages: Outages,
-    /// Bytes of one request, uploads apart.
+    /// Maximum bytes of a request body, not counting uploads.
     pub largest_body: usize,
-    /// Bytes of an uploaded zip, and of a job's artifact.
+    /// Maximum bytes of an uploaded zip, and of a job's artifact.
     pub largest_zip: u64,
 }
 
-/// What a job may be; also what it is where it does not say.
+/// Limits and defaults of all jobs.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// The sandbox of every job but for its workspace. Its limits are ceilings.
+    /// The sandbox of every job, except for its workspace. Its limits are maximums.
     pub sandbox: SandboxSpec,
-    /// Ceilings of every job.
+    /// Maximum budget of a job.
     pub budget: Budget,
-    /// How long a job may run, also if it asks for more.
+    /// Maximum run time of a job.
     pub timeout: Duration,
-    /// Most tokens of one reply.
+    /// Maximum tokens of one reply.
     pub max_tokens: u32,
-    /// Whether webhooks may go to addresses that are not public.
+    /// Whether webhooks may be delivered to non-public addresses.
     pub private_webhooks: bool,
 }
 
-/// For how long ended jobs are kept.
+/// How long ended jobs are retained.
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
     pub age: Duration,
-    /// Bytes of all jobs together, files and sessions; the longest ended go first.
+    /// Maximum bytes of all jobs, files and sessions. The jobs that ended first are deleted first.
     pub size: u64,
 }
 
-/// What happens to jobs while something that they need fails: a model's provider, descriptors, disk.
+/// Handling of transient failures of what jobs need: model providers, descriptors, disk.
 #[derive(Debug, Clone, Copy)]
 pub struct Outages {
-    /// How long a job is parked after its first failure, and a provider is left alone after it began
-    /// to fail; doubled after each further failure.
+    /// How long a job is parked after its first failure, and how long a failing provider is not
+    /// used. Doubled after each further failure.
     pub first_wait: Duration,
     pub longest_wait: Duration,
-    /// How long a job may be parked in all, without a reply of the model in between. Then it gets a
-    /// last try, and fails with it.
+    /// Maximum total time that a job is parked without a reply of the model in between. Then it
+    /// gets one last try.
     pub longest_parked: Duration,
-    /// Jobs in a row that must fail for a provider to count as failing.
+    /// Number of consecutive failing jobs after which a provider counts as failing.
     pub failures_to_open: usize,
 }
 

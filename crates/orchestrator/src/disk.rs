@@ -1,9 +1,9 @@
-//! Room on the disk of the data folder: a reserve for the store, a floor for jobs, and what each
-//! sandbox may write.
+//! Disk space of the data folder: a reserve for the store, a minimum for starting jobs, and grants
+//! for what each sandbox may write.
 //!
-//! The reserve is a file with nothing in it. When the store finds the disk full, the file is removed,
-//! so that jobs can still be listed, cancelled and deleted; it is made again when there is room. Entry
-//! type: [`Disk`].
+//! The reserve is a preallocated file. When the store finds the disk full, the file is removed, so
+//! that jobs can still be listed, cancelled and deleted. It is created again when there is enough
+//! space. Entry type: [`Disk`].
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, remove_file, rename};
@@ -17,18 +17,19 @@ use nix::sys::statvfs::statvfs;
 use protocol::job::JobId;
 use tracing::{debug, warn};
 
-/// The reserve, if the disk is large enough; a part of a smaller one.
+/// Size of the reserve: the smaller of this and a fraction of the disk.
 const LARGEST_RESERVE: u64 = 64 << 20;
 const RESERVE_PART: u64 = 64;
 
-/// The floor unless the settings say otherwise; a part of a smaller disk.
+/// Default minimum of free space: the smaller of this and a fraction of the disk.
 const LARGEST_FLOOR: u64 = 512 << 20;
 const FLOOR_PART: u64 = 20;
 
-/// A sandbox with less would be of no use.
+/// A sandbox with less space is useless.
 const SMALLEST_GRANT: u64 = 1 << 20;
 
-/// A job may need room for its files three times: in the workspace, in a checkpoint and in the zip.
+/// A job may need space for its files three times: in the workspace, in a checkpoint and in the
+/// zip.
 const PART_OF_ROOM: u64 = 4;
 
 #[derive(Debug)]
@@ -41,14 +42,14 @@ pub(crate) struct Disk {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What running sandboxes may write.
+    /// Bytes that running sandboxes may write.
     granted: HashMap<JobId, u64>,
     has_reserve: bool,
 }
 
 impl Disk {
-    /// For a data folder. Makes the reserve if there is room for it; one that is there is given up at
-    /// once if the disk is full, so that the store can be opened.
+    /// Creates the reserve if there is space for it. If the disk is full, an existing reserve is
+    /// removed at once, so that the store can be opened.
     pub(crate) fn new(folder: &Path, floor: Option<u64>) -> Self {
         let size = size(folder).unwrap_or(u64::MAX);
         let disk = Self {
@@ -74,22 +75,22 @@ impl Disk {
         free(&self.folder).unwrap_or(u64::MAX)
     }
 
-    /// Whether jobs may be started.
+    /// Whether there is enough free space to start jobs.
     pub(crate) fn has_room(&self) -> bool {
         self.free() >= self.floor
     }
 
-    /// Whether the reserve is in use: nothing new is taken then.
+    /// Whether the reserve is in use. New jobs are refused then.
     pub(crate) fn is_on_reserve(&self) -> bool {
         !self.state().has_reserve && self.free() < self.reserve.saturating_mul(2)
     }
 
-    /// Whether there may be too little room to open the store.
+    /// Whether there may be too little space to open the store.
     fn is_tight(&self) -> bool {
         self.free() < self.reserve
     }
 
-    /// Gives up the reserve. False if there is none.
+    /// Removes the reserve. False if there is none.
     pub(crate) fn release(&self) -> bool {
         let mut state = self.state();
         if !std::mem::take(&mut state.has_reserve) {
@@ -97,17 +98,17 @@ impl Disk {
         }
         match remove_file(self.path()) {
             Ok(()) => {
-                warn!(bytes = self.reserve, "disk is full: its reserve is in use");
+                warn!(bytes = self.reserve, "disk is full: the reserve was released");
                 true
             }
             Err(error) => {
-                warn!(%error, "cannot give up the disk's reserve");
+                warn!(%error, "cannot remove the disk reserve");
                 false
             }
         }
     }
 
-    /// Makes the reserve again if there is room for it twice.
+    /// Creates the reserve again if twice its size is free.
     pub(crate) fn refill(&self) {
         let mut state = self.state();
         if state.has_reserve || self.free() < self.reserve.saturating_mul(2) {
@@ -116,11 +117,11 @@ impl Disk {
         match self.make() {
             Ok(()) => {
                 state.has_reserve = true;
-                debug!(bytes = self.reserve, "disk has its reserve");
+                debug!(bytes = self.reserve, "disk reserve created");
             }
             Err(error) => {
                 let _ = remove_file(self.partial());
-                warn!(%error, "cannot make the disk's reserve");
+                warn!(%error, "cannot create the disk reserve");
             }
         }
     }
@@ -138,8 +139,8 @@ impl Disk {
         rename(partial, self.path())
     }
 
-    /// What a job's sandbox may write, of what it wants; nothing if there is no room. All grants
-    /// together are never more than what is free above the floor.
+    /// Grants a job's sandbox up to `wanted` bytes; `None` if there is too little space. All grants
+    /// together never exceed the free space above the floor.
     pub(crate) fn grant(&self, job: JobId, wanted: u64) -> Option<u64> {
         let mut state = self.state();
         state.granted.remove(&job);
@@ -159,7 +160,7 @@ impl Disk {
         Some(grant)
     }
 
-    /// The job's sandbox is gone.
+    /// Releases a job's grant after its sandbox has ended.
     pub(crate) fn give_back(&self, job: JobId) {
         self.state().granted.remove(&job);
     }

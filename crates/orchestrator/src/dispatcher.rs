@@ -1,6 +1,6 @@
 //! Chooses which job runs next, fairly between users, and starts its worker.
 //!
-//! Looks when something was scheduled or ended, never by the clock. Entry type: [`Dispatcher`].
+//! Wakes up when a job was scheduled or ended, never periodically. Entry type: [`Dispatcher`].
 
 mod loads;
 mod roster;
@@ -28,16 +28,16 @@ use crate::job::{Change, End, Finish};
 use crate::parts::{ChangeError, Parts, chain};
 use crate::worker::{self, Left};
 
-/// After a failure of the store, unless something happens before.
+/// Delay after a store error, unless something happens earlier.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Until users whose jobs could not be claimed are looked at again, at the latest.
+/// Maximum time until users with deferred jobs are checked again.
 const LONGEST_LOOK: Duration = Duration::from_secs(30);
 
-/// What there is of a user's jobs to claim.
+/// The result of looking for a user's next job.
 enum Found {
     Job(Box<Job>),
-    /// Those that are queued are parked, or their provider is failing.
+    /// All queued jobs are parked, or their provider is failing.
     NotYet,
     None,
 }
@@ -46,9 +46,9 @@ enum Found {
 pub(crate) struct Dispatcher {
     parts: Arc<Parts>,
     workers: JoinSet<Left>,
-    /// The job of each worker, by its task: also a worker that broke is known.
+    /// The job of each worker by its task id, so that the job of a panicked worker is known.
     jobs: HashMap<Id, Job>,
-    /// Tells apart sessions that begin in the same moment.
+    /// Distinguishes sessions that begin at the same time.
     number: u32,
 }
 
@@ -62,8 +62,8 @@ impl Dispatcher {
         }
     }
 
-    /// Works until the server is told to end; then waits for the workers, at most for as long as
-    /// they may, and has the others park their jobs.
+    /// Runs until shutdown. Then waits for the workers up to the drain timeout, and makes the
+    /// others park their jobs.
     pub(crate) async fn run(mut self) {
         let parts = self.parts.clone();
         loop {
@@ -94,7 +94,8 @@ impl Dispatcher {
         }
     }
 
-    /// Starts workers as long as there is room and work. False if the store failed.
+    /// Starts workers while there are free slots and queued jobs. False if it should be retried
+    /// after a delay, because the store failed or the disk is full.
     async fn fill(&mut self) -> bool {
         let parts = self.parts.clone();
         while !parts.ending.is_cancelled() {
@@ -102,11 +103,11 @@ impl Dispatcher {
                 return true;
             };
             if !parts.disk.has_room() {
-                // Looked at again after a while.
+                // Retried after a delay.
                 return false;
             }
             if self.workers.len() >= parts.config.concurrency {
-                // Those who only wait hold up those who have something to do.
+                // Ask a job that only waits for a message to free its slot.
                 parts.roster.press();
                 return true;
             }
@@ -121,7 +122,7 @@ impl Dispatcher {
                     continue;
                 }
                 Err(error) => {
-                    error!(error = %chain(&error), "cannot look for work");
+                    error!(error = %chain(&error), "cannot look for queued jobs");
                     return false;
                 }
             };
@@ -133,7 +134,7 @@ impl Dispatcher {
         true
     }
 
-    /// The next job of a user.
+    /// The next claimable job of a user.
     async fn find(&self, owner: &str) -> Result<Found, StoreError> {
         let parts = &self.parts;
         let claimable = Claimable {
@@ -164,7 +165,7 @@ impl Dispatcher {
         Ok(models)
     }
 
-    /// When to look again at users whose jobs could not be claimed; never if there is none.
+    /// When to check users with deferred jobs again; `None` if there are none.
     async fn next_look(&self) -> Option<Instant> {
         let parts = &self.parts;
         if !parts.loads.has_deferred() {
@@ -173,7 +174,7 @@ impl Dispatcher {
         let now = Timestamp::now();
         let due = parts.jobs.next_unparked(now).await.ok().flatten();
         let wait = due.and_then(|due| Duration::try_from(due.duration_since(now)).ok());
-        // The time of day may jump.
+        // The wall clock may jump.
         let due = Instant::now() + wait.unwrap_or(LONGEST_LOOK).min(LONGEST_LOOK);
         Some(
             parts
@@ -183,14 +184,14 @@ impl Dispatcher {
         )
     }
 
-    /// Claims a job and starts its worker, unless somebody else was quicker.
+    /// Claims a job and starts its worker, unless the record changed meanwhile.
     async fn start(&mut self, mut job: Job) -> Result<(), StoreError> {
         let parts = self.parts.clone();
         let session = match &job.session {
             Some(session) => session.clone(),
             None => self.new_session().await?,
         };
-        // Before the claim can be seen, so that whoever sees it finds the worker.
+        // Register before the claim is stored: a reader who sees the claim must find the worker.
         let claimed = Arc::new(Claimed::new(&job, parts.clock.clone()));
         parts.roster.enter(job.id, claimed.clone());
         let provider = parts
@@ -205,7 +206,7 @@ impl Dispatcher {
         }
         match outcome {
             Ok(true) => {}
-            // It is looked for again.
+            // The next round looks for a job again.
             Ok(false) | Err(ChangeError::Refused(_) | ChangeError::Gone) => return Ok(()),
             Err(ChangeError::Store(error)) => return Err(error),
         }
@@ -217,7 +218,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// A worker has left.
+    /// Cleans up after a worker.
     async fn clear(&mut self, ended: Result<(Id, Left), JoinError>) {
         let (id, left) = match ended {
             Ok((id, left)) => (id, Some(left)),
@@ -243,9 +244,9 @@ impl Dispatcher {
         info!(job = %job.id, ?left, "worker left");
     }
 
-    /// Ends a job whose worker broke: nobody else would.
+    /// Ends a job whose worker panicked.
     async fn bury(&self, job: &Job) -> Left {
-        error!(job = %job.id, "worker broke");
+        error!(job = %job.id, "worker panicked");
         let parts = &self.parts;
         let change = Change::Finish(Box::new(Finish {
             epoch: job.epoch,
@@ -262,7 +263,7 @@ impl Dispatcher {
         }
     }
 
-    /// A name that no session has.
+    /// An unused session id.
     async fn new_session(&mut self) -> Result<SessionId, StoreError> {
         loop {
             self.number = self.number.wrapping_add(1);
@@ -294,9 +295,9 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
-/// Puts the jobs that the last server had when it died back into the queue. Says how many. What there
-/// is no room to write down now is left to [`recover_rest`], so that a full disk is no reason not to
-/// start.
+/// Requeues the jobs that were running when the last server died. Returns how many. Jobs that
+/// cannot be written because the disk is full are left to [`recover_rest`], so that the server can
+/// start on a full disk.
 pub(crate) async fn recover(parts: &Parts) -> Result<u64, StoreError> {
     let mut recovered = 0;
     for mut job in parts.jobs.claimed().await? {
@@ -304,7 +305,7 @@ pub(crate) async fn recover(parts: &Parts) -> Result<u64, StoreError> {
         match parts.change(&mut job, Change::Crash, None).await {
             Ok(()) => recovered += 1,
             Err(ChangeError::Store(error)) if error.lacks_room() => {
-                error!(job = %id, error = %chain(&error), "cannot take a job up yet");
+                error!(job = %id, error = %chain(&error), "cannot requeue a job yet");
                 unrecovered(parts).push(job);
             }
             Err(ChangeError::Store(error)) => return Err(error),
@@ -314,7 +315,7 @@ pub(crate) async fn recover(parts: &Parts) -> Result<u64, StoreError> {
     Ok(recovered)
 }
 
-/// Tries again to put back what could not be put back at the start.
+/// Tries again to requeue the jobs that [`recover`] could not.
 pub(crate) async fn recover_rest(parts: &Parts) {
     let rest = std::mem::take(&mut *unrecovered(parts));
     for mut job in rest {

@@ -1,4 +1,4 @@
-//! Why a server does not start or go on.
+//! Errors of starting and running a server.
 
 use std::io;
 use std::path::PathBuf;

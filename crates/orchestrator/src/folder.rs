@@ -1,10 +1,10 @@
-//! Where the files of a job are: `jobs/ID/{input.txt,input.zip,workspace,logs,output.zip}`.
+//! Paths of a job's files: `jobs/ID/{input.txt,input.zip,workspace,logs,output.zip}`.
 
 use std::path::{Path, PathBuf};
 
 use protocol::job::JobId;
 
-/// A job's own folder. A name only: nothing is made or looked at.
+/// The folder of a job. Only computes paths; does no I/O.
 #[derive(Debug, Clone)]
 pub(crate) struct JobFolder(PathBuf);
 
@@ -35,7 +35,7 @@ impl JobFolder {
         self.0.join("logs")
     }
 
-    /// What happened, for people.
+    /// The human-readable log.
     pub(crate) fn log(&self) -> PathBuf {
         self.logs().join("job.log")
     }

@@ -1,8 +1,7 @@
-//! HTTP: turns requests into calls of [`crate::app`], and what they return into answers. Never
-//! starts a sandbox: a worker takes the job from the store.
+//! HTTP: turns requests into calls of [`crate::app`], and results into responses. Never starts a
+//! sandbox: a worker takes the job from the store.
 //!
-//! [`router`] has the list of all that can be asked; [`guard`] stands before it; [`serve()`] brings
-//! requests in.
+//! [`router`] lists all routes; [`guard`] checks every request; [`serve()`] handles connections.
 
 mod artifacts;
 mod asked;
@@ -53,26 +52,26 @@ use crate::http::guard::rate::Rates;
 use crate::http::meters::Meters;
 pub(crate) use crate::http::serve::serve;
 
-/// Requests at once, for each that may come in a second on average.
+/// Burst size in seconds of the average request rate.
 const BURST: u32 = 10;
 
-/// Everything that requests share. Cheap to clone.
+/// State shared by all requests. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Http(Arc<Parts>);
 
 #[derive(Debug)]
 pub(crate) struct Parts {
     app: App,
-    /// Whoever asks without a key, where none is needed.
+    /// The caller of requests without a key, on a server that requires none.
     local: Arc<Caller>,
     hosts: Hosts,
     origins: Origins,
-    /// How often each user asks, if there is a limit.
+    /// Request rate of each user, if it is limited.
     users: Option<Rates<String>>,
     doorkeeper: Doorkeeper,
     ledger: Ledger,
     meters: Meters,
-    /// The description of the API.
+    /// The OpenAPI document.
     document: Bytes,
 }
 
@@ -108,7 +107,7 @@ impl Http {
     }
 }
 
-/// Everything that can be asked.
+/// All routes of the API.
 fn api() -> OpenApiRouter<Http> {
     OpenApiRouter::with_openapi(openapi::Description::openapi())
         .routes(routes!(schedule::schedule))
@@ -144,11 +143,11 @@ fn api() -> OpenApiRouter<Http> {
 pub(crate) fn router(app: App) -> Router {
     let (router, document) = api().split_for_parts();
     let document = openapi::complete(document).to_json();
-    let document = document.expect("a description is plain JSON");
+    let document = document.expect("an OpenAPI document serialises to JSON");
     let http = Http::new(app, document.into());
     router
         .merge(pages::routes())
-        // The guards bound bodies, each as its route may have them.
+        // The guards limit the size of bodies per route.
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(http.clone(), guard::pass))
         .with_state(http)

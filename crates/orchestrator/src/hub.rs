@@ -1,7 +1,7 @@
-//! Carries what agents tell to those who follow, while it happens. Remembers only what is not in
-//! the store yet: the pieces since the last lasting event.
+//! Distributes live agent events to followers. Holds only what is not in the store yet: the deltas
+//! since the last persistent event.
 //!
-//! Nothing is kept for a job that nobody works on and nobody follows. Entry type: [`Hub`].
+//! Holds nothing for a job without worker and followers. Entry type: [`Hub`].
 
 mod room;
 mod tail;
@@ -13,7 +13,7 @@ use protocol::job::{Job, JobId};
 
 pub(crate) use room::{Room, told};
 
-/// All rooms that anybody is in.
+/// The rooms in use.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
     rooms: Arc<Rooms>,
@@ -23,7 +23,7 @@ pub(crate) struct Hub {
 pub(crate) struct Rooms(Mutex<HashMap<JobId, Weak<Room>>>);
 
 impl Hub {
-    /// The job's room, made if nobody is in it yet.
+    /// The job's room, created if it is not in use.
     pub(crate) fn room(&self, id: JobId) -> Arc<Room> {
         let mut rooms = self.rooms.lock();
         if let Some(room) = rooms.get(&id).and_then(Weak::upgrade) {
@@ -34,9 +34,9 @@ impl Hub {
         room
     }
 
-    /// Tells of a job's record, if anybody is there to hear.
+    /// Publishes a job's record, if the job's room is in use.
     pub(crate) fn tell_job(&self, job: &Job) {
-        // Not while the rooms are locked: dropping the last hold on a room locks them.
+        // Release the lock first: dropping the last reference to a room takes it.
         let room = self.rooms.lock().get(&job.id).and_then(Weak::upgrade);
         if let Some(room) = room {
             room.tell_job(job);
@@ -49,7 +49,7 @@ impl Rooms {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes a room that nobody is in; a new one of the same job stays.
+    /// Removes a dropped room. A new one of the same job stays.
     fn remove_dead(&self, id: JobId) {
         let mut rooms = self.lock();
         if rooms.get(&id).is_some_and(|room| room.strong_count() == 0) {

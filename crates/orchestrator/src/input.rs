@@ -1,7 +1,7 @@
-//! Puts a job's input into its workspace: an uploaded zip, or a repository that is cloned inside
-//! a sandbox. Never runs git on the host.
+//! Prepares a job's workspace from its input: an uploaded zip, or a repository that is cloned
+//! inside a sandbox. Never runs git on the host.
 //!
-//! A workspace appears whole: it is filled under another name, and its rename says that it is done.
+//! A workspace appears atomically: it is filled under another name and then renamed.
 
 mod git;
 #[cfg(test)]
@@ -21,20 +21,20 @@ use tokio::task::spawn_blocking;
 use crate::folder::JobFolder;
 use crate::tree::remove_tree;
 
-/// Why there is no input; one line for a person.
+/// Why the input cannot be prepared, in one line for the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct InputError(pub(crate) String);
 
 impl InputError {
-    /// Something of the server's own.
+    /// An I/O error of the server.
     fn server(what: &str) -> impl Fn(io::Error) -> Self {
         move |error| Self(format!("cannot {what}: {error}"))
     }
 }
 
-/// Makes the job's folder as it is at the start of the first claim. Does nothing that is already
-/// done; what was half done when the server died is done anew. `spec` is the job's own sandbox.
+/// Creates the job's folder and workspace at its first claim. Skips what is already done, and
+/// redoes what was interrupted by a crash. `spec` is the job's own sandbox.
 pub(crate) async fn prepare(
     job: &Job,
     folder: &JobFolder,
@@ -62,28 +62,28 @@ pub(crate) async fn prepare(
     blocking(move || fs::rename(&partial, &workspace).map_err(publish)).await
 }
 
-/// Zips that are looked at at the same time: unpacking takes a processor.
+/// Checking a zip takes a whole CPU.
 const MAX_CONCURRENT_CHECKS: usize = 2;
 static CHECKS: Semaphore = Semaphore::const_new(MAX_CONCURRENT_CHECKS);
 
-/// Whether an uploaded zip could be unpacked to at most so many bytes. Writes nothing. An error is
-/// one line for a person.
+/// Checks that an uploaded zip can be unpacked to at most `most` bytes. Writes nothing.
 pub(crate) async fn check_zip(zip: PathBuf, most: u64) -> Result<(), InputError> {
     let permit = CHECKS.acquire().await;
     blocking(move || {
-        // Held until it is done, also when the client does not wait for it.
+        // Held until the check is done, even if the client disconnects.
         let _permit = permit;
         unzip::check(&zip, most)
     })
     .await
 }
 
-/// What can be said of a repository before a job is accepted. An error is one line for a person.
+/// Checks a repository's address before a job is accepted.
 pub(crate) fn check_git(url: &str, branch: Option<&str>) -> Result<(), InputError> {
     git::Source::check(url, branch).map(drop)
 }
 
-/// The job's folder with all but the workspace; and where that is to be filled, unless it is there.
+/// Creates the job's folder except for the workspace. Returns the temporary path to fill, or `None`
+/// if the workspace exists.
 fn lay_out(folder: &JobFolder, task: &str) -> Result<Option<PathBuf>, InputError> {
     let failed = InputError::server("make the job's folder");
     make_private(folder.path()).map_err(&failed)?;
@@ -91,7 +91,7 @@ fn lay_out(folder: &JobFolder, task: &str) -> Result<Option<PathBuf>, InputError
     if !folder.input().exists() {
         write_whole(&folder.input(), task).map_err(&failed)?;
     }
-    // Nobody but the server writes here, so it is what it was made as.
+    // Only the server writes to this folder, so no other process can have created it.
     if folder.workspace().exists() {
         return Ok(None);
     }
@@ -105,15 +105,15 @@ fn lay_out(folder: &JobFolder, task: &str) -> Result<Option<PathBuf>, InputError
     Ok(Some(partial))
 }
 
-/// A folder for its owner alone.
+/// Creates a folder with mode 0700.
 fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700).create(folder)?;
-    // It may have been made by whoever took the upload.
+    // It may already exist with an upload in it.
     fs::set_permissions(folder, Permissions::from_mode(0o700))
 }
 
-/// Writes a file that is whole when it appears.
+/// Writes a file that appears atomically.
 fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let partial = path.with_extension("partial");
     let mut options = OpenOptions::new();

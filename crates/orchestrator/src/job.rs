@@ -1,40 +1,40 @@
-//! A job's life, as a pure function: what a job becomes when something happens to it.
+//! The life cycle of a job as a pure function: the job after a change.
 //!
-//! Knows no clock, no store and no sandbox. Whoever performs a [`Change`] reads the job, calls
-//! [`transition`], and writes the result by compare and swap.
+//! Uses no clock, store or sandbox. To apply a [`Change`], read the job, call [`transition`], and
+//! write the result by compare-and-swap.
 
 use jiff::Timestamp;
 use protocol::job::{Artifact, Cause, Failure, Job, Parked, State};
 use protocol::{SessionId, Spending};
 
-/// Something that happens to a job.
+/// A change of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
-    /// A worker takes it. `session` is for a job that has none yet.
+    /// A worker claims the job. `session` is used if the job has none yet.
     Claim { session: SessionId },
-    /// The server that had it died.
+    /// The server died while the job was claimed.
     Crash,
-    /// Its worker leaves it to a later one: the server ends in order, or something was said at the
-    /// very end, or a failure may pass.
+    /// The worker requeues the job, because the server shuts down, a message arrived at the very
+    /// end, or a failure is transient.
     Park {
         epoch: u32,
         ran_millis: u64,
-        /// When to go on, if not as soon as possible.
+        /// When to continue, if not as soon as possible.
         parked: Option<Parked>,
     },
-    /// A turn is over and nothing more was said.
+    /// A turn has ended and there is no further message.
     Wait { epoch: u32, ran_millis: u64 },
-    /// There is something to do again.
+    /// There is a new message.
     GoOn { epoch: u32 },
-    /// It has ended, with its artifact published.
+    /// The job has ended and its artifact is published.
     Finish(Box<Finish>),
-    /// A person wants it to end, and no worker has it. What a worker has must be stopped there.
+    /// The user cancels a job without a worker. A claimed job must be cancelled through its worker.
     Cancel,
-    /// A person says something; wakes up a job that has ended.
+    /// The user adds a message. Requeues a job that has ended.
     Say,
 }
 
-/// What a worker says at the end.
+/// The result that a worker reports.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Finish {
     pub(crate) epoch: u32,
@@ -70,7 +70,6 @@ impl From<End> for State {
     }
 }
 
-/// Why a change is not possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("the job has ended")]
@@ -83,7 +82,7 @@ pub(crate) enum Refused {
     Claimed,
 }
 
-/// Deaths of the server under a job, after which it is not taken up again.
+/// Server crashes after which a job is not requeued again.
 pub(crate) const MOST_CRASHES: u32 = 100;
 
 pub(crate) fn transition(job: &Job, change: Change, now: Timestamp) -> Result<Job, Refused> {
@@ -141,7 +140,7 @@ pub(crate) fn transition(job: &Job, change: Change, now: Timestamp) -> Result<Jo
         }
         Change::Say => {
             next.messages += 1;
-            // Who says something does not want to wait for an outage.
+            // A new message ends the wait for an outage.
             if let Some(parked) = &mut next.parked {
                 parked.not_before = now;
             }
@@ -155,13 +154,13 @@ pub(crate) fn transition(job: &Job, change: Change, now: Timestamp) -> Result<Jo
     Ok(next)
 }
 
-/// The address of the published zip, for a job that is complete.
+/// The address of the published zip of a complete job.
 pub(crate) fn result_url(job: &Job) -> Option<String> {
     let is_complete = job.state == State::Complete && job.artifact.is_some();
     is_complete.then(|| format!("/jobs/{}/output.zip", job.id))
 }
 
-/// The end of a job that somebody cancelled.
+/// The end of a cancelled job.
 pub(crate) fn cancelled() -> End {
     End::failed(Cause::Cancelled, "somebody cancelled it")
 }
@@ -172,7 +171,7 @@ fn end(job: &mut Job, how: End, now: Timestamp) {
     job.ended = Some(now);
 }
 
-/// Time that was counted is never taken back.
+/// Run time never decreases.
 fn count(job: &mut Job, ran_millis: u64) {
     job.ran_millis = job.ran_millis.max(ran_millis);
 }

@@ -1,6 +1,6 @@
-//! Keys of the API: random tokens, kept as hashes, shown once.
+//! API keys: random tokens, stored as hashes, shown once.
 //!
-//! A token has 256 random bits, so that its hash needs neither salt nor slowness.
+//! A token has 256 random bits, so its hash needs neither a salt nor a slow function.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,13 +12,12 @@ use store::{Jobs, StoreError};
 use uuid::Uuid;
 
 const MARK: &str = "hc_";
-/// Characters of a token that are shown, to tell it from others.
+/// Characters of a token that are shown to identify it.
 const SHOWN: usize = MARK.len() + 6;
 
-/// Characters of a user's name or a key's label.
 const LONGEST_NAME: usize = 100;
 
-/// Whether a text can be a key's user or label; an error is one line for a person.
+/// Checks the user name or label of a key. An error is one line for the user.
 pub fn check_name(field: &str, text: &str) -> Result<(), String> {
     let reason = match () {
         () if text.trim().is_empty() => "it is empty".to_owned(),
@@ -31,7 +30,7 @@ pub fn check_name(field: &str, text: &str) -> Result<(), String> {
     Err(format!("{field}: {reason}"))
 }
 
-/// Makes a key; the token is not kept anywhere.
+/// Creates a key. The token itself is not stored.
 pub async fn create_key(
     jobs: &Jobs,
     user: String,
@@ -53,16 +52,16 @@ pub async fn create_key(
     Ok((key, token))
 }
 
-/// A token that nobody can guess, and its hash.
+/// A random token and its hash.
 pub(crate) fn new_token() -> (SecretString, [u8; 32]) {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).expect("the operating system has random bytes");
+    getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
     let token = format!("{MARK}{}", URL_SAFE_NO_PAD.encode(bytes));
     let hash = hash(&token);
     (token.into(), hash)
 }
 
-/// What is kept of a token.
+/// The stored form of a token.
 pub(crate) fn hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }

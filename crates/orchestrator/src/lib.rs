@@ -1,11 +1,13 @@
-//! The orchestrator: schedules jobs, has agents do them in sandboxes, and tells of it over HTTP.
+//! The orchestrator: schedules jobs, runs agents in sandboxes to do them, and serves their state
+//! over HTTP.
 //!
-//! A request becomes a record in the store and is answered; a worker takes it from there. HTTP and
-//! workers meet only in the store and in [`hub`], which carries what need not last, so that a crash
-//! of either loses nothing. [`job`] decides and does nothing; [`worker`] performs. Prints nothing,
-//! reads no settings: [`Config`] and [`Models`] say it all. Entry point: [`Server`].
+//! A request is answered as soon as its record is in the store; a worker takes the job from there.
+//! HTTP and workers share only the store and [`hub`], which carries transient updates, so that a
+//! crash of either loses nothing. [`job`] only decides; [`worker`] performs. This crate prints
+//! nothing and reads no settings: [`Config`] and [`Models`] are its only inputs. Entry point:
+//! [`Server`].
 
-// What tests inside share with those outside knows the crate by its name.
+// Test helpers shared with the integration tests refer to this crate by its name.
 #[cfg(test)]
 extern crate self as orchestrator;
 

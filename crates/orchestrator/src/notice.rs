@@ -1,11 +1,11 @@
-//! What a webhook is told of a job's end. Pure.
+//! The body of a webhook delivery. Pure.
 
 use protocol::job::{Job, State};
 use serde_json::json;
 
 use crate::job::result_url;
 
-/// The JSON for a job's webhook; nothing if it has none, or has not ended.
+/// The JSON for a job's webhook; `None` if it has no webhook or has not ended.
 pub(crate) fn notice(job: &Job) -> Option<String> {
     job.request.webhook.as_ref()?;
     let failure = match &job.state {

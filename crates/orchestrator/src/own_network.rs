@@ -1,14 +1,15 @@
-//! For tests: a network namespace in which the machine has public addresses of its own.
+//! For tests: a network namespace in which the machine has public addresses.
 //!
-//! Such a test runs itself again there, as a process of its own. Entry: [`entered`].
+//! Such a test runs itself again inside the namespace, as a separate process. Entry point:
+//! [`entered`].
 
 use std::process::Command;
 
-/// The addresses of the loopback interface there. The kernel treats the second of two in one
-/// network differently from the first.
+/// The addresses of the loopback interface in the namespace. The kernel treats the second address
+/// of a network differently from the first.
 pub(crate) const OWN: [&str; 3] = ["203.0.114.7", "203.0.114.8", "[2600:7::1]"];
 
-/// All the spellings under which a job, webhook or repository may name one of them.
+/// Spellings of these addresses that a job, webhook or repository may use.
 pub(crate) const SPELLINGS: [&str; 7] = [
     "203.0.114.7",
     "203.0.114.8",
@@ -30,8 +31,8 @@ ip address add 2600:7::1/128 dev lo &&
 exec "$@"
 "#;
 
-/// Whether this process is in that network. If not, runs the test of this name there, and fails
-/// unless it passes.
+/// Whether this process is in the namespace. If not, runs the named test there, and panics unless
+/// it passes.
 pub(crate) fn entered(test: &str) -> bool {
     if std::env::var_os(MARK).is_some() {
         return true;

@@ -1,5 +1,5 @@
-//! What the application, the dispatcher and the workers of one server share, and the one way to
-//! change a job's record.
+//! State shared by the application, the dispatcher and the workers of one server, and the only way
+//! to change a job's record.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -39,20 +39,20 @@ pub(crate) struct Parts {
     pub(crate) roster: Roster,
     pub(crate) breakers: Breakers,
     pub(crate) disk: Disk,
-    /// Jobs of the last server that could not be put back into the queue yet.
+    /// Jobs of the last server that could not be requeued yet.
     pub(crate) unrecovered: Mutex<Vec<Job>>,
     pub(crate) connections: Arc<Connections>,
-    /// Wakes whoever tells webhooks.
+    /// Wakes the webhook task.
     pub(crate) deliveries: Arc<Notify>,
-    /// Gets jobs that have ended, for retention. Those that find no place are found by its rounds.
+    /// Receives ended jobs, for retention. If the channel is full, the next retention round finds
+    /// them.
     pub(crate) ended: mpsc::Sender<JobId>,
-    /// The server was told to end: nothing new is begun.
+    /// The server is shutting down: nothing new is started.
     pub(crate) ending: CancellationToken,
-    /// Nothing runs any more: followers leave.
+    /// All jobs have stopped: followers end.
     pub(crate) closing: CancellationToken,
 }
 
-/// Why a job's record was not changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChangeError {
     #[error(transparent)]
@@ -63,13 +63,13 @@ pub(crate) enum ChangeError {
     Store(#[from] StoreError),
 }
 
-/// Between two tries of a write that must not be given up.
+/// Delay between tries of a write that must not be lost. Doubled each time.
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 impl Parts {
-    /// Changes a job's record. `job` is what the caller knows of it, and is what is kept in the
-    /// end; somebody else's change in between only means another look.
+    /// Changes a job's record. `job` is the caller's copy, and is updated to the stored record. If
+    /// the record was changed meanwhile, the change is tried again on the new one.
     pub(crate) async fn change(
         &self,
         job: &mut Job,
@@ -85,7 +85,7 @@ impl Parts {
         }
     }
 
-    /// The same, if the record is still what the caller knows; false if not.
+    /// Changes the record only if it is still the caller's copy; false if not.
     pub(crate) async fn try_change(
         &self,
         job: &mut Job,
@@ -101,7 +101,7 @@ impl Parts {
             delivery,
         };
         let changed = match self.jobs.change(next.clone(), along.clone()).await {
-            // What ends or parks a job makes room in the end, and is worth the reserve.
+            // Ending or parking a job frees space in the end, so it may use the reserve.
             Err(error) if error.lacks_room() && self.disk.release() => {
                 self.jobs.change(next, along).await?
             }
@@ -123,8 +123,8 @@ impl Parts {
         }
     }
 
-    /// Changes a job's record, also if the store fails for a while: again and again, until it
-    /// works, is refused, or `give_up` says so.
+    /// Changes a job's record and retries while the store fails, until the change succeeds, is
+    /// refused, or `give_up` is cancelled.
     pub(crate) async fn insist(
         &self,
         job: &mut Job,
@@ -141,7 +141,7 @@ impl Parts {
     }
 }
 
-/// For writes that must not be given up because the store fails for a while.
+/// Retries with increasing delay, for writes that must survive temporary store failures.
 #[derive(Debug)]
 pub(crate) struct Patience {
     wait: Duration,
@@ -156,7 +156,7 @@ impl Patience {
         }
     }
 
-    /// Waits a little longer each time; the failure itself when it is to be given up.
+    /// Waits, longer each time. Returns the error when `give_up` is cancelled.
     pub(crate) async fn wait(&mut self, error: StoreError) -> Result<(), ChangeError> {
         error!(error = %chain(&error), "store failed, trying again");
         tokio::select! {
@@ -168,13 +168,13 @@ impl Patience {
     }
 }
 
-/// An error with what it came from, in one line.
+/// An error with all its sources, in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         let more = cause.to_string();
-        // Some libraries repeat their source.
+        // Some libraries repeat the source in their own message.
         if !text.contains(&more) {
             text.push_str(": ");
             text.push_str(&more);

@@ -1,13 +1,13 @@
-//! What a server needs of whoever starts it.
+//! Interfaces that the program which starts a server implements.
 
 pub use agent::Chosen;
 
-/// A way to models by name, with one that is meant where none is named.
+/// Access to models by name, with a default.
 pub trait Models: agent::Models {
     fn default_name(&self) -> &str;
 
-    /// Where a model of that name is asked: models with the same answer fail together. Shown to
-    /// admins, so it has no password in it.
+    /// The provider of a model. Models of the same provider fail together. Shown to admins, so it
+    /// must not contain a password.
     fn provider(&self, name: &str) -> String {
         let prefix = name.split_once('/').map(|(prefix, _)| prefix);
         prefix.unwrap_or("anthropic").to_owned()
@@ -17,7 +17,7 @@ pub trait Models: agent::Models {
         self.provider(name.unwrap_or(self.default_name()))
     }
 
-    /// The model of that name, or the server's own choice.
+    /// The model of that name, or the default.
     fn choose_or_default(&self, name: Option<&str>, replied: usize) -> Result<Chosen, String> {
         self.choose(name.unwrap_or(self.default_name()), replied)
     }

@@ -1,13 +1,13 @@
-//! Forgets ended jobs that are too old or too large, and folders that belong to no job.
+//! Deletes ended jobs that are too old or too large, and orphaned folders.
 //!
-//! A job's record goes first, then its session, then its folder: whatever a crash leaves belongs to
-//! no job and is swept in the next round. Before the record goes, its folder is marked with the
-//! session, so that nothing is left of that either. A job's size is what its files take up on disk,
-//! with its session's events, kept outputs and checkpoints. It is measured once after each end of
-//! the job and kept in its folder; jobs that have not ended are measured in each round. A round
-//! begins every ten minutes, and as soon as a job ends and all are too large together. Ages are
-//! those of [`calendar`], which does not follow a clock that jumped. Never touches a job that has
-//! not ended.
+//! A job's record is deleted first, then its large files, its session, and its folder: whatever a
+//! crash leaves belongs to no job and is removed in the next round. Before the record is deleted,
+//! its folder is marked with the session's name, so that the session is not left behind either. A
+//! job's size is the disk usage of its files plus its session's events, stored outputs and
+//! checkpoints. It is measured once after each end of the job and cached in its folder; other jobs
+//! are measured in each round. A round starts every ten minutes, and when a job ends and the total
+//! size exceeds the limit. Ages are measured by [`calendar`], which ignores clock jumps. Never
+//! touches a job that has not ended.
 
 mod calendar;
 mod sizes;
@@ -35,19 +35,19 @@ use crate::folder::JobFolder;
 use crate::parts::chain;
 use crate::tree::remove_tree;
 
-/// Between two rounds.
+/// Time between two rounds.
 const PERIOD: Duration = Duration::from_secs(600);
 
-/// Between two rounds at least.
+/// Minimum time between two rounds.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 
-/// Jobs that are looked at together.
+/// Jobs per query.
 const BATCH: u32 = 100;
 
-/// What belongs to no job is left alone for so long: a job may be about to be made of it.
+/// How long orphaned files are kept: a job may be about to be created from them.
 pub(crate) const GRACE: Duration = Duration::from_secs(3600);
 
-/// What a round works on.
+/// The retention task's settings and stores.
 #[derive(Debug, Clone)]
 pub(crate) struct Keeper {
     pub(crate) jobs: Jobs,
@@ -56,25 +56,25 @@ pub(crate) struct Keeper {
     pub(crate) retention: Retention,
 }
 
-/// Why a round was not finished. The next one begins anew.
+/// Why a round failed. The next one starts over.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RetentionError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("cannot look after the folders of jobs")]
+    #[error("cannot clean up the folders of jobs")]
     Files(#[from] io::Error),
 }
 
-/// What a round did.
+/// The result of a round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Swept {
-    /// How many jobs were forgotten.
+    /// Number of deleted jobs.
     pub(crate) forgotten: u64,
-    /// Bytes of all jobs that are left.
+    /// Bytes of all remaining jobs.
     pub(crate) kept: u64,
 }
 
-/// Rounds, now and later, until the end. `ended` has the jobs that have ended.
+/// Runs rounds until `end`. `ended` receives the jobs that have ended.
 pub(crate) async fn run(keeper: Keeper, mut ended: mpsc::Receiver<JobId>, end: CancellationToken) {
     let rounds = async {
         let mut calendar = Calendar::open(&keeper).await;
@@ -83,12 +83,12 @@ pub(crate) async fn run(keeper: Keeper, mut ended: mpsc::Receiver<JobId>, end: C
             let kept = match keeper.round(now).await {
                 Ok(Swept { forgotten, kept }) => {
                     if forgotten > 0 {
-                        info!(forgotten, "ended jobs forgotten");
+                        info!(forgotten, "deleted ended jobs");
                     }
                     kept
                 }
                 Err(error) => {
-                    warn!(error = %chain(&error), "cannot look after ended jobs");
+                    warn!(error = %chain(&error), "cannot delete ended jobs");
                     0
                 }
             };
@@ -106,7 +106,7 @@ pub(crate) async fn run(keeper: Keeper, mut ended: mpsc::Receiver<JobId>, end: C
 }
 
 impl Keeper {
-    /// Forgets what is to be forgotten now.
+    /// Runs one round.
     pub(crate) async fn round(&self, now: Timestamp) -> Result<Swept, RetentionError> {
         sweep::uploads(&self.data, now).await?;
         let mut forgotten = self.forget_old(now).await?;
@@ -124,7 +124,7 @@ impl Keeper {
                     forgotten += 1;
                 }
             }
-            // Nothing more can go: what is left has not ended.
+            // No more jobs can be deleted: the others have not ended.
             if forgotten == before {
                 break;
             }
@@ -139,13 +139,13 @@ impl Keeper {
         })
     }
 
-    /// Returns when jobs that end now are too large, together with the bytes that are kept.
+    /// Returns when ending jobs make the total size exceed the limit, starting from `kept` bytes.
     async fn exceeded(&self, ended: &mut mpsc::Receiver<JobId>, kept: u64) {
         let mut total = kept;
         while let Some(id) = ended.recv().await {
             let job = self.jobs.job(id).await.ok().flatten();
             if let Some(job) = job {
-                // What cannot be measured now is measured in the next round.
+                // On error the next round measures it.
                 let bytes = self.measure(&job).await.unwrap_or(0);
                 total = total.saturating_add(bytes);
             }
@@ -176,7 +176,7 @@ impl Keeper {
         }
     }
 
-    /// Bytes of all jobs. Folders that belong to no job are removed instead.
+    /// Bytes of all jobs. Removes orphaned folders.
     async fn measure_all(&self, now: Timestamp) -> Result<u64, RetentionError> {
         let mut total: u64 = 0;
         for id in sweep::folders(&self.data).await? {
@@ -191,7 +191,7 @@ impl Keeper {
         Ok(total)
     }
 
-    /// Bytes that a job takes up: its folder, its record and its session.
+    /// Bytes of a job: its folder, record and session.
     async fn measure(&self, job: &Job) -> Result<u64, RetentionError> {
         let folder = JobFolder::new(&self.data, job.id).path().to_path_buf();
         let checkpoints = match &job.session {
@@ -228,7 +228,7 @@ impl Keeper {
     }
 }
 
-/// Forgets an ended job with its session and its folder; false if it changed since it was read.
+/// Deletes an ended job with its session and folder; false if it changed since it was read.
 pub(crate) async fn forget(
     jobs: &Jobs,
     store: &Store,
@@ -241,8 +241,8 @@ pub(crate) async fn forget(
     if !jobs.forget(job.id, job.revision).await? {
         return Ok(false);
     }
-    // The files first: they make the room that the session's removal needs on a full disk. What says
-    // that the job is being forgotten goes last.
+    // Delete large files first: deleting the session needs free space, which a full disk lacks. The
+    // marker is deleted last.
     let large = folder.clone();
     blocking(move || {
         remove_tree(&large.workspace())?;
@@ -259,8 +259,7 @@ pub(crate) async fn forget(
     Ok(true)
 }
 
-/// Removes a job's folder; nothing, if there is none. What is in it was written by untrusted
-/// programs. Blocks.
+/// Removes a job's folder, if it exists. Its contents are untrusted. Blocks.
 pub(crate) fn remove_job_files(folder: &Path) -> io::Result<()> {
     remove_tree(folder)
 }

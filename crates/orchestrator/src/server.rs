@@ -1,7 +1,7 @@
-//! A server: everything put together, from start to end.
+//! A server: wires all components together, from start to shutdown.
 //!
-//! One server has a data folder at a time. What the last one left is taken up before anything is
-//! answered. Entry type: [`Server`].
+//! A data folder is used by one server at a time. Jobs that the last server left running are
+//! recovered before requests are accepted. Entry type: [`Server`].
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -35,7 +35,7 @@ use crate::retention::{self, Keeper};
 use crate::watch::AwakeClock;
 use crate::{http, watch, webhook};
 
-/// Ended jobs that wait for retention to look at them.
+/// Capacity of the channel of ended jobs to the retention task.
 const ENDED_JOBS: usize = 1024;
 
 const LOCK_TRIES: u32 = 50;
@@ -45,15 +45,15 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 pub struct Server {
     parts: Arc<Parts>,
     listener: TcpListener,
-    /// Jobs that have ended.
+    /// Ended jobs, for the retention task.
     ended: mpsc::Receiver<JobId>,
-    // Held for as long as the server lives; ends with the process, however that dies.
+    // Held while the server lives. The kernel releases it when the process dies.
     _lock: File,
 }
 
 impl Server {
-    /// Opens the store, takes the data folder for itself, takes up what the last server left, and
-    /// listens. Port 0 is any.
+    /// Locks the data folder, opens the store, recovers the jobs of the last server, and listens.
+    /// Port 0 selects any free port.
     pub async fn start(
         mut config: Config,
         models: Arc<dyn Models>,
@@ -64,7 +64,7 @@ impl Server {
             make_folder(folder)?;
         }
         let lock = take(&data).await?;
-        // Before the store, which cannot be opened on a full disk.
+        // Before the store is opened, which fails on a full disk.
         let disk = Disk::new(&data, config.disk_floor);
         let store = Store::open(&data).await?;
         store.open_rest().await?;
@@ -127,12 +127,12 @@ impl Server {
         self.parts.address
     }
 
-    /// Serves until told to end; then finishes or parks what runs.
+    /// Serves until `end` completes; then finishes or parks running jobs.
     pub async fn run(self, end: impl Future<Output = ()>) -> Result<(), ServeError> {
         let parts = self.parts;
         let config = &parts.config;
         let closing = &parts.closing;
-        // The first job need not wait for it.
+        // In the background, so that the first job is not delayed.
         tokio::task::spawn_blocking(sandbox::prepare);
 
         let mut helpers = JoinSet::new();
@@ -161,7 +161,7 @@ impl Server {
             closing.clone(),
         ));
 
-        // Whatever ends first, all of it ends, in the same order.
+        // Whichever part ends first, all parts are shut down in the same order.
         let mut served = None;
         let mut dispatched = None;
         tokio::select! {
@@ -181,7 +181,7 @@ impl Server {
         };
         while let Some(ended) = helpers.join_next().await {
             if let Err(error) = ended {
-                error!(%error, "helper broke");
+                error!(%error, "background task panicked");
             }
         }
         if let Some(machines) = &config.policy.sandbox.pool {
@@ -198,12 +198,12 @@ impl Server {
     }
 }
 
-/// Puts the databases' logs into the databases: a backup of the folder, or a release that reads
-/// them another way, then finds everything in one place.
+/// Merges the write-ahead logs into the databases, so that a backup of the folder, or a release
+/// that reads them differently, finds everything in one place.
 async fn settle(parts: &Parts) {
     for settled in [parts.store.settle().await, parts.jobs.settle().await] {
         if let Err(error) = settled {
-            warn!(error = %chain(&error), "cannot empty the log of a database");
+            warn!(error = %chain(&error), "cannot merge the log of a database");
         }
     }
 }
@@ -216,7 +216,8 @@ fn make_folder(path: &Path) -> Result<(), ServeError> {
     })
 }
 
-/// Machines for the jobs to come, if jobs get any: a job that takes one need not wait for it.
+/// Starts the pool of virtual machines, if jobs run in them: a job then need not wait for one to
+/// boot.
 fn machines(config: &Config) -> Result<Option<Arc<Pool>>, ServeError> {
     let spec = &config.policy.sandbox;
     let is_machine = match spec.backend {
@@ -228,7 +229,7 @@ fn machines(config: &Config) -> Result<Option<Arc<Pool>>, ServeError> {
     if !is_machine || config.machines_waiting == 0 {
         return Ok(None);
     }
-    // On the file system of the jobs' workspaces.
+    // Must be on the file system of the jobs' workspaces.
     let folder = config.data.join("machines");
     make_folder(&folder)?;
     let pool = Pool::start(spec.clone(), config.machines_waiting, &folder);
@@ -239,9 +240,9 @@ fn machines(config: &Config) -> Result<Option<Arc<Pool>>, ServeError> {
     Ok(Some(Arc::new(pool)))
 }
 
-/// Takes a data folder, as an operating system's lock on a file.
+/// Locks a data folder with a file lock.
 ///
-/// A process that the last server was about to start may hold it for a moment after its death.
+/// A child process of the last server may hold the lock for a moment after the server's death.
 async fn take(data: &Path) -> Result<File, ServeError> {
     let failed = |source| ServeError::Folder {
         path: data.to_owned(),

@@ -1,5 +1,5 @@
-//! Whether an error says that the server itself has run out of something: files, memory, disk,
-//! processes. Such a failure is not the job's, and may pass.
+//! Detects errors caused by exhausted resources of the server: files, memory, disk, processes. Such
+//! a failure is not caused by the job, and may be transient.
 
 use std::error::Error;
 use std::io;
@@ -7,7 +7,7 @@ use std::io;
 use nix::errno::Errno;
 use store::StoreError;
 
-/// What ran out, in words; nothing if the error is another.
+/// The exhausted resource; `None` for other errors.
 pub(crate) fn what_ran_out(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -36,7 +36,7 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<&'static str> {
     of_text(&error.to_string())
 }
 
-/// Some errors keep the words of their cause alone.
+/// Some errors contain their cause only as text.
 fn of_text(text: &str) -> Option<&'static str> {
     let (_, number) = text.strip_suffix(')')?.rsplit_once("(os error ")?;
     of_errno(Errno::from_raw(number.parse().ok()?))
@@ -51,7 +51,7 @@ fn of_io(error: &io::Error) -> Option<&'static str> {
         io::ErrorKind::OutOfMemory => return Some("memory"),
         _ => {}
     }
-    // The source of such an error is the source of what it wraps, which is passed over otherwise.
+    // `io::Error::source` skips the wrapped error itself.
     error.get_ref().and_then(|inner| what_ran_out(inner))
 }
 
@@ -60,7 +60,7 @@ fn of_errno(errno: Errno) -> Option<&'static str> {
         Errno::EMFILE | Errno::ENFILE => "open files",
         Errno::ENOSPC | Errno::EDQUOT => "disk space",
         Errno::ENOMEM => "memory",
-        // Of `clone` and `fork`.
+        // Returned by `clone` and `fork`.
         Errno::EAGAIN => "processes",
         _ => return None,
     })

@@ -1,8 +1,8 @@
-//! A host's view of a folder that untrusted programs write to, also while it looks.
+//! Reads a folder that untrusted programs may modify at the same time.
 //!
-//! Every step is taken from an open folder, never through a link and never by a path from the
-//! root, so that nothing outside can be read however names change meanwhile. Opens regular files
-//! only; a FIFO never holds it up. Reads only, but for [`remove_tree`]. Entry type: [`Tree`].
+//! Everything is opened relative to an open folder, never through a link and never by absolute
+//! path, so that nothing outside can be read even if names change meanwhile. Opens only regular
+//! files; never blocks on a FIFO. Read-only, except for [`remove_tree`]. Entry type: [`Tree`].
 
 mod folder;
 mod name;
@@ -26,7 +26,7 @@ pub(crate) use self::name::{escape, escape_for_zip, shown};
 pub(crate) use self::remove::remove_tree;
 pub(crate) use self::walk::{Leaf, Visit};
 
-/// An open folder and what is below it.
+/// An open folder and everything below it.
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: OwnedFd,
@@ -60,22 +60,21 @@ pub(crate) struct Entry {
     pub(crate) target: Option<String>,
 }
 
-/// The names in a folder, sorted.
+/// The entries of a folder, sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub(crate) entries: Vec<Entry>,
-    /// Whether there are more.
+    /// Whether some entries are missing.
     pub(crate) is_truncated: bool,
 }
 
-/// Why something in a tree cannot be seen.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TreeError {
     #[error("there is no `{0}`")]
     Absent(String),
     #[error("`{0}` is no path inside the workspace")]
     BadPath(String),
-    /// It, or something on the way to it.
+    /// The path itself, or one of its parents.
     #[error("`{0}` is a link, and links are not followed")]
     Link(String),
     #[error("`{0}` is not a file")]
@@ -87,14 +86,14 @@ pub(crate) enum TreeError {
 }
 
 impl Tree {
-    /// The folder itself may be reached by links: its owner names it.
+    /// Links in the path of the folder itself are followed: that path is trusted.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         Ok(Self {
             root: open::root(folder)?,
         })
     }
 
-    /// At most so many names of a folder; the empty path is the tree itself.
+    /// Lists at most `most` entries of a folder; the empty path is the tree itself.
     pub(crate) fn list(&self, path: &str, most: usize) -> Result<Listing, TreeError> {
         let raw = name::unescape(path).ok_or_else(|| TreeError::BadPath(path.to_owned()))?;
         let fail = |error| TreeError::new(path, error, TreeError::NotFolder);
@@ -107,7 +106,7 @@ impl Tree {
             format!("{}/", escape(&raw))
         };
         for name in names {
-            // What vanished meanwhile is not there.
+            // Skip entries that were removed meanwhile.
             let Ok(stat) = folder.stat(&name) else {
                 continue;
             };
@@ -131,7 +130,7 @@ impl Tree {
         })
     }
 
-    /// Opens a regular file, and says how large it was just then.
+    /// Opens a regular file; returns it with its current size.
     pub(crate) fn open_file(&self, path: &str) -> Result<(File, u64), TreeError> {
         let bad = || TreeError::BadPath(path.to_owned());
         let raw = name::unescape(path).filter(|raw| !raw.is_empty());
@@ -178,7 +177,7 @@ pub(crate) fn size(stat: &FileStat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
 }
 
-/// `None` of times that no calendar has.
+/// `None` for times outside the range of timestamps.
 pub(crate) fn modified(stat: &FileStat) -> Option<Timestamp> {
     let nanoseconds = i32::try_from(stat.st_mtime_nsec).ok()?;
     Timestamp::new(stat.st_mtime, nanoseconds).ok()

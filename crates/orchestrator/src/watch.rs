@@ -1,8 +1,8 @@
-//! Looks after what runs: how long each job has run, and that the store knows it.
+//! Measures how long jobs run and are parked, and keeps the store up to date.
 //!
-//! Time is measured by a clock that only goes forward, so that a jump of the wall clock neither
-//! ends a job nor lets it run for longer. Spans in which the server itself did not run do not
-//! count ([`AwakeClock`]).
+//! Time is measured with a monotonic clock, so that a jump of the wall clock neither ends a job nor
+//! extends its run time. Periods in which the server itself was stopped do not count
+//! ([`AwakeClock`]).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,20 +15,21 @@ use tracing::{info, warn};
 use crate::dispatcher::recover_rest;
 use crate::parts::Parts;
 
-/// How often the store is told. What a job ran since is not counted when the server dies.
+/// How often run times are stored. Time since the last update is lost when the server dies.
 const BEAT: Duration = Duration::from_secs(2);
 
-/// How often the clock is read at least.
+/// Maximum interval between readings of the clock.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Between two readings of the clock: after a longer gap, the server was stopped (by SIGSTOP, a
+/// Maximum gap between two readings. After a longer gap, the server was stopped (by SIGSTOP, a
 /// debugger, or the host of its virtual machine) and the gap does not count.
 const LONGEST_GAP: Duration = Duration::from_secs(5);
 
-/// Counts the time that the server runs, from the clock's start on.
+/// Measures the time that the server runs.
 ///
-/// A stopped server cannot hear its agents. Without this, it would take their jobs for stuck, or
-/// past their deadlines, as soon as it goes on. [`beat`] keeps it ticking.
+/// A stopped server does not receive events of its agents. Without this clock, it would treat their
+/// jobs as stuck, or past their deadlines, as soon as it continues. [`beat`] reads the clock
+/// regularly.
 #[derive(Debug)]
 pub(crate) struct AwakeClock(Mutex<Ticks>);
 
@@ -52,7 +53,7 @@ impl AwakeClock {
         let gap = now.saturating_duration_since(ticks.last);
         ticks.last = now;
         if gap > LONGEST_GAP {
-            info!(seconds = gap.as_secs(), "the server was stopped")
+            info!(seconds = gap.as_secs(), "server was stopped")
         } else {
             ticks.awake += gap
         }
@@ -70,7 +71,7 @@ impl AwakeClock {
     }
 }
 
-/// How long a job has run, over all claims. Stands still while the job waits.
+/// How long a job has run, over all claims. Paused while the job waits.
 #[derive(Debug)]
 pub(crate) struct Stopwatch {
     clock: Arc<AwakeClock>,
@@ -84,7 +85,7 @@ struct Reading {
 }
 
 impl Stopwatch {
-    /// Runs, from a time that was measured before.
+    /// Starts running, with the time that was measured before.
     pub(crate) fn start(clock: Arc<AwakeClock>, before: Duration) -> Self {
         let since = Some(clock.now());
         let reading = Mutex::new(Reading { before, since });
@@ -124,7 +125,7 @@ impl Reading {
     }
 }
 
-/// Tells the store how long jobs have run, every now and then, until told to end.
+/// Stores the run times of jobs regularly until `end`.
 pub(crate) async fn beat(parts: Arc<Parts>, end: CancellationToken) {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -144,16 +145,16 @@ pub(crate) async fn beat(parts: Arc<Parts>, end: CancellationToken) {
             continue;
         }
         if let Err(error) = parts.jobs.beat(beats).await {
-            warn!(%error, "beat lost");
+            warn!(%error, "cannot store the run times of jobs");
         }
     }
 }
 
-/// How often the disk is looked at.
+/// How often the disk is checked.
 const DISK_TICK: Duration = Duration::from_secs(1);
 
-/// Makes the disk's reserve again when there is room, and then puts back into the queue what the last
-/// server had and could not be put back at the start.
+/// Retries requeueing the last server's jobs that [`recover`](crate::dispatcher::recover) could not
+/// requeue, and creates the disk reserve again when there is enough space.
 pub(crate) async fn look_after_disk(parts: Arc<Parts>, end: CancellationToken) {
     let mut ticks = interval(DISK_TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -164,20 +165,20 @@ pub(crate) async fn look_after_disk(parts: Arc<Parts>, end: CancellationToken) {
         }
         recover_rest(&parts).await;
         let own = parts.clone();
-        // Making a file may take a moment.
+        // Creating the file may block.
         let refilled = tokio::task::spawn_blocking(move || own.disk.refill());
         if refilled.await.is_err() {
-            warn!("the disk's reserve was not looked at");
+            warn!("cannot check the disk reserve");
         }
     }
 }
 
-/// How often the time that jobs are parked is written down. The part that passed since is not counted
-/// when the server dies, and neither is the time in which no server ran.
+/// How often the parked time of jobs is stored. Time since the last update is lost when the server
+/// dies; time in which no server runs does not count.
 const PARKED_TICK: Duration = Duration::from_secs(60);
 
-/// Counts how long jobs are parked, until told to end. Measured here, because the time of day may
-/// jump while a job is parked.
+/// Adds up how long jobs are parked, until `end`. Measured with a monotonic clock, because the wall
+/// clock may jump.
 pub(crate) async fn count_parked_time(parts: Arc<Parts>, end: CancellationToken) {
     let longest = parts.config.outages.longest_parked;
     let tick = PARKED_TICK.min(longest / 4).max(Duration::from_millis(50));
@@ -192,7 +193,7 @@ pub(crate) async fn count_parked_time(parts: Arc<Parts>, end: CancellationToken)
         let now = Instant::now();
         match count_parked(&parts, now - counted).await {
             Ok(()) => counted = now,
-            Err(error) => warn!(%error, "cannot count how long jobs are parked"),
+            Err(error) => warn!(%error, "cannot store the parked time of jobs"),
         }
     }
 }
@@ -202,7 +203,7 @@ async fn count_parked(parts: &Parts, passed: Duration) -> Result<(), StoreError>
         return Ok(());
     }
     parts.jobs.add_parked_time(passed).await?;
-    // One of them may have its last try now.
+    // A job may have reached its limit, and gets its last try now.
     parts.loads.wake_deferred();
     Ok(())
 }
@@ -235,7 +236,7 @@ mod tests {
         let watch = Stopwatch::start(clock.clone(), Duration::ZERO);
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(clock.now(), Duration::from_secs(2));
-        // As a process sees it that was stopped for an hour.
+        // As seen by a process that was stopped for an hour.
         tokio::time::advance(Duration::from_secs(3600)).await;
         assert_eq!(clock.now(), Duration::from_secs(2));
         assert_eq!(watch.elapsed(), Duration::from_secs(2));
@@ -253,7 +254,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(3600)).await;
         tokio::task::yield_now().await;
         assert!(!sleeping.is_finished());
-        // Time goes by itself from here on, timer by timer.
+        // From here on, paused time advances automatically to the next timer.
         sleeping.await.unwrap();
         assert_eq!(clock.now(), Duration::from_secs(4));
     }

@@ -1,9 +1,9 @@
-//! Tells webhooks of the ends of jobs, again and again until they hear.
+//! Delivers the ends of jobs to webhooks, with retries.
 //!
-//! A webhook may hear of the same end twice, if the server dies in between: the delivery's number
-//! is the same. Goes only to public addresses, unless the server's owner allows others; the address
-//! that was looked at is the one that is connected to. Follows no redirect and reads no answer.
-//! Owners take turns, and an endpoint that does not answer holds up nobody else: see [`lanes`].
+//! A delivery may arrive twice if the server dies in between; its number is then the same. Sends
+//! only to public addresses, unless the configuration allows others; the address that was checked
+//! is the one that is connected to. Follows no redirects and ignores response bodies. Owners take
+//! turns, and an endpoint that does not respond delays no other: see [`lanes`].
 
 mod lanes;
 mod post;
@@ -27,7 +27,7 @@ use self::lanes::{Admission, Endpoint, Lanes, MAX_PER_OWNER};
 use self::post::{Failed, Poster};
 use crate::parts::chain;
 
-/// How long to wait after each failure; after the last one it is given up.
+/// Delay after each failure; after the last one the delivery is given up.
 const WAITS: [Duration; 5] = [
     Duration::from_secs(10),
     Duration::from_secs(60),
@@ -36,22 +36,23 @@ const WAITS: [Duration; 5] = [
     Duration::from_secs(2 * 60 * 60),
 ];
 
-/// Deliveries of one owner that are looked at: those under way are still due, and come first.
+/// Due deliveries of one owner that are loaded. Deliveries in progress are still due and come
+/// first.
 const LOOKED_AT_PER_OWNER: u32 = 2 * MAX_PER_OWNER as u32;
 
-/// Deliveries that are looked at.
+/// Due deliveries that are loaded in total.
 const LOOKED_AT: u32 = 4_096;
 
-/// The store is looked at again after this time at the latest, whatever the clock did meanwhile.
+/// Maximum time between checks of the store, whatever the clock did meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 
-/// After a failure of the store.
+/// Delay after a store error.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Bytes of a reason that are kept.
+/// Maximum bytes of a stored error.
 const MAX_ERROR: usize = 500;
 
-/// Tells webhooks until the end. `wake` says that there may be something new to tell.
+/// Delivers to webhooks until `end`. `wake` is notified when there may be a new delivery.
 pub(crate) async fn run(
     jobs: Jobs,
     wake: Arc<Notify>,
@@ -69,7 +70,7 @@ pub(crate) async fn run(
         let sleep = match deliverer.begin().await {
             Ok(sleep) => sleep,
             Err(error) => {
-                warn!(error = %chain(&error), "cannot look for webhooks");
+                warn!(error = %chain(&error), "cannot look for due webhooks");
                 PAUSE
             }
         };
@@ -83,24 +84,24 @@ pub(crate) async fn run(
     deliverer.under_way.shutdown().await;
 }
 
-/// What is under way, and what may be.
+/// The deliveries in progress, and their limits.
 struct Deliverer {
     jobs: Jobs,
     poster: Arc<Poster>,
     lanes: Lanes,
     under_way: JoinSet<Ended>,
-    /// The deliveries under way, by their tasks.
+    /// The deliveries in progress, by task.
     held: HashMap<tokio::task::Id, (i64, Endpoint)>,
 }
 
-/// How a try ended.
+/// The result of a try.
 struct Ended {
     failed: bool,
     took: Duration,
 }
 
 impl Deliverer {
-    /// Begins what is due, and says when to look again if nothing happens.
+    /// Starts due deliveries. Returns how long to sleep if nothing else happens.
     async fn begin(&mut self) -> Result<Duration, StoreError> {
         loop {
             let now = Timestamp::now();
@@ -124,7 +125,7 @@ impl Deliverer {
                     }
                 }
             }
-            // Behind those that were skipped there may be others.
+            // More deliveries may be due after the skipped ones.
             if skipped == 0 {
                 let next = self.jobs.next_due(now).await?;
                 let until = next.map(|next| Duration::try_from(next.duration_since(now)));
@@ -151,7 +152,7 @@ impl Deliverer {
     fn end(&mut self, ended: Result<(tokio::task::Id, Ended), tokio::task::JoinError>) {
         let (task, ended) = match ended {
             Ok(ended) => ended,
-            // It broke: it is still due, and comes again.
+            // The task panicked: the delivery is still due and is tried again.
             Err(error) => {
                 let ended = Ended {
                     failed: true,
@@ -166,7 +167,7 @@ impl Deliverer {
     }
 }
 
-/// Tries once, and writes down what became of it.
+/// Tries once and stores the result.
 async fn deliver(
     jobs: Jobs,
     poster: Arc<Poster>,
@@ -185,20 +186,20 @@ async fn deliver(
     };
     let job = delivery.job;
     let tried = outcome(&delivery, attempt);
-    // If that fails it is simply due again; a pause keeps it from being told without end.
+    // On failure the delivery is still due; the delay prevents a busy loop.
     if let Err(error) = jobs.tried(delivery.number, tried, Timestamp::now()).await {
-        warn!(%job, error = %chain(&error), "cannot write down that a webhook was tried");
+        warn!(%job, error = %chain(&error), "cannot store the result of a webhook delivery");
         tokio::time::sleep(PAUSE).await;
     }
     ended
 }
 
-/// What is kept of a try.
+/// The stored result of a try.
 fn outcome(delivery: &DueDelivery, attempt: Result<(), Failed>) -> Tried {
     let DueDelivery { job, tries, .. } = delivery;
     let Failed { reason, is_final } = match attempt {
         Ok(()) => {
-            info!(%job, "webhook told");
+            info!(%job, "webhook delivered");
             return Tried::Delivered;
         }
         Err(failed) => failed,
@@ -207,7 +208,7 @@ fn outcome(delivery: &DueDelivery, attempt: Result<(), Failed>) -> Tried {
         .ok()
         .and_then(|tries| WAITS.get(tries))
         .filter(|_| !is_final);
-    warn!(%job, tries = tries + 1, gives_up = wait.is_none(), %reason, "webhook not told");
+    warn!(%job, tries = tries + 1, gives_up = wait.is_none(), %reason, "webhook delivery failed");
     let mut error: String = reason.chars().filter(|c| !c.is_control()).collect();
     error.truncate(error.floor_char_boundary(MAX_ERROR));
     match wait {

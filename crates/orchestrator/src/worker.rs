@@ -1,7 +1,8 @@
-//! Does one job under one claim: folder, sandbox, agent, turns, artifact, end.
+//! Runs one job under one claim: folder, sandbox, agent, turns, artifact, end.
 //!
-//! A worker knows what was done from the session's events alone, so that it goes on where another
-//! was cut off. It writes to the job's record only under its own epoch. Entry point: [`work`].
+//! A worker derives the job's progress only from the session's events, so that it can continue
+//! after another worker was cut off. It writes to the job's record only under its own epoch. Entry
+//! point: [`work`].
 
 mod finish;
 mod log;
@@ -40,34 +41,33 @@ use talk::{Parting, Talk};
 use verdict::{Stop, end_of};
 use watched::{AskedWait, Watched};
 
-/// For an agent that was told to stop its turn.
+/// Time for an agent to stop its turn after an interrupt.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A session may still be held by the last write of an agent that was ended at once.
+/// The session may still be locked by the last write of an aborted agent.
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
-/// How a worker left its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
     Ended,
-    /// Somebody else goes on with it.
+    /// The job is queued again.
     Queued,
-    /// The store could not be written, or another claim has begun.
+    /// The store failed, or another claim has begun.
     Unknown,
 }
 
-/// How the work on a job ended.
+/// The result of working on a job.
 #[derive(Debug)]
 enum Ending {
     Ended {
         end: End,
-        /// Whether that holds also if somebody has said something meanwhile.
+        /// Whether the job ends even if a message arrived meanwhile.
         is_last: bool,
     },
-    /// A later worker goes on.
+    /// A later worker continues.
     Parked,
-    /// A failure may pass: a later worker goes on, after a while.
+    /// A transient failure: a later worker continues after a delay.
     Deferred(Setback),
     /// Another claim has begun.
     Lost,
@@ -78,7 +78,7 @@ impl Ending {
         Self::Ended { end, is_last: true }
     }
 
-    /// The server ran out of something, or the job has failed.
+    /// Defers the job if a resource of the server is exhausted; otherwise the job has failed.
     fn of_error(cause: Cause, error: &(dyn Error + 'static)) -> Self {
         let message = chain(error);
         match starved::what_ran_out(error) {
@@ -100,7 +100,7 @@ struct Worker {
     parts: Arc<Parts>,
     job: Job,
     claimed: Arc<Claimed>,
-    /// Those that were not passed on yet.
+    /// Interrupts that were not passed on to the agent yet.
     interrupts: watch::Receiver<u64>,
     room: Arc<Room>,
     folder: JobFolder,
@@ -111,11 +111,11 @@ struct Worker {
     asked_wait: AskedWait,
     /// How long the job may run.
     timeout: Duration,
-    /// How long it may still wait for messages.
+    /// Remaining time that the job may wait for messages.
     patience: Duration,
 }
 
-/// Works on a job that was claimed, until it has ended or somebody else is to go on.
+/// Works on a claimed job until it has ended or is queued again.
 pub(crate) async fn work(parts: Arc<Parts>, job: Job, claimed: Arc<Claimed>) -> Left {
     let config = &parts.config;
     let mut interrupts = claimed.interrupts.subscribe();
@@ -152,7 +152,7 @@ impl Worker {
         self.room.begin(self.progress.seq);
         let command = match self.first_command().await {
             Ok(Some(command)) => command,
-            // Everything was done before the last claim was cut off, but for the end.
+            // All turns were done before the last claim was cut off; only the end is missing.
             Ok(None) => {
                 let outcome = self.progress.outcome.as_ref();
                 return Ending::unless_spoken(outcome.map_or(End::Complete, end_of));
@@ -173,8 +173,8 @@ impl Worker {
         ending
     }
 
-    /// Lets the agent end in order. One that is cut short is reported: of its last turn it may not
-    /// have recorded what it left.
+    /// Lets the agent end gracefully. If it is cut short, its last turn's changes may not be
+    /// recorded; this is reported.
     async fn part(&mut self, talk: Talk) {
         let patience = self.parts.config.stuck_after;
         let stopping = self.claimed.parked.clone().cancelled_owned();
@@ -188,7 +188,7 @@ impl Worker {
         }
     }
 
-    /// The session with its events so far. One whose first event was never written is new.
+    /// Opens the session with its events so far. A session without a first event is new.
     async fn open_session(&self) -> Result<(Journal, Vec<Event>), StoreError> {
         let session = self
             .job
@@ -269,12 +269,12 @@ impl Worker {
             },
             history,
             max_tokens: policy.max_tokens,
-            // The policy has spoken, and there is nobody to ask.
+            // Policy decides everything: there is no user to ask.
             approvals: Approvals::default(),
         }))
     }
 
-    /// Passes on what the agent tells.
+    /// Handles an event of the agent: updates progress, log and followers.
     fn hear(&mut self, event: &Event) {
         self.progress.apply(event);
         self.claimed.set_spending(&self.progress.spending);

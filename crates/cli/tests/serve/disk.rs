@@ -104,7 +104,7 @@ fn a_job_that_finds_the_disk_full_goes_on_when_there_is_room() {
         gate.reached().await;
         fill(&server.data());
         gate.open();
-        let said = "its reserve is in use";
+        let said = "the reserve was released";
         eventually("the store fails", async || site.stderr().contains(said)).await;
         std::fs::remove_file(server.data().join("filler")).unwrap();
         // A disk that was full for a while is no reason to fail.

@@ -1,4 +1,4 @@
-//! Keys and logins: who asks, and with what right.
+//! Keys and logins: authentication and its management.
 
 use jiff::Timestamp;
 use protocol::job::{ApiKey, UserRole};
@@ -9,21 +9,21 @@ use super::{App, AppError, Caller};
 use crate::keys::{self, check_name};
 
 impl App {
-    /// Whose key this token is, if it still holds.
+    /// The owner of an API key; `None` if the key is unknown or revoked.
     pub(crate) async fn authenticate(&self, token: &str) -> Result<Option<Caller>, AppError> {
         let key = self.parts.jobs.key(keys::hash(token)).await?;
         Ok(key.filter(|key| key.revoked.is_none()).map(caller))
     }
 
-    /// Whose login this token is, if it still holds.
+    /// The owner of a login; `None` if it is unknown, expired, or its key is revoked.
     pub(crate) async fn authenticate_login(&self, token: &str) -> Result<Option<Caller>, AppError> {
         let hash = keys::hash(token);
         let key = self.parts.jobs.login(hash, Timestamp::now()).await?;
         Ok(key.filter(|key| key.revoked.is_none()).map(caller))
     }
 
-    /// Makes a login of the caller's key, for a browser; the token is not kept. Only for callers
-    /// with a key.
+    /// Creates a browser login for the caller's key. The token is not stored. Callers without a key
+    /// are refused.
     pub(crate) async fn log_in(
         &self,
         caller: &Caller,
@@ -37,19 +37,20 @@ impl App {
         Ok(token)
     }
 
-    /// Whether there was such a login.
+    /// Ends a login. False if there was none.
     pub(crate) async fn log_out(&self, token: &str) -> Result<bool, AppError> {
         Ok(self.parts.jobs.remove_login(keys::hash(token)).await?)
     }
 
-    /// All keys for an admin, their own for others.
+    /// All keys for an admin; only their own for other users.
     pub(crate) async fn keys(&self, caller: &Caller) -> Result<Vec<ApiKey>, AppError> {
         let mut keys = self.parts.jobs.keys().await?;
         keys.retain(|key| caller.sees(&key.user));
         Ok(keys)
     }
 
-    /// Makes a key. Who is no admin makes them for themself only, and with no more rights.
+    /// Creates a key. Users who are not admins can create only keys of their own without admin
+    /// rights.
     pub(crate) async fn create_key(
         &self,
         caller: &Caller,
@@ -70,7 +71,7 @@ impl App {
         Ok(keys::create_key(&self.parts.jobs, user, role, label, now).await?)
     }
 
-    /// Ends a key. One of somebody else does not exist for those who are no admins.
+    /// Revokes a key. Keys of other users do not exist for callers who are not admins.
     pub(crate) async fn revoke_key(&self, caller: &Caller, id: Uuid) -> Result<(), AppError> {
         let keys = self.keys(caller).await?;
         if !keys.iter().any(|key| key.id == id) {

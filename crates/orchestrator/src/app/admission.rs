@@ -1,4 +1,4 @@
-//! Which requests are accepted: each is held against the server's policy before it is kept.
+//! Admission: checks each job request against the server's policy before it is stored.
 //!
 //! A refusal is one line that names the field.
 
@@ -17,10 +17,8 @@ use crate::parts::Parts;
 use crate::ports::Models;
 use crate::worker::plan;
 
-/// Bytes of a task or another message.
 pub(super) const LONGEST_MESSAGE: usize = 1 << 20;
 const MOST_RULES: usize = 256;
-/// Names of models that are remembered.
 const MOST_MODELS: usize = 64;
 
 #[derive(Debug)]
@@ -30,7 +28,7 @@ pub(super) struct Admission {
     known: Mutex<HashMap<Option<String>, Known>>,
 }
 
-/// What choosing a model came to.
+/// The cached result of choosing a model.
 #[derive(Debug, Clone)]
 enum Known {
     Good { name: String, is_priced: bool },
@@ -50,7 +48,7 @@ impl Admission {
         }
     }
 
-    /// Nothing where it cannot be had.
+    /// The name of the default model, if it is usable.
     pub(super) fn default_model(&self) -> Option<String> {
         match self.model(None) {
             Known::Good { .. } => Some(self.models.default_name().to_owned()),
@@ -130,14 +128,14 @@ impl Admission {
         Ok(())
     }
 
-    /// A name that is too weak would fail at every start.
+    /// Refuses a backend that is weaker than required: it would fail at every start.
     fn check_walls(&self, request: &JobRequest) -> Result<(), AppError> {
         let backend = plan::backend(request, &self.policy);
         let require = plan::require(request, &self.policy);
         if backend == Backend::Auto || backend.strength() >= require {
             return Ok(());
         }
-        // Whoever asked for it can change it.
+        // Name the field that the client can change.
         let field = match request.backend {
             Some(_) => "backend",
             None => "require",
@@ -149,7 +147,7 @@ impl Admission {
         ))
     }
 
-    /// Whether the server opens it to every job anyway.
+    /// Whether the server's policy allows this rule for every job.
     fn has_rule(&self, rule: &Rule) -> bool {
         match &self.policy.sandbox.network {
             Network::Off => false,
@@ -172,7 +170,7 @@ impl Admission {
         }
     }
 
-    /// Chooses a model once, and remembers what came of it.
+    /// Chooses a model and caches the result.
     fn model(&self, name: Option<&str>) -> Known {
         let key = name.map(str::to_owned);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -195,7 +193,7 @@ impl Admission {
     }
 }
 
-/// A message to an agent has something to say, and is no file.
+/// Refuses a message that is blank or too long.
 pub(super) fn check_message(field: &str, text: &str) -> Result<(), AppError> {
     let is_blank = |letter: char| letter.is_whitespace() || letter.is_control();
     if text.chars().all(is_blank) {
@@ -208,7 +206,7 @@ pub(super) fn check_message(field: &str, text: &str) -> Result<(), AppError> {
     Ok(())
 }
 
-/// The same minimums as those of the command line.
+/// Applies the same minimums as the command line.
 fn check_least(wanted: &JobLimits) -> Result<(), AppError> {
     let least = Limits::LEAST;
     let limits = Limits {
@@ -240,12 +238,12 @@ fn check_whole(field: &str, wanted: Option<u64>, most: u64) -> Result<(), AppErr
     }
 }
 
-/// Names are looked up when they are reached, and then checked; an address can be judged now.
+/// Judges addresses only. Names are checked when they are resolved for a connection.
 fn is_public(rule: &str) -> bool {
     match Target::parse(rule, Some(443)).map(|target| target.host) {
         Ok(Host::Address(address)) => class_on_host(address) == Class::Public,
         Ok(Host::Name(name)) => name != "localhost",
-        // With a star: always a name.
+        // A rule with a wildcard is always a name.
         Err(_) => true,
     }
 }

@@ -1,4 +1,4 @@
-//! Follows a job: what is stored of it, then what happens, with no gap and nothing twice.
+//! Follows a job: first its stored events, then live ones, without gaps or duplicates.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use super::{App, AppError, Caller, Told};
 use crate::hub::told;
 use crate::parts::{Parts, chain};
 
-/// Events that are read at once.
+/// Events per query.
 const PAGE: u32 = 256;
-/// What may wait for a slow reader; then it is read from the store.
+/// Updates that are buffered for a slow reader. Later ones are read from the store.
 const AHEAD: usize = 64;
 
 impl App {
-    /// Everything that happened to a job after the lasting event `after`, then what happens, until
-    /// its end. First of all, the job itself. Ends too when the receiver is dropped.
+    /// The job itself, then its persistent events after `after`, then live updates until its end.
+    /// Also ends when the receiver is dropped.
     pub(crate) async fn follow(
         &self,
         caller: &Caller,
@@ -38,7 +38,7 @@ impl App {
         Ok(receiver)
     }
 
-    /// The lasting event that a job's session ends with now; 0 when there is none.
+    /// The sequence number of the last persistent event of the job's session; 0 if there is none.
     pub(crate) async fn last_event(&self, caller: &Caller, id: JobId) -> Result<u64, AppError> {
         let job = self.job(caller, id).await?;
         let Some(session) = &job.session else {
@@ -55,18 +55,17 @@ impl App {
 struct Follower {
     parts: Arc<Parts>,
     id: JobId,
-    /// The last lasting event that was passed on.
+    /// Sequence number of the last persistent event that was sent.
     sent: u64,
-    /// Of the job that was passed on last.
+    /// Revision of the job record that was sent last.
     revision: Option<u64>,
     sender: mpsc::Sender<Told>,
 }
 
-/// Why a follower stops.
 enum Stop {
-    /// Everything was told, or nobody listens.
+    /// Everything was sent, or the receiver is gone.
     Done,
-    /// It was too slow, or missed something: it begins anew where it is.
+    /// The follower lagged or missed an event: start again from `sent`.
     Behind,
     Failed(store::StoreError),
 }
@@ -108,9 +107,9 @@ impl Follower {
         }
     }
 
-    /// Joins, catches up, and passes on what happens.
+    /// Subscribes, sends what is stored, then forwards live updates.
     async fn try_round(&mut self) -> Result<std::convert::Infallible, Stop> {
-        // First, so that nothing falls between what is stored and what is told.
+        // Subscribe before reading the store, so that no event is missed in between.
         let room = self.parts.hub.room(self.id);
         let joined = room.join();
         let has_ended = self.catch_up().await?;
@@ -118,7 +117,7 @@ impl Follower {
             self.pass(Told::End).await?;
             return Err(Stop::Done);
         }
-        // Pieces that a stored event has made whole meanwhile are old.
+        // Skip deltas that a stored event has since replaced.
         if self.sent <= joined.seq {
             for piece in joined.tail {
                 self.pass(piece).await?;
@@ -164,9 +163,9 @@ impl Follower {
         }
     }
 
-    /// Passes on the job and everything that is stored. Whether that is all there will be.
+    /// Sends the job and all stored events. True if no more will follow.
     async fn catch_up(&mut self) -> Result<bool, Stop> {
-        // Before its events: a job that has ended has stored them all.
+        // Read the record before the events: when the job has ended, all of its events are stored.
         let job = self.parts.jobs.job(self.id).await?;
         let Some(job) = job else {
             return Ok(true);

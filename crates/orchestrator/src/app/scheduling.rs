@@ -1,4 +1,4 @@
-//! Takes jobs in, again, and out.
+//! Schedules, retries and deletes jobs.
 
 use std::fs;
 use std::io;
@@ -18,17 +18,17 @@ use crate::input;
 use crate::retention::{RetentionError, forget, remove_job_files};
 use crate::worker::plan;
 
-/// Where a job's zip comes from.
+/// Where a job's uploaded zip comes from.
 enum Upload {
-    /// A file that becomes the job's.
+    /// A new upload, moved into the job's folder.
     Move(PathBuf),
-    /// Another job's, which keeps it.
+    /// The upload of another job, which keeps it.
     Copy(PathBuf),
 }
 
 impl App {
-    /// Checks a request against the policy and keeps it. `upload` is a zip in the uploads folder,
-    /// which becomes the job's.
+    /// Checks a request against the policy and stores it as a job. `upload` is a zip in the uploads
+    /// folder, which is moved into the job's folder.
     pub(crate) async fn schedule(
         &self,
         caller: &Caller,
@@ -41,8 +41,8 @@ impl App {
             .await
     }
 
-    /// Schedules the same again, as a new job: with a session and a workspace of its own. The old
-    /// one stays.
+    /// Schedules the same request as a new job with its own session and workspace. The old job
+    /// stays.
     pub(crate) async fn retry(&self, caller: &Caller, id: JobId) -> Result<Job, AppError> {
         let job = self.job(caller, id).await?;
         if !job.state.has_ended() {
@@ -56,7 +56,7 @@ impl App {
         self.job(caller, accepted.id).await
     }
 
-    /// Forgets a job that has ended, with its folder and session.
+    /// Deletes an ended job with its folder and session.
     pub(crate) async fn delete(&self, caller: &Caller, id: JobId) -> Result<(), AppError> {
         loop {
             let job = self.job(caller, id).await?;
@@ -71,15 +71,15 @@ impl App {
             {
                 continue;
             }
-            // If not, somebody has changed it since.
+            // If false, the record has changed since: try again.
             if forgotten.map_err(of_retention)? {
                 return Ok(());
             }
         }
     }
 
-    /// Everything that takes a job in, carried out even if the caller no longer waits: a job that
-    /// is kept has to be counted.
+    /// Checks and stores a new job. Storing completes even if the caller disconnects, because a
+    /// stored job must be counted.
     async fn take_in(
         &self,
         owner: String,
@@ -90,7 +90,7 @@ impl App {
         if self.parts.ending.is_cancelled() {
             return Err(AppError::Ending);
         }
-        // The reserve is for what makes room.
+        // The disk reserve is only for operations that free space.
         if self.parts.disk.is_on_reserve() {
             return Err(AppError::Files(io::ErrorKind::StorageFull.into()));
         }
@@ -107,13 +107,13 @@ impl App {
         kept.await.unwrap_or_else(|_| Err(AppError::Lost))
     }
 
-    /// A zip that no job could start from is refused with its request.
+    /// Refuses a request whose zip cannot be unpacked.
     async fn check_zip(
         &self,
         request: &JobRequest,
         upload: Option<&Upload>,
     ) -> Result<(), AppError> {
-        // That of another job was checked when it came.
+        // The zip of another job was checked when it was uploaded.
         let Some(Upload::Move(path)) = upload else {
             return Ok(());
         };
@@ -151,10 +151,11 @@ impl App {
         let scheduled = self.parts.jobs.schedule(job, key).await;
         let is_kept = matches!(scheduled, Ok(Scheduled::New) | Err(_));
         if is_kept {
-            // After a failure nobody knows; the dispatcher will see.
+            // After a store error the job may or may not exist. Count it: the dispatcher corrects
+            // the count.
             place.fill();
         } else if has_upload {
-            // Otherwise it belongs to no job, and is removed later.
+            // If this fails, retention removes the orphaned folder later.
             let _ = spawn_blocking(move || remove_job_files(folder.path())).await;
         }
         match scheduled? {
@@ -169,7 +170,7 @@ impl App {
     }
 }
 
-/// The server alone says that there is an upload, and how large it is.
+/// Sets the size of the upload. Clients cannot claim an upload that was not sent.
 fn check_upload(request: &mut JobRequest, upload: Option<&Upload>) -> Result<(), AppError> {
     let path = match (upload, &request.input) {
         (None, Some(JobInput::Upload { .. })) => {
@@ -203,7 +204,7 @@ fn put_upload(folder: &JobFolder, upload: &Upload) -> io::Result<()> {
     }
 }
 
-/// Nobody writes to an upload, so both jobs can have the same one.
+/// Uploads are never modified, so both jobs can share one file.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => Ok(()),

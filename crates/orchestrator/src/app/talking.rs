@@ -1,4 +1,4 @@
-//! What people want of a job that is there: say something, interrupt, cancel.
+//! Sends messages to jobs, interrupts and cancels them.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::dispatcher::recover_rest;
 use crate::job::Change;
 use crate::parts::ChangeError;
 
-/// How long a caller waits for a cancelled job to end. What is answered in time holds also if the
-/// server dies right after.
+/// How long a caller waits for a cancelled job to end. An end reported within this time is already
+/// stored, so it survives a crash.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Between two looks at a job that is about to change.
+/// Delay between polls of a job whose state is about to change.
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl App {
-    /// Says something to a job: next turn of a running one; wakes up one that has ended.
+    /// Adds a message to a job: the next turn of a running job. Requeues a job that has ended.
     pub(crate) async fn say(
         &self,
         caller: &Caller,
@@ -29,7 +29,7 @@ impl App {
         check_message("text", &text)?;
         let job = self.job(caller, id).await?;
         let app = self.clone();
-        // Carried out even if the caller no longer waits: a job that wakes up has to be counted.
+        // Completes even if the caller disconnects, because a requeued job must be counted.
         let said = tokio::spawn(async move { app.record(job, &text).await });
         said.await.unwrap_or_else(|_| Err(AppError::Lost))
     }
@@ -37,7 +37,7 @@ impl App {
     async fn record(&self, mut job: Job, text: &str) -> Result<Job, AppError> {
         let id = job.id;
         loop {
-            // Whether it has ended may have changed when the record has.
+            // Decided again for each version of the record.
             let place = if job.state.has_ended() {
                 Some(self.reserve(&job.owner)?)
             } else {
@@ -67,7 +67,7 @@ impl App {
         Ok(job)
     }
 
-    /// Stops the turn that is under way.
+    /// Stops the current turn.
     pub(crate) async fn interrupt(&self, caller: &Caller, id: JobId) -> Result<Job, AppError> {
         let job = self.job(caller, id).await?;
         match (&job.state, self.parts.roster.find(id)) {
@@ -82,7 +82,7 @@ impl App {
         }
     }
 
-    /// Ends a job. One that runs is stopped, and what there is of its work is packed.
+    /// Cancels a job. A running job is stopped and its workspace is packed.
     pub(crate) async fn cancel(&self, caller: &Caller, id: JobId) -> Result<Job, AppError> {
         let job = self.job(caller, id).await?;
         let app = self.clone();
@@ -123,8 +123,8 @@ impl App {
                             }
                         }
                     }
-                    // Its worker has just left, and the record says so in a moment; or the last server
-                    // left it so, and there was no room to write down that it died.
+                    // Either its worker has just left and the record is about to be written, or the
+                    // last server died and the disk was too full to requeue the job.
                     recover_rest(&self.parts).await;
                     if begun.elapsed() > CANCEL_PATIENCE {
                         return Ok(job);

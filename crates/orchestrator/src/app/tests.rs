@@ -1,4 +1,4 @@
-//! The life of jobs, with real sandboxes and scripted models, without HTTP.
+//! The life cycle of jobs, with real sandboxes and scripted models, without HTTP.
 #![allow(clippy::unwrap_used)]
 
 mod access;

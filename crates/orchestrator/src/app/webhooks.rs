@@ -1,4 +1,4 @@
-//! What became of the notice to a job's webhook, and sending it again.
+//! The delivery state of a job's webhook, and redelivery.
 
 use jiff::Timestamp;
 use protocol::job::{Job, JobId};
@@ -8,7 +8,7 @@ use super::{App, AppError, Caller};
 use crate::notice::notice;
 
 impl App {
-    /// The last delivery to a job's webhook; none before the job's first end.
+    /// The last delivery to a job's webhook; `None` before the job first ends.
     pub(crate) async fn delivery(&self, job: &Job) -> Result<Option<DeliveryState>, AppError> {
         match job.request.webhook {
             Some(_) => Ok(self.parts.jobs.last_delivery(job.id).await?),
@@ -16,7 +16,7 @@ impl App {
         }
     }
 
-    /// Tells a job's webhook of its end once more, with as many tries as the first time.
+    /// Delivers the job's end to its webhook again, with the full number of tries.
     pub(crate) async fn redeliver(
         &self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! What a zip says of a file beside its content. Pure.
+//! The metadata of a zip entry. Pure.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use zip::{CompressionMethod, DateTime};
 use super::trial::LEVEL;
 use crate::tree;
 
-/// Mode and time of an entry. Nobody's rights grow by unpacking it.
+/// Mode and time of an entry. Setuid, setgid and sticky bits are dropped.
 pub(super) fn options(stat: &FileStat) -> io::Result<FullFileOptions<'static, 'static>> {
     let modified = tree::modified(stat);
     let mut options = FullFileOptions::default()
@@ -18,7 +18,7 @@ pub(super) fn options(stat: &FileStat) -> io::Result<FullFileOptions<'static, 's
         .compression_level(Some(LEVEL))
         .unix_permissions(stat.st_mode & 0o777)
         .last_modified_time(dos_time(modified));
-    // Seconds since 1970, for programs that know the field: the other time has no zone.
+    // The extended timestamp field has UTC seconds; the DOS time has no time zone.
     if let Ok(seconds) = i32::try_from(stat.st_mtime) {
         let mut field = vec![1];
         field.extend_from_slice(&seconds.to_le_bytes());
@@ -27,7 +27,7 @@ pub(super) fn options(stat: &FileStat) -> io::Result<FullFileOptions<'static, 's
     Ok(options)
 }
 
-/// In UTC; the first moment that the format knows for all that it does not.
+/// In UTC. Times that the format cannot represent become its earliest time.
 fn dos_time(time: Option<jiff::Timestamp>) -> DateTime {
     let date = time.map(|time| time.to_zoned(TimeZone::UTC).datetime());
     let date = date.and_then(|date| {

@@ -1,4 +1,4 @@
-//! What is not in a zip, and why: the first hundred by name, the others by number.
+//! Files that are not in a zip, with reasons: the first ones by name, the others as a count.
 
 use std::fmt::Write;
 
@@ -6,10 +6,9 @@ use protocol::job::LeftOut;
 
 use crate::tree::escape_for_zip;
 
-/// How many are named, the line about the others among them.
+/// Maximum length of the list, including the line that counts the others.
 const MOST: usize = 100;
 
-/// Bytes of a zip's comment.
 const LONGEST_COMMENT: usize = 32 << 10;
 
 #[derive(Debug, Default)]
@@ -30,7 +29,7 @@ impl LeftOutList {
         }
     }
 
-    /// Says that nobody knows how much more there is.
+    /// Completes the list. `most` is given if the walk stopped at that many files.
     pub(super) fn finish(mut self, most: Option<u64>) -> Vec<LeftOut> {
         let others = (self.others > 0).then(|| format!("and {} more", self.others));
         let rest = most.map(|most| format!("the workspace has more than {most} files"));
@@ -45,7 +44,7 @@ impl LeftOutList {
     }
 }
 
-/// The list as a zip's comment; empty if nothing was left out.
+/// The list as a zip comment; empty if nothing was left out.
 pub(super) fn comment(left_out: &[LeftOut]) -> String {
     let mut text = String::new();
     for LeftOut { path, reason } in left_out {

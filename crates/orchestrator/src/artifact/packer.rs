@@ -1,4 +1,4 @@
-//! Walks a workspace and writes what it finds into a zip, within bounds.
+//! Walks a workspace and writes its files into a zip, within limits.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -18,13 +18,13 @@ use crate::tree::{self, Kind, Leaf, Tree, Visit};
 
 const READ_BUFFER: usize = 128 << 10;
 
-/// Files that are smaller together may be packed as tightly as they can.
+/// The ratio limit applies only above this many unpacked bytes.
 const RATIO_FROM: u64 = 64 << 20;
 
-/// Of one entry, in a zip: headers at both places, descriptor, times.
+/// Bytes of zip metadata per entry: both headers, descriptor and times.
 const ENTRY_OVERHEAD: u64 = 160;
 
-/// What a zip was made of.
+/// The result of packing.
 #[derive(Debug)]
 pub(super) struct Packed {
     pub(super) files: u64,
@@ -38,16 +38,16 @@ pub(super) struct Packer<W: Write> {
     bounds: Bounds,
     files: u64,
     unpacked: u64,
-    /// Bytes of the zip that belong to files which are not in it after all.
+    /// Bytes of entries that were written and then hidden.
     wasted: u64,
-    /// Bytes of the directory at the end of the zip, about.
+    /// Estimated bytes of the central directory.
     directory: u64,
     left_out: LeftOutList,
     buffer: Vec<u8>,
     failure: Option<io::Error>,
 }
 
-/// Why a file that was begun is not in the zip.
+/// Why an entry that was begun is hidden again.
 enum Spoiled {
     Read(io::Error),
     TooTight,
@@ -156,7 +156,7 @@ impl<W: Write> Packer<W> {
         }
         let overhead = ENTRY_OVERHEAD + 3 * leaf.path.len() as u64;
         let room = self.room().saturating_sub(overhead);
-        // What may not fit is tried beforehand: a zip is written without going back.
+        // Compress to nowhere first if it may not fit: the zip is written without seeking back.
         if room == 0 || (size >= room && !fits(&mut file, size, room, &mut self.buffer)?) {
             self.left_out.add(leaf.path, self.is_full());
             return Ok(());
@@ -188,7 +188,7 @@ impl<W: Write> Packer<W> {
         Ok(())
     }
 
-    /// Copies what a file has, but no more than it had when it was opened.
+    /// Copies a file, up to the size that it had when it was opened.
     fn copy(&mut self, file: &File, size: u64) -> io::Result<Result<u64, Spoiled>> {
         let mut file = file.take(size);
         let mut read = 0;
@@ -215,7 +215,7 @@ impl<W: Write> Packer<W> {
         }
     }
 
-    /// The name of an entry. If it is not the file's own, that is noted.
+    /// The entry's name. A name that had to be escaped is listed.
     fn name(&mut self, path: &[u8]) -> String {
         let (name, is_changed) = tree::escape_for_zip(path);
         if is_changed {

@@ -1,7 +1,7 @@
-//! Where a zip goes: counted, hashed, and never failing.
+//! The output of a zip: counts, hashes, and never returns an error.
 //!
-//! The writer of zips takes errors badly: it tries again when it is dropped. So the first error is
-//! kept here, everything after it is swallowed, and whoever packs asks.
+//! `ZipWriter` retries after an error when it is dropped. So the first error is stored here and
+//! later writes are discarded; the packer checks [`Sink::has_failed`].
 
 use std::io::{self, Write};
 
@@ -33,7 +33,7 @@ impl<W: Write> Sink<W> {
         self.error.is_some()
     }
 
-    /// The number of bytes and their hash in hexadecimal, if all of them arrived.
+    /// The number of bytes and their SHA-256 in hexadecimal, if all were written.
     pub(super) fn finish(mut self) -> io::Result<(u64, String)> {
         if let Some(error) = self.error {
             return Err(error);

@@ -1,4 +1,4 @@
-//! A zip as it is made, for whoever reads it: a few pieces ahead of the reader and no more.
+//! Streams a zip while it is made, at most a few chunks ahead of the reader.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use super::Bounds;
 use super::packer::Packer;
 use crate::tree::Tree;
 
-/// Bytes of one piece.
 const PIECE: usize = 64 << 10;
 
-/// Pieces that are ready before the reader wants them.
+/// Chunks that are buffered ahead of the reader.
 const AHEAD: usize = 4;
 
-/// Packs a workspace for a reader. Packing ends with the reader; an error is the last piece.
+/// Packs a workspace for a reader. Packing stops when the stream is dropped; an error is the last
+/// item.
 pub(crate) fn stream(
     workspace: PathBuf,
     bounds: Bounds,
@@ -32,7 +32,7 @@ pub(crate) fn stream(
         let packed =
             Tree::open(&workspace).and_then(|tree| Packer::new(writer, bounds).pack(&tree));
         if let Err(error) = packed {
-            // Nobody may be there any more, which may be the error.
+            // The reader may be gone, and that may be the error.
             let _ = sender.blocking_send(Err(error));
         }
     });

@@ -1,4 +1,5 @@
-//! Tries how well a file packs before it is packed: a zip is written without going back.
+//! Compresses a file to nowhere to learn its packed size, because a zip is written without seeking
+//! back.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -9,17 +10,17 @@ use zip::{CompressionMethod, ZipWriter};
 use super::packer::written;
 use super::sink::Sink;
 
-/// Fast, and most of what stronger levels gain; the first level makes noise larger.
+/// Fast, with most of the gain of higher levels. Level 1 makes incompressible data larger.
 pub(super) const LEVEL: i64 = 2;
 
-/// From this size on a file is written with room for sizes of 64 bits.
+/// Files above this size are written with 64-bit (ZIP64) sizes.
 pub(super) const LARGE: u64 = 0xf000_0000;
 
-/// Whether a file packs into less than this. Leaves it at its beginning.
+/// Whether a file packs into less than `room` bytes. Rewinds the file.
 pub(super) fn fits(file: &mut File, size: u64, room: u64, buffer: &mut [u8]) -> io::Result<bool> {
     let mut trial = trial(size)?;
     let mut reader = (&*file).take(size);
-    // What cannot be read shows when it is packed.
+    // A read error is reported when the file is packed.
     while let Ok(length @ 1..) = reader.read(buffer) {
         trial.write_all(&buffer[..length])?;
         if written(&trial) > room {
@@ -30,7 +31,7 @@ pub(super) fn fits(file: &mut File, size: u64, room: u64, buffer: &mut [u8]) -> 
     Ok(trial.finish()?.into_inner().written() < room)
 }
 
-/// A zip of one file that nobody keeps.
+/// A zip of one file whose output is discarded.
 fn trial(size: u64) -> io::Result<ZipWriter<StreamWriter<Sink<io::Sink>>>> {
     let mut zip = ZipWriter::new_stream(Sink::new(io::sink()));
     let options = SimpleFileOptions::default()

@@ -1,4 +1,4 @@
-//! Holds a workspace against its start, file by file.
+//! Compares a workspace with its start, file by file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -14,29 +14,29 @@ use super::describe::describe;
 use super::{ChangeKind, Changes, ChangesError, is_gits, not_compared};
 use crate::tree::{self, Kind, Leaf, Tree, Visit};
 
-/// Files of a workspace that are looked at, as many as a checkpoint has.
+/// Files that are scanned: as many as a checkpoint can have.
 const MOST_LOOKED_AT: u64 = 50_000;
-/// Files that are told of.
+/// Changed files that are reported.
 const MOST_FILES: usize = 500;
-/// Bytes of a file that is compared line by line.
+/// Largest file that is compared line by line, in bytes.
 pub(super) const LARGEST_FILE: u64 = 1 << 20;
-/// Bytes of all diffs.
+/// Total bytes of all diffs.
 const MOST_DIFFS: usize = 8 << 20;
-/// A file that changed so shortly before the checkpoint may have changed again without a new
-/// stamp: it is read. In nanoseconds.
+/// A file that changed this shortly before the checkpoint may have changed again within the
+/// resolution of its timestamps, so its contents are compared. In nanoseconds.
 const BLUR: i64 = 1_000_000_000;
 
-/// What a workspace was.
+/// The state of a workspace at the start of its job.
 #[derive(Debug, Default)]
 pub(super) struct Start {
     pub(super) files: BTreeMap<Vec<u8>, FileRecord>,
-    /// Files that are not on record, by path with the reason.
+    /// Files that were not recorded, by path, with the reason.
     pub(super) skipped: BTreeMap<String, String>,
     /// Nanoseconds since the epoch.
     pub(super) at: i64,
 }
 
-/// A file that is not what it was.
+/// A file that may have changed.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) path: Vec<u8>,
@@ -45,7 +45,7 @@ pub(super) struct Candidate {
     pub(super) now: Option<Now>,
 }
 
-/// What a path is now.
+/// The current state of a path.
 #[derive(Debug)]
 pub(super) enum Now {
     File { size: u64, mode: u32 },
@@ -65,7 +65,7 @@ pub(super) async fn compare(
         Ok((tree, found))
     });
     let (mut tree, (found, mut is_truncated)) = match found.await {
-        // Nothing is there yet.
+        // The workspace does not exist yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Changes::default()),
         found => found?,
     };
@@ -96,7 +96,7 @@ pub(super) async fn compare(
     })
 }
 
-/// Everything that is not what it was, by path; and whether there was too much to look at.
+/// All changed files by path, and whether the scan was cut short.
 fn candidates(tree: &Tree, start: &Start) -> io::Result<(Vec<Candidate>, bool)> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
@@ -114,7 +114,7 @@ fn candidates(tree: &Tree, start: &Start) -> io::Result<(Vec<Candidate>, bool)> 
         }
         ControlFlow::Continue(())
     })?;
-    // What was not looked at need not be gone.
+    // Files that were not scanned must not be reported as removed.
     let is_hidden = |path: &[u8]| {
         let below =
             |folder: &Vec<u8>| path.starts_with(folder) && path.get(folder.len()) == Some(&b'/');
@@ -179,7 +179,7 @@ fn candidate(leaf: &Leaf<'_>, start: &Start) -> Option<Candidate> {
     })
 }
 
-/// Whether the file cannot have been written since the checkpoint.
+/// Whether the file was certainly not written since the checkpoint.
 fn is_untouched(stat: &FileStat, record: &FileRecord, at: i64) -> bool {
     let nanoseconds = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000) + rest;
     let stamp = Stamp {

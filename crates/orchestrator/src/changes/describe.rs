@@ -1,4 +1,4 @@
-//! Tells of one file that is not what it was.
+//! Describes the change of one file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use super::compare::{Candidate, LARGEST_FILE, Now};
 use super::text::{Difference, difference};
 use crate::tree::{self, Tree};
 
-/// Tells of one change, with a diff where that says something and there is room.
+/// Describes one change, with a diff if the file is text and the diff fits into `room` bytes.
 pub(super) fn describe(
     tree: &Tree,
     candidate: Candidate,

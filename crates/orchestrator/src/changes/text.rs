@@ -1,13 +1,13 @@
-//! The difference of two contents as text. Pure.
+//! The diff of two file contents. Pure.
 
 use std::time::Duration;
 
 use similar::{ChangeTag, TextDiff};
 
-/// The best difference that can be found in this time will do.
+/// Time limit of the diff algorithm; after it the diff is correct but not minimal.
 const TIME: Duration = Duration::from_millis(500);
 
-/// What can be said of two contents.
+/// The result of comparing two contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Difference {
     Text {
@@ -15,11 +15,11 @@ pub(super) enum Difference {
         removed: u64,
         diff: String,
     },
-    /// At least one of them is no text.
+    /// At least one of them is not text.
     Binary,
 }
 
-/// Compares two contents; an absent file is an empty one.
+/// Compares two contents. A missing file counts as empty.
 pub(super) fn difference(old: &[u8], new: &[u8]) -> Difference {
     let (Some(old), Some(new)) = (text(old), text(new)) else {
         return Difference::Binary;

@@ -1,8 +1,9 @@
-//! How much work each user has, as counts: for a fair order, and for saying no in time.
+//! Counts of each user's queued and running jobs: for fair scheduling, and for refusing jobs when a
+//! queue is full.
 //!
-//! Counts only, never one entry for each job. They may be too high for a moment, when nobody knows
-//! whether a write was made; then the dispatcher looks, finds nothing, and puts them right. They are
-//! never too low.
+//! Memory depends on the number of users, not of jobs. Counts may be temporarily too high, when it
+//! is unknown whether a write succeeded; the dispatcher then finds no job and corrects them. They
+//! are never too low.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,7 @@ use store::jobs::Load;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// What may wait and run.
+/// Limits on queued and running jobs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) queue: u64,
@@ -24,7 +25,7 @@ pub(crate) struct Bounds {
 pub(crate) struct Loads {
     bounds: Bounds,
     state: Mutex<State>,
-    /// Something may be done now that could not be before.
+    /// Notified when a job may have become claimable.
     changed: Notify,
 }
 
@@ -33,29 +34,29 @@ struct State {
     users: HashMap<String, User>,
     queued: u64,
     running: u64,
-    /// Counts services, as a clock for fairness.
+    /// Counts claims and new users: a logical clock for fairness.
     moment: u64,
     last_claim: Option<Instant>,
-    /// Between two claims, on average.
+    /// Average time between two claims.
     pace: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
 struct User {
-    /// Those that are about to be kept too.
+    /// Includes reserved places.
     queued: u64,
-    /// Of the queued, those that are not kept yet.
+    /// Part of `queued`: places of jobs that are not stored yet.
     reserved: u64,
     running: usize,
-    /// When they were served last, or came.
+    /// Logical time of the last claim, or of the user's arrival.
     served: u64,
-    /// How often `queued` grew: tells an old look from a new one.
+    /// How often `queued` grew: shows whether a lookup is outdated.
     version: u64,
-    /// None of the queued may be claimed yet.
+    /// None of the queued jobs can be claimed yet.
     is_deferred: bool,
 }
 
-/// Why no further job can wait.
+/// Why no further job can be queued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Full {
     pub(crate) what: String,
@@ -63,14 +64,14 @@ pub(crate) struct Full {
     pub(crate) retry_after: u64,
 }
 
-/// A user whose turn it is.
+/// The user whose job is claimed next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) owner: String,
     version: u64,
 }
 
-/// A place in the queue for a job that is being written down. Given back unless it is filled.
+/// A place in the queue for a job that is being stored. Released on drop unless it is filled.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     loads: Arc<Loads>,
@@ -87,7 +88,7 @@ impl Loads {
         }
     }
 
-    /// Counts what waits when a server starts.
+    /// Adds the jobs that are queued when the server starts.
     pub(crate) fn restore(&self, loads: Vec<Load>) {
         let mut state = self.state();
         for load in loads.iter().filter(|load| load.queued > 0) {
@@ -96,12 +97,12 @@ impl Loads {
         }
     }
 
-    /// Waits until something may be done that could not be before.
+    /// Waits until a job may have become claimable.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Something else has changed than what is counted here.
+    /// Wakes the dispatcher after a change that is not counted here.
     pub(crate) fn look_again(&self) {
         self.changed.notify_one();
     }
@@ -114,7 +115,7 @@ impl Loads {
         self.state().running
     }
 
-    /// Takes a place in the queue, if there is one.
+    /// Reserves a place in the queue, if there is one.
     pub(crate) fn reserve(self: &Arc<Self>, owner: &str) -> Result<Reservation, Full> {
         let mut state = self.state();
         let retry_after = state.retry_after();
@@ -138,7 +139,7 @@ impl Loads {
         })
     }
 
-    /// A job is queued again that was running.
+    /// Counts a running job that was queued again.
     pub(crate) fn requeued(&self, owner: &str) {
         let mut state = self.state();
         let user = state.user(owner);
@@ -150,7 +151,7 @@ impl Loads {
         self.changed.notify_one();
     }
 
-    /// None of the chosen user's queued jobs may be claimed before something changes.
+    /// Marks the chosen user as having no claimable job until something changes.
     pub(crate) fn defer(&self, next: &Next) {
         let mut state = self.state();
         if let Some(user) = state.users.get_mut(&next.owner)
@@ -164,17 +165,17 @@ impl Loads {
         self.state().users.values().any(|user| user.is_deferred)
     }
 
-    /// Jobs that could not be claimed may be claimable now.
+    /// Clears all deferrals: jobs may be claimable now.
     pub(crate) fn wake_deferred(&self) {
         for user in self.state().users.values_mut() {
             user.is_deferred = false;
-            // A look that is under way may have been too early.
+            // Invalidate lookups in progress, which may have been too early.
             user.version += 1;
         }
         self.changed.notify_one();
     }
 
-    /// A queued job is queued no more, and nobody claimed it.
+    /// Removes a queued job that was not claimed.
     pub(crate) fn left(&self, owner: &str) {
         let mut state = self.state();
         if state.take_queued(owner) {
@@ -182,7 +183,8 @@ impl Loads {
         }
     }
 
-    /// Whose job is to be claimed: of those with the fewest running, who was served longest ago.
+    /// The user whose job is claimed next: the fewest running jobs first, then the longest time
+    /// since the last claim.
     pub(crate) fn choose(&self) -> Option<Next> {
         let state = self.state();
         let ready = state.users.iter().filter(|(_, user)| {
@@ -197,7 +199,7 @@ impl Loads {
         })
     }
 
-    /// A job of the chosen user is claimed.
+    /// Counts a claimed job of the chosen user.
     pub(crate) fn claimed(&self, owner: &str) {
         let mut state = self.state();
         state.take_queued(owner);
@@ -210,13 +212,13 @@ impl Loads {
         state.note_claim();
     }
 
-    /// The chosen user had no queued job after all.
+    /// Corrects the count of the chosen user, who had no queued job.
     pub(crate) fn found_none(&self, next: &Next) {
         let mut state = self.state();
         let Some(user) = state.users.get_mut(&next.owner) else {
             return;
         };
-        // Otherwise one came since we looked.
+        // Otherwise a job was queued since the lookup.
         if user.version == next.version {
             let surplus = user.queued - user.reserved;
             user.queued = user.reserved;
@@ -225,7 +227,7 @@ impl Loads {
         }
     }
 
-    /// A worker has left.
+    /// Counts a worker that has left.
     pub(crate) fn ended(&self, owner: &str) {
         let mut state = self.state();
         state.running = state.running.saturating_sub(1);
@@ -242,7 +244,7 @@ impl Loads {
 }
 
 impl State {
-    /// Who comes new goes to the end of the round.
+    /// A new user is served after the present ones.
     fn user(&mut self, owner: &str) -> &mut User {
         if !self.users.contains_key(owner) {
             self.moment += 1;
@@ -254,7 +256,7 @@ impl State {
         }
         self.users
             .get_mut(owner)
-            .expect("the user is there or was just put there")
+            .expect("the user exists or was just inserted")
     }
 
     fn take_queued(&mut self, owner: &str) -> bool {
@@ -268,7 +270,7 @@ impl State {
         }
     }
 
-    /// Forgets a user without work.
+    /// Removes a user without jobs.
     fn tidy(&mut self, owner: &str) {
         let is_idle = |user: &User| user.queued == 0 && user.running == 0;
         if self.users.get(owner).is_some_and(is_idle) {
@@ -284,7 +286,7 @@ impl State {
         }
     }
 
-    /// Seconds until there is likely a free place.
+    /// Seconds until a place is likely to be free.
     fn retry_after(&self) -> u64 {
         let pace = self.pace.unwrap_or(Duration::from_secs(5));
         (pace.as_secs() + 1).clamp(1, 60)
@@ -292,7 +294,8 @@ impl State {
 }
 
 impl Reservation {
-    /// The job is kept, or may be: nobody knows.
+    /// Turns the reservation into a queued job. Also called when it is unknown whether the job was
+    /// stored.
     pub(crate) fn fill(mut self) {
         self.is_filled = true;
         let mut state = self.loads.state();
@@ -355,7 +358,7 @@ mod tests {
     #[test]
     fn users_take_turns_however_much_they_have() {
         let loads = loads(&[("ada", 100), ("bob", 2), ("eve", 1)]);
-        // One at a time, as with one worker.
+        // With one worker.
         let mut order = String::new();
         for _ in 0..6 {
             let owner = claim(&loads).unwrap();
@@ -363,7 +366,8 @@ mod tests {
             loads.ended(&owner);
         }
         assert_eq!(order, "abeaba");
-        // Side by side: who has fewest running comes first, and nobody has more than two.
+        // With many workers: the user with the fewest running jobs comes first, and no user has
+        // more than two.
         let loads = self::loads(&[("ada", 100), ("bob", 1)]);
         let order: Vec<_> = std::iter::from_fn(|| claim(&loads)).collect();
         assert_eq!(order, ["ada", "bob", "ada"]);
@@ -399,7 +403,7 @@ mod tests {
         let bobs: Vec<_> = (0..4).map(|_| loads.reserve("bob").unwrap()).collect();
         assert_eq!(loads.reserve("eve").unwrap_err().what, "10 jobs");
         assert!((1..=60).contains(&full.retry_after));
-        // What is given back is free again, for those who are still waiting for it.
+        // Released places can be reserved again.
         drop(bobs);
         assert_eq!(loads.queued(), 6);
         for one in mine {

@@ -1,4 +1,4 @@
-//! Which jobs have a worker now, and how to reach it.
+//! The jobs that have a worker now, and how to signal it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,33 +13,33 @@ use tokio_util::sync::CancellationToken;
 
 use crate::watch::{AwakeClock, Stopwatch};
 
-/// A job that a worker has, as others see it.
+/// The shared state of a claimed job.
 #[derive(Debug)]
 pub(crate) struct Claimed {
     pub(crate) epoch: u32,
     pub(crate) stopwatch: Stopwatch,
-    /// Somebody wants the job to end. Set by [`Claimed::cancel`].
+    /// The job is to end as cancelled. Set by [`Claimed::cancel`].
     pub(crate) cancelled: CancellationToken,
-    /// The worker has decided how the job ends and is writing it down.
+    /// The worker has decided how the job ends and is storing the end.
     has_decided: Mutex<bool>,
-    /// The worker is to leave the job to a later one, now.
+    /// The worker must stop now and requeue the job.
     pub(crate) parked: CancellationToken,
-    /// Somebody said something: there may be a new message.
+    /// There may be a new message.
     pub(crate) spoken: Notify,
-    /// How often somebody wanted the turn to stop.
+    /// Number of interrupt requests.
     pub(crate) interrupts: watch::Sender<u64>,
-    /// What the job has cost so far; the record learns it at the end.
+    /// What the job has cost so far. Stored in the record only at the end.
     spending: Mutex<Spending>,
-    /// Since when the job waits for a message, if it does.
+    /// Since when the job has been waiting for a message, if it is.
     waiting: Mutex<Option<Instant>>,
-    /// Others want to run: the job is not to wait for long.
+    /// Other jobs need the slot: stop waiting for a message soon.
     pub(crate) pressed: CancellationToken,
-    /// The worker has left.
+    /// The worker has exited.
     pub(crate) left: CancellationToken,
 }
 
 impl Claimed {
-    /// Of a queued job that is about to be claimed.
+    /// For a queued job that is about to be claimed.
     pub(crate) fn new(job: &Job, clock: Arc<AwakeClock>) -> Self {
         Self {
             epoch: job.epoch + 1,
@@ -56,7 +56,7 @@ impl Claimed {
         }
     }
 
-    /// Has the job end as cancelled. False if its worker has decided on another end already.
+    /// Cancels the job. False if its worker has already decided on another end.
     pub(crate) fn cancel(&self) -> bool {
         let has_decided = lock(&self.has_decided);
         if !*has_decided {
@@ -65,7 +65,8 @@ impl Claimed {
         !*has_decided
     }
 
-    /// From here on the job cannot be cancelled. False if somebody has cancelled it before.
+    /// Marks the end as decided: the job can no longer be cancelled. False if it was cancelled
+    /// before.
     pub(crate) fn decide(&self) -> bool {
         let mut has_decided = lock(&self.has_decided);
         *has_decided = true;
@@ -80,7 +81,7 @@ impl Claimed {
         lock(&self.spending).clone_from(spending);
     }
 
-    /// Puts what only the worker knows yet into a record of the job.
+    /// Updates a record with the worker's current run time and spending.
     fn complete(&self, job: &mut Job) {
         let spending = lock(&self.spending);
         job.ran_millis = self.stopwatch.millis();
@@ -90,7 +91,7 @@ impl Claimed {
         };
     }
 
-    /// The job begins to wait for a message, or stops to.
+    /// Sets since when the job waits for a message; `None` when it continues.
     pub(crate) fn set_waiting(&self, since: Option<Instant>) {
         *lock(&self.waiting) = since;
     }
@@ -109,7 +110,7 @@ impl Roster {
         self.all().get(&id).cloned()
     }
 
-    /// A job's record with what its worker knows beside it, if it has one under that claim.
+    /// Updates a record with its worker's current data, if it has a worker under the same claim.
     pub(crate) fn complete(&self, mut job: Job) -> Job {
         let claimed = self.find(job.id).filter(|claimed| {
             let is_claimed = matches!(job.state, State::Running | State::Waiting);
@@ -121,15 +122,15 @@ impl Roster {
         job
     }
 
-    /// A new claim takes the place of an earlier one, whose worker has given the job back but was
-    /// not yet told to [`leave`](Self::leave).
+    /// Adds a claim. Replaces an earlier one whose worker has requeued the job but was not yet
+    /// removed by [`leave`](Self::leave).
     pub(crate) fn enter(&self, id: JobId, claimed: Arc<Claimed>) {
         if let Some(earlier) = self.all().insert(id, claimed) {
             earlier.left.cancel();
         }
     }
 
-    /// Removes the worker of that claim. A later claim of the same job stays.
+    /// Removes a claim. A later claim of the same job stays.
     pub(crate) fn leave(&self, id: JobId, epoch: u32) {
         let mut all = self.all();
         if all.get(&id).is_some_and(|claimed| claimed.epoch == epoch)
@@ -139,14 +140,14 @@ impl Roster {
         }
     }
 
-    /// Every worker is to leave its job to a later one.
+    /// Tells every worker to requeue its job.
     pub(crate) fn park(&self) {
         for claimed in self.all().values() {
             claimed.parked.cancel();
         }
     }
 
-    /// Asks the job that has waited longest to make room.
+    /// Asks the job that has waited longest for a message to free its slot.
     pub(crate) fn press(&self) {
         let all = self.all();
         let waiting = all

@@ -1,4 +1,4 @@
-//! One claim after the other of the same job.
+//! Consecutive claims of the same job.
 #![allow(clippy::unwrap_used)]
 
 use protocol::job::{Job, State};
@@ -24,7 +24,7 @@ fn a_worker_that_leaves_late_does_not_take_the_next_claim_with_it() {
         let mut dispatcher = Dispatcher::new(parts.clone());
         dispatcher.start(record().await).await.unwrap();
         gate.asked(1).await;
-        // The first worker gives the job back. Nobody has cleared up after it yet.
+        // The first worker requeues the job. It has not been cleaned up yet.
         parts.roster.find(id).unwrap().parked.cancel();
         let mut told = app.follow(&caller, id, 0).await.unwrap();
         while record().await.state != State::Queued {
@@ -38,7 +38,7 @@ fn a_worker_that_leaves_late_does_not_take_the_next_claim_with_it() {
 
         let found = parts.roster.find(id).unwrap();
         assert!(Arc::ptr_eq(&found, &second));
-        // It can still be interrupted, and hears what is said.
+        // It can still be interrupted and cancelled.
         gate.asked(2).await;
         app.interrupt(&caller, id).await.unwrap();
         app.cancel(&caller, id).await.unwrap();

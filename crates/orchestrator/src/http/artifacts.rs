@@ -1,4 +1,5 @@
-//! The zip of a job's workspace: the published one, or what there is so far.
+//! Downloads of a job's workspace as a zip: the published one, or the current state of a running
+//! job.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -79,7 +80,7 @@ pub(crate) async fn output(
 ) -> Result<Response, Problem> {
     let (job, folder) = app.folder(&caller, id).await?;
     let artifact = match &job.artifact {
-        // A job that was woken up still has the zip of its last end.
+        // A requeued job still has the zip of its last end.
         _ if !job.state.has_ended() => {
             let hint = format!("`/v1/jobs/{id}/artifacts` packs what a running job has so far");
             return Err(Problem::new(Kind::Conflict, "the job has not ended").hint(hint));
@@ -125,7 +126,7 @@ async fn published(
     let mut file = File::open(folder.output()).await.map_err(AppError::Files)?;
     let bytes = file.metadata().await.map_err(AppError::Files)?.len();
     if bytes != artifact.bytes {
-        // A newer one took its place since the record was read.
+        // The zip was replaced after the record was read.
         return Ok(whole(file, bytes));
     }
     let mut response = match requested(asked, &tag, bytes) {
@@ -174,7 +175,7 @@ async fn partial(app: &App, folder: &JobFolder) -> Result<Response, Problem> {
     Ok(response)
 }
 
-/// Whether a tag is among those that a client has.
+/// Whether an `If-None-Match` header contains the tag.
 pub(crate) fn matches(known: &HeaderValue, tag: &HeaderValue) -> bool {
     let (Ok(known), Ok(tag)) = (known.to_str(), tag.to_str()) else {
         return false;

@@ -1,5 +1,5 @@
-//! What a request says, taken apart. Mistakes become problems here, so that none of the framework's
-//! own answers is ever seen.
+//! Extractors for requests. Errors become problem documents, so that clients never see a response
+//! of the framework.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::app::Caller;
 use crate::http::guard::authentication::no_key;
 use crate::http::problem::{Kind, Problem};
 
-/// Who asks; the guards found out.
+/// The caller of a request, as determined by the guards.
 #[derive(Debug, Clone)]
 pub(crate) struct Asking(Arc<Caller>);
 
@@ -49,7 +49,7 @@ impl<S: Sync> FromRequestParts<S> for Asking {
     }
 }
 
-/// The job in a path. What is no id is a job that does not exist.
+/// The job id in a path. An invalid id is reported as a missing job.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JobPath(pub(crate) JobId);
 
@@ -63,7 +63,7 @@ impl<S: Send + Sync> FromRequestParts<S> for JobPath {
     }
 }
 
-/// The key in a path.
+/// The key id in a path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyPath(pub(crate) Uuid);
 
@@ -85,13 +85,13 @@ async fn name<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Pr
     Ok(name)
 }
 
-/// An id has one spelling.
+/// Parses an id. Only the canonical lower-case form is accepted.
 fn uuid(name: &str) -> Option<Uuid> {
     let is_plain = name.len() == 36 && !name.bytes().any(|byte| byte.is_ascii_uppercase());
     is_plain.then(|| Uuid::try_parse(name).ok())?
 }
 
-/// What comes after the `?`. Types refuse what they do not know.
+/// Query parameters. `T` should deny unknown fields.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parameters<T>(pub(crate) T);
 
@@ -109,7 +109,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> 
     }
 }
 
-/// A number of a request that counts something.
+/// A non-negative number of a request.
 pub(crate) fn natural(name: &str, number: Option<i64>) -> Result<Option<u64>, Problem> {
     number
         .map(u64::try_from)
@@ -117,7 +117,7 @@ pub(crate) fn natural(name: &str, number: Option<i64>) -> Result<Option<u64>, Pr
         .map_err(|_| Problem::bad(format!("{name}: the number is negative")))
 }
 
-/// A body in JSON.
+/// A JSON body.
 #[derive(Debug)]
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
@@ -133,7 +133,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     }
 }
 
-/// A kind of body that somebody here understands.
+/// The media type of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Media {
     Json,
@@ -142,7 +142,7 @@ pub(crate) enum Media {
     Other,
 }
 
-/// `None` when the request does not say.
+/// `None` when the request does not specify a type.
 pub(crate) fn media_type(headers: &HeaderMap) -> Option<Media> {
     let value = headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or("?");
     let (name, parameters) = value.split_once(';').unwrap_or((value, ""));
@@ -159,20 +159,20 @@ pub(crate) fn media_type(headers: &HeaderMap) -> Option<Media> {
         "application/json" => Media::Json,
         "text/plain" => Media::Text,
         "multipart/form-data" => Media::Form,
-        // What `curl -d` says of any body, unless it is told better.
+        // `curl -d` sends this type by default for any body.
         "application/x-www-form-urlencoded" => return None,
         _ => Media::Other,
     })
 }
 
-/// The whole body; the guards have bounded it.
+/// Reads the whole body. The guards have limited its size.
 pub(crate) async fn read(request: Request) -> Result<Bytes, Problem> {
     to_bytes(request.into_body(), usize::MAX)
         .await
         .map_err(|error| Problem::of_body(&error))
 }
 
-/// The only field of any body that is a list.
+/// The only field that may be a list.
 const LIST: &str = "network";
 
 pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
@@ -185,7 +185,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> 
         JsonRejection::JsonDataError(_) => Kind::Invalid,
         _ => Kind::BadRequest,
     };
-    // The framework's words, without those that say nothing.
+    // The framework's message without its generic prefix.
     let text = rejection.body_text();
     let text = [
         "Failed to deserialize the JSON body into the target type: ",
@@ -200,12 +200,12 @@ pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> 
     ))
 }
 
-/// Serde would take a list for an object, field by field; nobody else does.
+/// Refuses lists in place of objects: serde would accept them, field by field.
 fn check_lists(body: &[u8]) -> Result<(), Problem> {
     if !body.contains(&b'[') {
         return Ok(());
     }
-    // What is no JSON is told of by whoever reads it.
+    // Invalid JSON is reported by the parser below.
     let value = serde_json::from_slice(body).unwrap_or(Value::Null);
     match misplaced_list("the body", &value) {
         None => Ok(()),
@@ -216,7 +216,7 @@ fn check_lists(body: &[u8]) -> Result<(), Problem> {
     }
 }
 
-/// The field that is a list and must not be.
+/// The name of a list where none is allowed.
 fn misplaced_list<'a>(name: &'a str, value: &'a Value) -> Option<&'a str> {
     match value {
         Value::Array(items) if name == LIST => items

@@ -1,6 +1,6 @@
-//! The body of a request on its way in: bounded in size and in time.
+//! Request bodies, limited in size and in time.
 //!
-//! A body is bounded before a handler reads it. Keeps nothing.
+//! The limits apply before a handler reads the body. Buffers nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +10,15 @@ use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, timeout};
 
-/// How long the server waits for each [`STRETCH`] of a body, or for its end.
+/// How long the server waits for each [`STRETCH`] bytes of a body, or for its end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Bytes. With [`PATIENCE`] it makes the slowest rate: 3.2 KiB a second.
+/// With [`PATIENCE`], a minimum rate of 3.2 KiB per second.
 const STRETCH: u64 = 64 << 10;
 
-/// Bytes of a body that is too large which are still read, so that its sender gets the answer.
+/// Bytes of a too large body that are still read, so that the client receives the response.
 const MAX_DISCARDED: usize = 16 << 20;
 
-/// Why a body was not read to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("the body is larger than {limit} bytes")]
@@ -40,10 +39,10 @@ struct Incoming {
     end: End,
 }
 
-/// How slowly a body comes. Counts the time that the server waits for it, not the time that the
-/// server takes to handle what has come.
+/// Enforces a minimum rate. Counts only the time that the server waits for the body, not the time
+/// that handlers take.
 struct Pace {
-    /// Of this stretch.
+    /// Time waited for the current stretch.
     waited: Duration,
     missing: u64,
 }
@@ -56,7 +55,7 @@ impl Pace {
         }
     }
 
-    /// Waits for the next piece of a body, if it comes in time.
+    /// Waits for the next chunk of a body; an error if it comes too slowly.
     async fn next(
         &mut self,
         body: &mut BodyDataStream,
@@ -80,7 +79,7 @@ impl Pace {
     }
 }
 
-/// Whether a body was read to its end. A connection with an unread rest cannot be used again.
+/// Whether a body was read to its end. A connection with unread data cannot be reused.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct End(Arc<AtomicBool>);
 
@@ -94,7 +93,7 @@ impl End {
     }
 }
 
-/// The same body, which fails when it is too large or too slow, and notes its end.
+/// Limits the size and time of a body, and records its end.
 pub(crate) fn bound(body: Body, limit: u64, end: End) -> Body {
     let incoming = Incoming {
         body: body.into_data_stream(),
@@ -127,8 +126,8 @@ impl Incoming {
         Ok(Some(piece))
     }
 
-    /// Reads some more of a body that is refused. A client that is still sending when the
-    /// connection closes learns only that it broke, not why.
+    /// Reads more of a refused body. A client that is still sending when the connection closes sees
+    /// a broken connection instead of the response.
     async fn discard(&mut self) {
         let mut room = MAX_DISCARDED;
         let read = async {
@@ -139,7 +138,7 @@ impl Incoming {
                 }
             }
         };
-        // A sender that takes longer gets no answer.
+        // A slower client gets no response.
         let _ = timeout(PATIENCE, read).await;
     }
 }
@@ -173,7 +172,7 @@ mod tests {
         assert_eq!(read(Body::from_stream(silent), 5).await, Err(Kind::Timeout));
     }
 
-    /// A body of this many pieces, of so many bytes each, one after each pause.
+    /// A body of `pieces` chunks of `bytes` each, with a pause before each.
     fn dripping(pieces: u32, bytes: usize, pause: Duration) -> Body {
         Body::from_stream(stream::iter(0..pieces).then(move |_| async move {
             tokio::time::sleep(pause).await;
@@ -188,17 +187,17 @@ mod tests {
         let slow = read(dripping(1_000, 1, second), limit).await;
         assert_eq!(slow, Err(Kind::Timeout));
         assert_eq!(begun.elapsed(), PATIENCE);
-        // Four KiB a second, for much longer than the server waits for any piece.
+        // 4 KiB per second, for much longer than [`PATIENCE`].
         let steady = read(dripping(1_000, 4 << 10, second), limit).await;
         assert_eq!(steady, Ok(4_096_000));
-        // What has come fast earns no time for the rest.
+        // A fast start earns no extra time for the rest.
         let fast = Body::from(vec![0; 8 << 20]).into_data_stream();
         let rest = dripping(1_000, 1, second).into_data_stream();
         let begun = Instant::now();
         let body = Body::from_stream(fast.chain(rest));
         assert_eq!(read(body, limit).await, Err(Kind::Timeout));
         assert_eq!(begun.elapsed(), PATIENCE);
-        // Nor does a body that is refused for its size keep its connection.
+        // A too large body does not hold its connection either.
         let begun = Instant::now();
         let large = read(dripping(1_000, 10, second), 5).await;
         assert_eq!(large, Err(Kind::TooLarge));

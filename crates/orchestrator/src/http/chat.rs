@@ -1,4 +1,4 @@
-//! A conversation: each message is a turn of an interactive job, answered with its events.
+//! Chat: each message is a turn of an interactive job; the response is the turn's event stream.
 
 use axum::extract::{FromRequest, Request, State};
 use axum::response::Response;
@@ -157,7 +157,7 @@ impl NewChat {
     }
 }
 
-/// Hears one turn of a job.
+/// Passes the events of one turn of a job.
 struct Turn {
     number: u32,
     has_begun: bool,
@@ -184,7 +184,7 @@ impl Ear for Turn {
     }
 }
 
-/// The turn that an event begins, if it begins one.
+/// The number of the turn that an event starts, if any.
 fn begins(json: &str) -> Option<u32> {
     #[derive(Deserialize)]
     struct Event<'a> {

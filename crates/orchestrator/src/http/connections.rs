@@ -1,8 +1,8 @@
-//! Which connections are open, and which one goes when there are too many.
+//! Tracks open connections and closes idle ones when there are too many.
 //!
-//! A connection is known once a request on it had a valid caller. Of the others only so many are
-//! kept, in all and of one address: the one that has been idle longest makes room for the next, so
-//! that a crowd of silent connections never keeps anybody out. The limit for one address does not apply to
+//! A connection is known once a request on it was authenticated. The number of unknown connections
+//! is limited in total and per address: the one that has been idle longest is closed for a new one,
+//! so that idle connections cannot lock other clients out. The limit per address does not apply to
 //! trusted proxies, which connect for many clients. Entry type: [`Connections`].
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,30 +13,30 @@ use tokio_util::sync::CancellationToken;
 
 use crate::address_range::AddressRange;
 
-/// Connections of the server at the same time, if it may open as many files.
+/// Maximum number of connections, if the descriptor limit allows it.
 const MOST_CONNECTIONS: usize = 8_192;
 
-/// The fewest connections, however few files the server may open.
+/// Minimum number of connections, whatever the descriptor limit is.
 const FEWEST_CONNECTIONS: usize = 16;
 
-/// Files that the server has open by itself: databases, logs, runtime.
+/// File descriptors of the server itself: databases, logs, runtime.
 const OWN_FILES: u64 = 128;
 
-/// Files that the server has open for one job: its sandbox, session, log and requests to the model.
+/// File descriptors per job: sandbox, session, log and model requests.
 const FILES_OF_JOB: u64 = 32;
 
-/// How many connections there may be.
+/// Limits on the number of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConnectionLimits {
     pub(crate) total: usize,
-    /// Those that are not known.
+    /// Connections that are not authenticated.
     pub(crate) unknown: usize,
-    /// Those of one address that are not known.
+    /// Connections of one address that are not authenticated.
     pub(crate) unknown_per_address: usize,
 }
 
 impl ConnectionLimits {
-    /// What is left of the files that the server may open when all its jobs run.
+    /// Divides the descriptors that remain when all jobs run.
     pub(crate) fn of(open_files: u64, jobs: usize) -> Self {
         let jobs = u64::try_from(jobs).unwrap_or(u64::MAX);
         let reserve = jobs.saturating_mul(FILES_OF_JOB).saturating_add(OWN_FILES);
@@ -60,11 +60,11 @@ pub(crate) struct Connections {
 #[derive(Debug, Default)]
 struct State {
     open: HashMap<u64, Entry>,
-    /// Idle ones that are not known, the longest idle first.
+    /// Idle unknown connections: the time when they became idle, and their number.
     idle: BTreeMap<u64, u64>,
     unknown: usize,
     unknown_of: HashMap<IpAddr, usize>,
-    /// Counts connections and moments.
+    /// Source of connection numbers and of logical time.
     count: u64,
     dropped: u64,
 }
@@ -83,11 +83,11 @@ struct Entry {
 pub(crate) struct OpenConnection {
     connections: Arc<Connections>,
     number: u64,
-    /// The connection is to be closed at once.
+    /// Cancelled when the connection must be closed at once.
     pub(crate) cut: CancellationToken,
 }
 
-/// The way from a request to its connection.
+/// Request extension that refers to the request's connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Introduction(Arc<OpenConnection>);
 
@@ -96,7 +96,7 @@ impl Introduction {
         Self(connection)
     }
 
-    /// The request has a valid caller.
+    /// Marks the connection as known: the request is authenticated.
     pub(crate) fn make_known(&self) {
         self.0.connections.make_known(self.0.number);
     }
@@ -120,8 +120,8 @@ impl Connections {
         self.state().dropped
     }
 
-    /// Enters a new connection and closes another if there are too many; nothing if there is no room
-    /// and none that can be closed.
+    /// Registers a new connection, and closes another if there are too many. `None` if there is no
+    /// room and none can be closed.
     pub(crate) fn enter(self: &Arc<Self>, peer: SocketAddr) -> Option<Arc<OpenConnection>> {
         let address = peer.ip().to_canonical();
         let limits = self.limits;
@@ -152,7 +152,7 @@ impl Connections {
         }))
     }
 
-    /// Closes the longest idle connection that is not known, if there is one.
+    /// Closes the unknown connection that has been idle longest, if there is one.
     pub(crate) fn make_room(&self) -> bool {
         self.state().drop_idle(None)
     }
@@ -210,7 +210,7 @@ impl State {
         number
     }
 
-    /// Closes the longest idle one, of this address if one is given.
+    /// Closes the unknown connection that has been idle longest, of this address if one is given.
     fn drop_idle(&mut self, address: Option<IpAddr>) -> bool {
         let open = &self.open;
         let is_one = |number: &u64| match address {
@@ -250,7 +250,7 @@ impl State {
 }
 
 impl OpenConnection {
-    /// A request has begun or ended.
+    /// Called when a request starts (`false`) and ends (`true`).
     pub(crate) fn set_idle(&self, is_idle: bool) {
         self.connections.set_idle(self.number, is_idle);
     }
@@ -309,7 +309,7 @@ mod tests {
         assert!(!is_cut(&open[0]), "it has a request");
         assert!(is_cut(&open[1]), "the longest idle");
         assert!(!is_cut(&open[2]) && !is_cut(&other) && !is_cut(&next));
-        // All without a caller together.
+        // The limit on all unknown connections.
         let third = connections.enter(peer(3)).unwrap();
         assert!(is_cut(&open[2]));
         open[0].set_idle(true);

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use axum::http::HeaderValue;
 
-/// `Content-Disposition` of RFC 6266: a plain name for old clients, and the true one. Whatever the
-/// name has in it, the header stays one header.
+/// `Content-Disposition` of RFC 6266: an ASCII name for old clients, and the full name. Any name
+/// results in exactly one valid header.
 pub(crate) fn attachment(name: &str) -> HeaderValue {
     let plain: String = name
         .chars()
@@ -21,7 +21,7 @@ pub(crate) fn attachment(name: &str) -> HeaderValue {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' | b'~' => {
                 value.push(char::from(byte));
             }
-            _ => write!(value, "%{byte:02X}").expect("a string takes everything"),
+            _ => write!(value, "%{byte:02X}").expect("writing to a string cannot fail"),
         }
     }
     HeaderValue::try_from(value).expect("only visible ASCII is left")

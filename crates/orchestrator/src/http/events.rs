@@ -1,7 +1,8 @@
-//! What happens to a job, as it happens: server-sent events.
+//! Live events of a job as server-sent events.
 //!
-//! First the job, then its agent's events, the job again at each change, and `end`. Only events
-//! that last have an id: a browser that comes back says the last one it has, and misses none.
+//! The stream has the job, then its agent's events, the job again after each change, and `end`.
+//! Only persistent events have an id: a browser that reconnects sends the last id it has, and
+//! misses no persistent event.
 
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -26,16 +27,16 @@ use crate::http::asked::{Asking, JobPath, Parameters, natural};
 use crate::http::problem::Problem;
 use crate::http::view::JobView;
 
-/// Between two signs of life when nothing happens.
+/// Interval of keep-alive comments when there are no events.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Events that are sent in one piece when there are many.
+/// Maximum number of events per chunk.
 const AT_ONCE: usize = 64;
 
-/// After how many milliseconds a browser comes back.
+/// Tells the browser to reconnect after this many milliseconds.
 const BEGIN: &[u8] = b"retry: 1000\n\n";
 
-/// The server ends; found with each request that came over a connection.
+/// Request extension that is cancelled when the server shuts down.
 #[derive(Debug, Clone)]
 pub(crate) struct Ending(pub(crate) CancellationToken);
 
@@ -116,7 +117,7 @@ fn last_event(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     natural("Last-Event-ID", Some(number))
 }
 
-/// Decides what a reader hears.
+/// Decides which updates a stream contains.
 pub(crate) trait Ear: Send + 'static {
     fn hear(&mut self, told: &Told) -> Heard;
 }
@@ -125,7 +126,7 @@ pub(crate) trait Ear: Send + 'static {
 pub(crate) enum Heard {
     Pass,
     Skip,
-    /// This is the last.
+    /// Pass this one and end the stream.
     Last,
 }
 
@@ -147,7 +148,7 @@ struct Reading<E> {
     is_over: bool,
 }
 
-/// One that is counted.
+/// Counts an open stream in a gauge.
 struct Reader(Gauge);
 
 impl Reader {
@@ -163,7 +164,7 @@ impl Drop for Reader {
     }
 }
 
-/// Tells what is told until its end, or the server's.
+/// Responds with updates as server-sent events, until their end or the server's shutdown.
 pub(crate) fn answer<E: Ear>(
     http: &Http,
     request: &Request,
@@ -200,7 +201,7 @@ pub(crate) fn answer<E: Ear>(
 }
 
 impl<E: Ear> Reading<E> {
-    /// The next piece of the stream: what has come up to now, or a sign of life.
+    /// The next chunk of the stream: all pending updates, or a keep-alive comment.
     async fn next(&mut self) -> Option<Bytes> {
         if !self.has_begun {
             self.has_begun = true;
@@ -236,7 +237,7 @@ impl<E: Ear> Reading<E> {
         None
     }
 
-    /// Waits for what is told; 0 when nothing will be, `None` when nothing was for a while.
+    /// Waits for updates. 0 when there will be no more; `None` after a timeout.
     async fn receive(&mut self) -> Option<usize> {
         let told = timeout(HEARTBEAT, self.told.recv_many(&mut self.waiting, AT_ONCE));
         match &self.ending {
@@ -254,7 +255,7 @@ fn write_event(text: &mut String, told: &Told) {
     let written = match told {
         Told::Job(job) => {
             let view = JobView::from((**job).clone());
-            let json = serde_json::to_string(&view).expect("a job is plain JSON");
+            let json = serde_json::to_string(&view).expect("a job serialises to JSON");
             write!(text, "event: job\ndata: {json}\n\n")
         }
         Told::Event {
@@ -267,5 +268,5 @@ fn write_event(text: &mut String, told: &Told) {
         } => write!(text, "event: agent\ndata: {json}\n\n"),
         Told::End => write!(text, "event: end\ndata: {{}}\n\n"),
     };
-    written.expect("a string takes everything");
+    written.expect("writing to a string cannot fail");
 }

@@ -1,5 +1,5 @@
-//! The files of a job's workspace, and what became of them. Whatever is in there came from a
-//! sandbox: nothing of it is ever shown by a browser as a page of ours.
+//! The files of a job's workspace. Their contents are untrusted: a browser must never render them
+//! as a page of this server.
 
 use std::io::Read;
 
@@ -19,13 +19,11 @@ use crate::http::disposition;
 use crate::http::problem::{Kind, Problem, ProblemDocument};
 use crate::tree::{Entry, Tree, TreeError};
 
-/// Names of one folder that are listed.
 const MOST_ENTRIES: usize = 10_000;
 
-/// Bytes of a file that are shown.
 const SHOWN: u64 = 1 << 20;
 
-/// Bytes that are looked at to tell text from other things.
+/// Bytes that are inspected to detect text.
 const LOOKED_AT: usize = 8_000;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -90,7 +88,7 @@ pub(crate) async fn list(
 ) -> Result<Json<FolderView>, Problem> {
     let view = in_workspace(&app, &caller, id, move |tree| {
         let Some(tree) = tree else {
-            // Before its first attempt a job has no files.
+            // A job has no files before its first attempt.
             return if path.is_empty() {
                 Ok(FolderView {
                     path,
@@ -168,7 +166,7 @@ pub(crate) async fn raw(
         Ok(tree.open_file(&path)?)
     })
     .await?;
-    // Without a length: the file may grow or shrink meanwhile.
+    // No `Content-Length`: the file may change meanwhile.
     let file = tokio::io::AsyncReadExt::take(tokio::fs::File::from_std(file), bytes);
     let mut response = Response::new(Body::from_stream(ReaderStream::new(file)));
     let headers = response.headers_mut();
@@ -184,7 +182,8 @@ pub(crate) async fn raw(
     Ok(response)
 }
 
-/// Works on a job's workspace, where that may block; `None` before there is one.
+/// Runs `work` on a job's workspace in a blocking thread; the tree is `None` before the workspace
+/// exists.
 pub(crate) async fn in_workspace<T: Send + 'static>(
     app: &App,
     caller: &Asking,
@@ -217,7 +216,7 @@ impl From<TreeError> for Problem {
             | TreeError::Link(_)
             | TreeError::NotFile(_)
             | TreeError::NotFolder(_) => Self::new(Kind::Invalid, text),
-            // Programs inside can take away the right to read; that is no fault of the server.
+            // Programs in the sandbox can remove read permission; this is not a server error.
             TreeError::Io { source, .. }
                 if source.kind() == std::io::ErrorKind::PermissionDenied =>
             {
@@ -231,7 +230,7 @@ impl From<TreeError> for Problem {
 fn show(path: String, bytes: u64, mut beginning: Vec<u8>) -> FileView {
     let is_truncated = bytes > beginning.len() as u64;
     if is_truncated {
-        // A character that was cut in the middle is not a sign of a binary file.
+        // A character cut in the middle does not make the file binary.
         let whole = match std::str::from_utf8(&beginning) {
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
             _ => beginning.len(),

@@ -1,5 +1,5 @@
-//! The fields of a form, one after the other. Everything is bounded while it is read: the number of
-//! fields, the head of each, and the text of all together. Only files may be larger.
+//! Reads the fields of a multipart form one by one. The number of fields, the head of each, and the
+//! total text are limited while reading. Only files may be larger.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,16 +12,15 @@ use futures_util::{Stream, StreamExt, stream};
 use crate::http::body::BodyError;
 use crate::http::problem::{Kind, Problem};
 
-/// More than a form has that names every field and the most hosts of a network.
+/// More than a form that has every field and the maximum number of network hosts.
 const MAX_FIELDS: u32 = 300;
 
-/// Bytes that may come before a field's content begins; in practice a few hundred do.
+/// Maximum bytes before a field's content; usually a few hundred.
 const MAX_FIELD_HEAD: u64 = 256 << 10;
 
-/// Bytes of a field's name.
 const MAX_FIELD_NAME: usize = 64;
 
-/// Bytes of a refused field that are still read, so that its sender gets the answer.
+/// Bytes of a refused field that are still read, so that the client receives the response.
 const MAX_DISCARDED: usize = 16 << 20;
 
 /// A form that is being received.
@@ -48,7 +47,7 @@ impl Form {
         })
     }
 
-    /// The next field and its name. The last one must have been read to its end.
+    /// The next field and its name. The previous field must have been read to its end.
     pub(crate) async fn next(&mut self) -> Result<Option<(String, Field<'_>)>, Problem> {
         self.window.set(MAX_FIELD_HEAD);
         let field = self.multipart.next_field().await;
@@ -70,7 +69,7 @@ impl Form {
     }
 }
 
-/// How much text the fields of a form may still have.
+/// Limits the total text of a form's fields.
 pub(crate) struct TextBudget {
     limit: usize,
     left: usize,
@@ -105,8 +104,8 @@ pub(crate) async fn next_piece(field: &mut Field<'_>) -> Result<Option<Bytes>, P
         .map_err(|error| Problem::of_body(&error))
 }
 
-/// Reads some more of a field that is refused. A client that is still sending when the connection
-/// closes learns only that it broke, not why.
+/// Reads more of a refused field. A client that is still sending when the connection closes sees a
+/// broken connection instead of the response.
 pub(crate) async fn discard(mut field: Field<'_>) {
     let mut room = MAX_DISCARDED;
     while let Ok(Some(piece)) = field.chunk().await {
@@ -117,7 +116,7 @@ pub(crate) async fn discard(mut field: Field<'_>) {
     }
 }
 
-/// Bytes of the body that may be read at this point of the form.
+/// Bytes of the body that may be read in the current part of the form.
 struct Window(AtomicU64);
 
 impl Window {
@@ -128,15 +127,14 @@ impl Window {
     fn take(&self, bytes: u64) -> Result<(), BodyError> {
         let left = self.0.load(Ordering::Relaxed);
         let left = left.checked_sub(bytes).ok_or(BodyError::FieldHead)?;
-        // Only one task reads a form.
+        // No race: only one task reads a form.
         self.set(left);
         Ok(())
     }
 }
 
-/// The same body, within the window. The parser reads for as long as something is ready, into
-/// memory, before it looks at any of it: so only one piece is ready at a time, and the end comes
-/// after the last one.
+/// Limits a body to the window. The parser buffers everything that is ready before it parses any of
+/// it. So at most one chunk is ready at a time, and the end comes after the last one.
 fn metered(
     pieces: BodyDataStream,
     window: Arc<Window>,

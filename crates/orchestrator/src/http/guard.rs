@@ -1,8 +1,7 @@
-//! Every request goes through here, and every answer: who may ask, how much, how often; what was
-//! asked is written down.
+//! Middleware for every request and response: authentication, limits, rates and the audit log.
 //!
-//! The guards decide in files of their own; [`pass`] has their order. What is not in [`OPEN`] needs
-//! a caller, so that a route that nobody thought of is closed.
+//! Each guard has its own module; [`pass`] applies them in order. A route that is not in [`OPEN`]
+//! requires a caller, so new routes are closed by default.
 
 pub(crate) mod authentication;
 pub(crate) mod client;
@@ -36,7 +35,7 @@ use crate::http::guard::owner::Peer;
 use crate::http::problem::{Kind, MEDIA_TYPE, Problem};
 use crate::http::{Http, pages};
 
-/// Routes that need no caller. Pages are open too: they know nothing by themselves.
+/// Routes that need no caller. Pages are public too: they contain no data.
 pub(crate) const OPEN: [&str; 5] = [
     "/healthz",
     "/readyz",
@@ -45,19 +44,19 @@ pub(crate) const OPEN: [&str; 5] = [
     "/v1/logout",
 ];
 
-/// The only route that takes files.
+/// The only route that accepts files.
 const UPLOADS: &str = "/v1/jobs";
 
-/// Who turned out to ask, where it was not known before.
+/// Response extension: the user of a request that was not authenticated before, such as a login.
 #[derive(Debug, Clone)]
 pub(crate) struct Who(pub(crate) String);
 
-/// What is written down of a request.
+/// The audit state of a request.
 enum Noted {
-    /// It asks for a change, and that is on record.
+    /// The requested change is recorded.
     Begun(Line),
-    /// Nobody is known to ask, as at a login. It changes nothing for anybody before it is answered,
-    /// and is on record before that.
+    /// The caller is unknown, as at a login. Recorded after it was handled and before it is
+    /// answered, because it has no effect until then.
     Unknown(Asked),
 }
 
@@ -116,7 +115,7 @@ pub(crate) async fn pass(State(http): State<Http>, request: Request, next: Next)
     let headers = response.headers_mut();
     headers::add(headers);
     if !end.is_reached() {
-        // So that the client does not put its next request where nobody listens.
+        // The connection has unread data: the client must not send its next request on it.
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     http.origins.open(origin.as_ref(), headers);
@@ -124,7 +123,7 @@ pub(crate) async fn pass(State(http): State<Http>, request: Request, next: Next)
     let text = id.as_hyphenated().encode_lower(&mut text);
     headers.insert(
         "x-request-id",
-        HeaderValue::from_str(text).expect("an id is plain letters"),
+        HeaderValue::from_str(text).expect("an id is ASCII"),
     );
     let took = begun.elapsed();
     http.meters.answered(route, &method, status, took);
@@ -139,17 +138,17 @@ pub(crate) async fn pass(State(http): State<Http>, request: Request, next: Next)
     response
 }
 
-/// What the guards decided on a request.
+/// The decision of the guards.
 enum Admitted {
     In {
         body: Body,
         noted: Option<Noted>,
     },
-    /// A browser only asked whether it may ask.
+    /// The response to a CORS preflight request.
     Preflight(Response),
 }
 
-/// What the guards are asked about.
+/// The input of the guards.
 struct Asking<'a> {
     id: Uuid,
     client: ClientAddress,
@@ -157,7 +156,7 @@ struct Asking<'a> {
     now: Instant,
 }
 
-/// The guards, in their order. `seen` is who asks, as soon as that is known.
+/// Applies the guards in order. Sets `seen` as soon as the caller is known.
 async fn admit(
     http: &Http,
     parts: &mut Parts,
@@ -193,7 +192,7 @@ async fn admit(
             doorkeeper.caller(&http.app, token, client, now).await?
         }
     };
-    // A page may share its address with something that is done there.
+    // A page may share its path with an action.
     let is_page = pages::is_page(route) && !is_change;
     let is_open = route.is_empty() || OPEN.contains(&route) || is_page;
     let caller = match caller {
@@ -241,26 +240,26 @@ async fn admit(
     Ok(Admitted::In { body, noted })
 }
 
-/// Whoever handled the request panicked; the panic itself is reported where it happened.
+/// The response after a handler panicked. The panic hook has reported the panic.
 fn broken() -> Response {
     Problem::of_status(StatusCode::INTERNAL_SERVER_ERROR).into_response()
 }
 
-/// The other end of a request's connection.
+/// The peer of a request's connection.
 fn peer(extensions: &Extensions) -> &Peer {
     extensions
         .get()
-        .expect("every request comes over a connection")
+        .expect("`serve` sets the peer of every request")
 }
 
-/// Where a request comes from; for those that the guards let in.
+/// The client address of a request that passed the guards.
 pub(crate) fn client(extensions: &Extensions) -> ClientAddress {
     *extensions
         .get()
-        .expect("the guards found out where it comes from")
+        .expect("the guards set the client address")
 }
 
-/// Bounds what whoever handles the request will read.
+/// Limits the body that a handler can read.
 fn bound(
     http: &Http,
     headers: &HeaderMap,
@@ -288,15 +287,16 @@ fn is_multipart(headers: &HeaderMap) -> bool {
         .is_some_and(|value| value.as_bytes().starts_with(b"multipart/"))
 }
 
-/// Writes down what came of a request, before it is answered. What cannot be written down is not
-/// answered, where the answer is what it was asked for.
+/// Records the outcome of a request before it is answered. If the beginning of an unauthenticated
+/// change cannot be recorded, the response is withheld.
 async fn note(http: &Http, noted: Noted, refused: Refused, response: Response) -> Response {
     let status = response.status();
     let user = response.extensions().get::<Who>();
     let user = user.map(|Who(user)| user.clone());
     let line = match noted {
         Noted::Begun(line) => line,
-        // Anybody can be turned away as often as they like.
+        // Unauthenticated clients can cause any number of refusals, which are recorded in folded
+        // form.
         Noted::Unknown(_) if status.is_client_error() => {
             http.ledger.refused(refused, Instant::now());
             return response;
@@ -310,8 +310,7 @@ async fn note(http: &Http, noted: Noted, refused: Refused, response: Response) -
     response
 }
 
-/// An answer of the framework's own gets a body that says what is wrong. Problems and pages do
-/// already.
+/// Gives error responses of the framework a problem body. Problems and pages are left as they are.
 fn as_problem(response: Response) -> Response {
     let status = response.status();
     let says_itself = response

@@ -1,4 +1,4 @@
-//! Whether the server is there, and whether it takes work; and its numbers.
+//! Health, readiness and metrics.
 
 use axum::extract::State;
 use axum::http::header;

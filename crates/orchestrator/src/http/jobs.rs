@@ -1,4 +1,4 @@
-//! Jobs under `/v1`: list, schedule, look at, end, repeat, talk to.
+//! Job routes under `/v1`: list, create, get, delete, cancel, retry, message, interrupt.
 
 use axum::Json;
 use axum::extract::{Request, State};
@@ -15,7 +15,7 @@ use crate::http::order::{IdempotencyParameters, Order};
 use crate::http::problem::{Problem, ProblemDocument};
 use crate::http::view::JobView;
 
-/// Jobs of one page where the request does not say.
+/// Page size when the request does not specify one.
 const USUAL: u32 = 50;
 const MOST: u32 = 200;
 
@@ -101,7 +101,7 @@ pub(crate) async fn list(
         status: parameters.status,
         words: parameters.q.filter(|words| !words.trim().is_empty()),
         before: parameters.cursor,
-        // One more, to know whether there are more.
+        // One more, to detect a following page.
         limit: limit + 1,
     };
     let mut jobs = app.list(&caller, query).await?;

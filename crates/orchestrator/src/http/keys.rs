@@ -1,4 +1,4 @@
-//! Keys of the API: make, list, revoke. A token is in one answer and never again.
+//! API keys: create, list, revoke. A token is returned only once, when it is created.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -79,7 +79,7 @@ pub(crate) async fn create(
     keyless: Option<Extension<KeylessUser>>,
     JsonBody(new): JsonBody<NewKey>,
 ) -> Result<(StatusCode, Json<MadeKey>), Problem> {
-    // A key outlives the keyless server.
+    // A key remains valid after the server requires keys.
     if let Some(Extension(KeylessUser::Root)) = keyless {
         return Err(Problem::new(
             Kind::OtherUser,
@@ -115,7 +115,7 @@ pub(crate) async fn revoke(
     KeyPath(id): KeyPath,
 ) -> Result<StatusCode, Problem> {
     let revoked = http.app.revoke_key(&caller, id).await;
-    // Also when it failed: nobody knows how far it came.
+    // Also after a failure: the key may have been revoked.
     http.doorkeeper.forget_key(id);
     revoked?;
     Ok(StatusCode::NO_CONTENT)

@@ -1,4 +1,4 @@
-//! Logins of browsers, which have a cookie in place of a key, and who is logged in.
+//! Browser logins, which use a cookie in place of a key, and the current user.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::http::guard::authentication::{COOKIE, Token, login as token_of, wrong
 use crate::http::guard::{Who, client};
 use crate::http::problem::{Kind, Problem, ProblemDocument};
 
-/// How long a login holds.
+/// Lifetime of a login.
 const WEEK: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// A key to log in with.
@@ -80,7 +80,7 @@ pub(crate) async fn log_out(
 ) -> Result<Response, Problem> {
     if let Some(token) = token_of(&headers) {
         let ended = http.app.log_out(token).await;
-        // Also when it failed: nobody knows how far it came. Anybody can make up a token.
+        // Also after a failure: the login may have ended. An unknown token needs no invalidation.
         if !matches!(ended, Ok(false)) {
             http.doorkeeper.forget_login(token);
         }
@@ -93,10 +93,10 @@ pub(crate) async fn log_out(
     Ok(response)
 }
 
-/// Not for scripts, not for other sites, for the whole server.
+/// The login cookie: hidden from scripts, not sent by other sites, valid for all paths.
 fn cookie(token: &str, seconds: i64) -> HeaderValue {
     let text = format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}");
-    let mut value = HeaderValue::try_from(text).expect("a token is plain letters");
+    let mut value = HeaderValue::try_from(text).expect("a token is ASCII");
     value.set_sensitive(true);
     value
 }

@@ -1,4 +1,4 @@
-//! The logs of a job: what happened, for people, and what its sandbox did, for auditors.
+//! The logs of a job: the human-readable log and the sandbox's audit log.
 
 use std::io::SeekFrom;
 
@@ -75,7 +75,7 @@ pub(crate) async fn read(
     Ok(response)
 }
 
-/// The end of a log, which only grows.
+/// The last bytes of a log. Logs are append-only.
 async fn tail(mut file: File, most: Option<u64>) -> std::io::Result<(u64, Body)> {
     let length = file.metadata().await?.len();
     let mut begin = length.saturating_sub(most.unwrap_or(u64::MAX));
@@ -88,7 +88,7 @@ async fn tail(mut file: File, most: Option<u64>) -> std::io::Result<(u64, Body)>
     Ok((bytes, body))
 }
 
-/// How many bytes from there on belong to a character that begins before.
+/// Number of bytes at `place` that continue a UTF-8 character that starts earlier.
 async fn within_character(file: &mut File, place: u64) -> std::io::Result<u64> {
     file.seek(SeekFrom::Start(place)).await?;
     let mut next = Vec::with_capacity(3);

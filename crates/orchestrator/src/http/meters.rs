@@ -1,4 +1,4 @@
-//! What the server counts. Belongs to one server: there is no global recorder.
+//! Prometheus metrics of one server. There is no global recorder.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,10 +18,10 @@ const DURATIONS: [f64; 12] = [
     0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0,
 ];
 
-/// Requests after which what was measured is folded into its sums.
+/// Number of requests between runs of the recorder's upkeep.
 const UPKEEP: u64 = 4_096;
 
-/// By method and status.
+/// Histograms of one route by method and status.
 type Durations = Vec<(Method, StatusCode, Histogram)>;
 
 pub(crate) struct Meters {
@@ -52,7 +52,7 @@ impl Meters {
     pub(crate) fn new() -> Self {
         let recorder = PrometheusBuilder::new()
             .set_buckets(&DURATIONS)
-            .expect("there are buckets")
+            .expect("the list of buckets is not empty")
             .build_recorder();
         let gauge = |name: &'static str, labels: Vec<Label>, what: &'static str| {
             recorder.describe_gauge(KeyName::from_const_str(name), None, what.into());
@@ -143,7 +143,7 @@ impl Meters {
         self.scheduled.increment(1);
     }
 
-    /// A request to this route was answered; requests to no route are counted together.
+    /// Records the duration of a request. Requests without a route are counted together.
     pub(crate) fn answered(
         &self,
         route: &str,
@@ -162,7 +162,7 @@ impl Meters {
         };
         let histogram = known.unwrap_or_else(|| self.add(route, method, status));
         histogram.record(took.as_secs_f64());
-        // Nobody may ever ask for the numbers; what was measured must not pile up.
+        // Samples must not accumulate when `/metrics` is never read.
         if self.answered.fetch_add(1, Ordering::Relaxed) % UPKEEP == UPKEEP - 1 {
             self.recorder.handle().run_upkeep();
         }
@@ -177,7 +177,7 @@ impl Meters {
         if let Some(known) = find(rows, method, status) {
             return known;
         }
-        // Anybody can invent methods.
+        // Clients can send arbitrary methods.
         let name = match method.as_str() {
             "GET" | "HEAD" | "POST" | "DELETE" | "OPTIONS" | "PUT" | "PATCH" => method.to_string(),
             _ => "other".to_owned(),
@@ -228,7 +228,7 @@ fn find(rows: &Durations, method: &Method, status: StatusCode) -> Option<Histogr
         .map(|(_, _, histogram)| histogram.clone())
 }
 
-/// Memory of this process, as the kernel counts it.
+/// Resident memory of this process in bytes.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

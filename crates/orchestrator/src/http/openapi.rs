@@ -1,4 +1,4 @@
-//! The description of the API, made from the routes themselves: what is not in it does not exist.
+//! The OpenAPI document, generated from the routes.
 
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
@@ -32,7 +32,7 @@ use crate::http::problem::MEDIA_TYPE;
 )]
 pub(crate) struct Description;
 
-/// Adds what all operations have in common.
+/// Adds what all operations have in common: security schemes and error responses.
 pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
     let components = document.components.get_or_insert_default();
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
@@ -61,7 +61,7 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
     document
 }
 
-/// Says of an enum's objects that they have no other fields: the derived description does not.
+/// Sets `additionalProperties: false` on the objects of an enum; the derive does not.
 fn close(schema: &mut Schema) {
     match schema {
         Schema::OneOf(one_of) => {
@@ -96,7 +96,7 @@ fn add_common(operation: &mut Operation, is_open: bool) {
     if !is_open {
         let names = ["bearer", "header", "login"];
         let needs = names.map(|name| SecurityRequirement::new(name, [] as [&str; 0]));
-        // Where the server runs for its own machine only, no key is needed.
+        // A server that is reachable only from its own machine needs no key.
         let needs = needs.into_iter().chain([SecurityRequirement::default()]);
         operation.security = Some(needs.collect());
     }

@@ -1,4 +1,4 @@
-//! A new job as a request asks for it: in JSON, as plain text, or as a form with a zip.
+//! Parses the request for a new job: JSON, plain text, or a form with a zip.
 
 use axum::extract::Request;
 use axum::http::HeaderMap;
@@ -32,7 +32,7 @@ pub(crate) struct IdempotencyParameters {
     idempotency_key: Option<String>,
 }
 
-/// What is asked for.
+/// A parsed request for a new job.
 #[derive(Debug)]
 pub(crate) struct Order {
     request: JobRequest,
@@ -41,7 +41,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Reads an order in JSON or plain text.
+    /// Reads a request in JSON or plain text.
     pub(crate) async fn read(request: Request) -> Result<Self, Problem> {
         let headers = request.headers().clone();
         let request = match media_type(&headers) {
@@ -53,7 +53,7 @@ impl Order {
         Self::new(&headers, request, None)
     }
 
-    /// Reads an order of any kind; a zip goes to the uploads.
+    /// Reads a request of any kind. A zip is written to the uploads folder.
     pub(crate) async fn read_any(app: &App, request: Request) -> Result<Self, Problem> {
         match media_type(request.headers()) {
             Some(Media::Form) => {
@@ -111,13 +111,13 @@ impl Order {
         if accepted.is_new {
             http.meters.scheduled();
         }
-        // What was not taken over goes.
+        // Removes the file unless it was taken over.
         drop(upload);
         Ok(accepted)
     }
 }
 
-/// Numbers are those of the description, where none is larger than `i64` has them.
+/// Numbers are limited to `i64`, as in the OpenAPI document.
 pub(crate) fn check_numbers(request: &JobRequest) -> Result<(), Problem> {
     let (limits, budget) = (&request.limits, &request.budget);
     let numbers = [
@@ -140,7 +140,7 @@ pub(crate) fn check_numbers(request: &JobRequest) -> Result<(), Problem> {
     }
 }
 
-/// The key under which a request is known, with what it stands for.
+/// The idempotency key of a request, with the request's fingerprint.
 pub(crate) fn idempotency(
     headers: &HeaderMap,
     request: &JobRequest,
@@ -154,7 +154,7 @@ pub(crate) fn idempotency(
     let key = value.to_str().ok().filter(|_| is_key).ok_or_else(|| {
         Problem::bad("`Idempotency-Key` is not made of 1 to 255 visible ASCII characters")
     })?;
-    let text = serde_json::to_vec(request).expect("a request is plain JSON");
+    let text = serde_json::to_vec(request).expect("a request serialises to JSON");
     let mut hash = Sha256::new().chain_update(text);
     if let Some(upload) = upload {
         hash.update(upload.hash);
@@ -172,7 +172,7 @@ fn of_task(task: String) -> JobRequest {
     }
 }
 
-/// A body of which nobody says what it is: an object, or else words.
+/// A body without a media type: JSON if it is an object, otherwise plain text.
 fn guess(body: &[u8]) -> Result<JobRequest, Problem> {
     match serde_json::from_slice::<Map<String, Value>>(body) {
         Ok(_) => read_json(body),
@@ -224,7 +224,7 @@ async fn read_form(app: &App, request: Request) -> Result<(JobRequest, Option<Up
     Ok((request, upload))
 }
 
-/// One field of a request, in the form that its JSON has.
+/// Adds one form field, converted to its JSON form.
 fn add_field(fields: &mut Map<String, Value>, name: String, text: String) -> Result<(), Problem> {
     let bad = |what: &str| Problem::new(Kind::Invalid, format!("{name}: it is not {what}"));
     let value = match name.as_str() {

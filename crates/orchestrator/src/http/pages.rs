@@ -1,5 +1,5 @@
-//! What a browser shows: pages, styles and modules out of the binary. They know nothing by
-//! themselves, and so are open; what they show they ask of the API.
+//! The web pages, styles and scripts embedded in the binary. They contain no data and are public;
+//! they load their data from the API.
 
 use axum::Router;
 use axum::body::Body;
@@ -12,7 +12,7 @@ use crate::http::Http;
 use crate::http::artifacts::matches;
 use crate::http::problem::{Kind, Problem};
 
-/// Addresses that all show the same page, which looks at its own address; `/chat` too.
+/// Paths of the single-page application; also `/chat`.
 const PAGES: [&str; 6] = ["/", "/new", "/jobs/{id}", "/history", "/keys", "/login"];
 
 const CHAT: &str = "/chat";
@@ -20,7 +20,7 @@ const CHAT: &str = "/chat";
 const DOCS: &str = "/docs";
 const ASSETS: &str = "/assets/{*path}";
 
-/// Whether a route shows pages or parts of them, to those who only look.
+/// Whether a route serves pages or assets, for methods that only read.
 pub(crate) fn is_page(route: &str) -> bool {
     [DOCS, ASSETS, CHAT].contains(&route) || PAGES.contains(&route)
 }
@@ -41,7 +41,7 @@ pub(crate) fn routes() -> Router<Http> {
         .fallback(missing)
 }
 
-/// What is at no address: a page that says so to those who look at pages, and a problem to programs.
+/// The 404 response: a page for browsers, a problem document for programs.
 async fn missing(mut request: Request) -> Response {
     let is_look = [Method::GET, Method::HEAD].contains(request.method());
     let is_api = request.uri().path().starts_with("/v1/");

@@ -1,7 +1,7 @@
-//! What went wrong, as RFC 9457 has it. Every answer with a status from 400 on is one of these.
+//! Problem documents (RFC 9457). Every response with a status of 400 or above is one.
 //!
-//! [`Kind`] is the whole list; each has its own address, which never changes. Says nothing of how
-//! the server works inside: what failed there is in its log.
+//! [`Kind`] lists all problems; each has a stable address. Never exposes internals of the server,
+//! which are only logged.
 
 use std::error::Error;
 use std::io;
@@ -19,7 +19,7 @@ use crate::http::body::BodyError;
 
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
-/// What went wrong, by name.
+/// The kind of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     BadRequest,
@@ -72,7 +72,7 @@ impl Kind {
         Self::DiskFull,
     ];
 
-    /// Status, last part of its address, title.
+    /// Status, last part of the address, and title.
     fn row(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::BadRequest => (
@@ -180,7 +180,7 @@ impl Kind {
         self.row().0
     }
 
-    /// Whether it was the store that failed.
+    /// Whether the store failed.
     pub(crate) fn is_of_store(self) -> bool {
         matches!(self, Self::Store | Self::StoreBusy | Self::DiskFull)
     }
@@ -204,7 +204,7 @@ pub(crate) struct ProblemDocument {
     hint: Option<String>,
 }
 
-/// Something that went wrong.
+/// An error response.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     pub(crate) kind: Kind,
@@ -246,7 +246,7 @@ impl Problem {
         }
     }
 
-    /// For an answer that somebody else made without one.
+    /// For an error response of the framework that has no body.
     pub(crate) fn of_status(status: StatusCode) -> Self {
         let kind = Kind::ALL
             .into_iter()
@@ -264,7 +264,7 @@ impl Problem {
         }
     }
 
-    /// Why a body could not be read, however deep the reason lies.
+    /// The problem of a body that cannot be read: searches the error's sources for a [`BodyError`].
     pub(crate) fn of_body(error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -281,7 +281,7 @@ impl Problem {
         Self::bad(format!("the body cannot be read: {error}"))
     }
 
-    /// Logs what a client is not told.
+    /// Logs the full error, of which the client gets only the first message.
     pub(crate) fn failed(mut kind: Kind, error: &(dyn Error + 'static)) -> Self {
         let mut causes = error.to_string();
         let mut cause = error.source();
@@ -358,7 +358,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let kind = self.kind;
         let retry_after = self.retry_after;
-        let document = serde_json::to_vec(&self.document()).expect("a problem is plain JSON");
+        let document = serde_json::to_vec(&self.document()).expect("a problem serialises to JSON");
         let mut response = Response::new(Body::from(document));
         *response.status_mut() = kind.status();
         response.extensions_mut().insert(kind);

@@ -1,7 +1,7 @@
-//! The part of a file that a request asks for (`Range`, RFC 9110 section 14). Pure.
+//! Parses the `Range` header (RFC 9110 section 14). Pure.
 //!
-//! One range of bytes is understood. Several ranges, other units, ranges beyond the end and what
-//! cannot be read are answered with the whole file, as the RFC allows.
+//! A single byte range is supported. For several ranges, other units, ranges beyond the end and
+//! malformed headers, the whole file is sent, as the RFC allows.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
@@ -20,11 +20,11 @@ impl Part {
     /// The `Content-Range` of this part of a file of `total` bytes.
     pub(crate) fn header(self, total: u64) -> HeaderValue {
         let text = format!("bytes {}-{}/{total}", self.first, self.last);
-        HeaderValue::try_from(text).expect("numbers are plain")
+        HeaderValue::try_from(text).expect("digits are ASCII")
     }
 }
 
-/// The part that a request wants of a file of `total` bytes with that tag; `None` for all of it.
+/// The requested part of a file of `total` bytes with that tag; `None` for all of it.
 pub(crate) fn requested(headers: &HeaderMap, tag: &HeaderValue, total: u64) -> Option<Part> {
     let condition = headers.get(header::IF_RANGE);
     if condition.is_some_and(|condition| condition != tag) {
@@ -45,7 +45,7 @@ fn parse(text: &str, total: u64) -> Option<Part> {
     (first <= last).then_some(Part { first, last })
 }
 
-/// Digits alone: `u64::from_str` takes a sign too.
+/// Only digits: `u64::from_str` also accepts a sign.
 fn number(text: &str) -> Option<u64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     is_plain.then(|| text.parse().ok())?

@@ -1,4 +1,4 @@
-//! The two endpoints at the root: schedule a task, ask for its status.
+//! The two routes at the root: schedule a task, get its status.
 
 use axum::Json;
 use axum::extract::{Request, State};

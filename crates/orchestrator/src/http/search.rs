@@ -1,4 +1,4 @@
-//! Jobs found by what was said in them.
+//! Full-text search in the sessions of jobs.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,7 +10,7 @@ use crate::http::asked::{Asking, Parameters};
 use crate::http::problem::Problem;
 use crate::http::view::JobView;
 
-/// Jobs of an answer where the request does not say.
+/// Number of results when the request does not specify one.
 const USUAL: usize = 20;
 const MOST: usize = 100;
 

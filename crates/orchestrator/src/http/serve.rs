@@ -1,7 +1,7 @@
-//! Connections: takes them, gives each its requests, ends them in order.
+//! Accepts connections, serves their requests, and shuts them down gracefully.
 //!
-//! A head that does not come, a reader that does not read and a crowd that is too large are all
-//! bounded here. Knows nothing of what is asked.
+//! Limits slow request heads, clients that do not read, and the number of connections. Independent
+//! of what is requested.
 
 use std::future::pending;
 use std::io;
@@ -27,26 +27,25 @@ use crate::http::connections::{Connections, Introduction, OpenConnection};
 use crate::http::events::Ending;
 use crate::http::guard::owner::Peer;
 
-/// How long the head of a connection's first request may take.
+/// Timeout of the first request's head.
 const FIRST_HEAD: Duration = Duration::from_secs(5);
 
-/// How long the head of any other request may take, and a connection may be idle before it.
+/// Timeout of later request heads, including idle time before them.
 const HEAD: Duration = Duration::from_secs(30);
 
-/// Bytes that a head may have.
 const LARGEST_HEAD: usize = 64 << 10;
 
-/// How long a client may leave what it was sent unread.
+/// How long sent data may stay unacknowledged.
 const UNREAD: Duration = Duration::from_secs(120);
 
-/// How long requests may go on when the server ends.
+/// How long requests may continue on shutdown.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// After a failure to take a connection, as when there are no descriptors left; doubled each time.
+/// Delay after a failed accept, as when there are no descriptors left. Doubled each time.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Serves until told to end; then lets requests end, but not for long.
+/// Serves until shutdown; then gives running requests a short time to finish.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -56,7 +55,7 @@ pub(crate) async fn serve(
     let tasks = TaskTracker::new();
     let cut = CancellationToken::new();
     while let Some((stream, peer)) = ending.run_until_cancelled(accept(&listener, &open)).await {
-        // Closed at once if there is no room: the client hears of it now and not after a timeout.
+        // Close at once if there is no room, so that the client need not wait for a timeout.
         let Some(entry) = open.enter(peer) else {
             continue;
         };
@@ -69,20 +68,20 @@ pub(crate) async fn serve(
                 () = connection => {}
             }
         });
-        // So that those that were closed to make room are gone before more are taken.
+        // Let the tasks of closed connections end before more are accepted.
         tokio::task::yield_now().await;
     }
     drop(listener);
     tasks.close();
     if timeout(GRACE, tasks.wait()).await.is_err() {
-        tracing::info!(count = tasks.len(), "connections are cut");
+        tracing::info!(count = tasks.len(), "closing remaining connections");
         cut.cancel();
         tasks.wait().await;
     }
-    // With the last of the router what it has to write is written, which may take a moment.
+    // Dropping the router flushes the audit log, which may block.
     let closed = tokio::task::spawn_blocking(move || drop(router));
     if let Err(error) = closed.await {
-        tracing::error!(%error, "server was not closed in order");
+        tracing::error!(%error, "cannot close the router");
     }
 }
 
@@ -91,11 +90,11 @@ async fn accept(listener: &TcpListener, open: &Connections) -> (TcpStream, Socke
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            // The client was quicker.
+            // The client has closed the connection.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 if pause == SHORTEST_PAUSE {
-                    tracing::warn!(%error, "cannot take a connection");
+                    tracing::warn!(%error, "cannot accept a connection");
                 }
                 open.make_room();
                 sleep(pause).await;
@@ -159,14 +158,14 @@ async fn connection(
     }
 }
 
-/// Ends when no first request has come in time.
+/// Completes if the first request does not arrive in time.
 async fn silence(begun: &CancellationToken) {
     if timeout(FIRST_HEAD, begun.cancelled()).await.is_ok() {
         pending().await
     }
 }
 
-/// Events go out at once, and a client that reads nothing is left.
+/// Sends events without delay, and drops a client that does not read.
 fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let millis = u32::try_from(UNREAD.as_millis()).unwrap_or(u32::MAX);

@@ -1,7 +1,7 @@
-//! A file that comes with a request, streamed to the uploads folder as it arrives.
+//! An uploaded file, streamed to the uploads folder.
 //!
-//! Its name is made here; what the client calls it is not looked at. Removed unless somebody takes
-//! it over.
+//! Its name is generated; the client's file name is ignored. Removed on drop unless it was taken
+//! over.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use crate::http::form::{discard, next_piece};
 use crate::http::problem::{Kind, Problem};
 
-/// A file in the uploads folder. Dropped, it is removed if it is still there.
+/// A file in the uploads folder. Removed on drop if it still exists.
 #[derive(Debug)]
 pub(crate) struct Upload {
     path: PathBuf,
@@ -67,7 +67,7 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        // Where it was taken over, nothing of that name is left.
+        // Fails if the file was taken over, that is, moved.
         let _ = std::fs::remove_file(&self.path);
     }
 }

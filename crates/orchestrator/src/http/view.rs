@@ -1,4 +1,4 @@
-//! Jobs as clients see them. Never has the secret of a webhook.
+//! Jobs as the API returns them. Never contains the secret of a webhook.
 
 use jiff::Timestamp;
 use protocol::job::{
@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use crate::http::webhooks::DeliveryView;
 use crate::job::result_url;
 
-/// Characters of a task or an answer in a list.
+/// Maximum characters of a task or answer in a list.
 const ABRIDGED: usize = 1_000;
 
 /// A job.
@@ -205,7 +205,7 @@ impl From<Job> for JobView {
 }
 
 impl JobView {
-    /// As one of many.
+    /// The form used in lists: long texts are cut.
     pub(crate) fn abridged(job: Job) -> Self {
         let mut view = Self::from(job);
         let is_answer_cut = view.answer.as_mut().is_some_and(abridge);
@@ -213,7 +213,7 @@ impl JobView {
         view
     }
 
-    /// With the sandbox that the event tells of.
+    /// Adds the sandbox of a `sandbox_started` event.
     pub(crate) fn behind(mut self, started: Option<EventKind>) -> Self {
         if let Some(EventKind::SandboxStarted {
             backend,
@@ -235,7 +235,7 @@ impl JobView {
         self
     }
 
-    /// With what became of the notice to its webhook.
+    /// Adds the delivery state of the job's webhook.
     pub(crate) fn delivering(mut self, delivery: Option<DeliveryState>) -> Self {
         self.webhook = delivery.map(DeliveryView::from);
         self
@@ -302,7 +302,7 @@ impl From<Job> for StatusView {
         let (error, cause) = failure
             .map(|failure| (failure.message, failure.cause))
             .unzip();
-        // A job that was woken up still has the zip of its last end.
+        // A requeued job still has the zip of its last end.
         let artifact = job.artifact.filter(|_| job.ended.is_some());
         Self {
             job_id: job.id,

@@ -1,5 +1,5 @@
-//! What became of the notice to a job's webhook, and sending it again. Never has the webhook's
-//! address or secret.
+//! The delivery state of a job's webhook, and redelivery. Never contains the webhook's address or
+//! secret.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! One job's followers and what they hear.
+//! The channel between a job's worker and its followers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -11,10 +11,10 @@ use super::Rooms;
 use super::tail::Tail;
 use crate::app::Told;
 
-/// How far a follower may be behind; then it reads from the store.
+/// Updates that a follower may lag behind; then it reads from the store.
 const BEHIND: usize = 512;
 
-/// Where a job's worker and its followers meet. There for as long as anybody is in it.
+/// Broadcasts updates of one job. Exists while it is referenced by a worker or a follower.
 #[derive(Debug)]
 pub(crate) struct Room {
     pub(super) id: JobId,
@@ -25,14 +25,14 @@ pub(crate) struct Room {
 
 #[derive(Debug, Default)]
 struct Live {
-    /// The last lasting event that was told here.
+    /// Sequence number of the last persistent event published here.
     seq: u64,
     tail: Tail,
-    /// Of the job that was told last.
+    /// Revision of the job record that was published last.
     revision: Option<u64>,
 }
 
-/// What a follower begins with: everything after `seq` is in `tail` or comes through `told`.
+/// The start of a subscription: everything after `seq` is in `tail` or comes through `told`.
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(crate) seq: u64,
@@ -50,7 +50,7 @@ impl Room {
         }
     }
 
-    /// A worker begins where the session ends with `seq`.
+    /// Starts after sequence number `seq`, the end of the session.
     pub(crate) fn begin(&self, seq: u64) {
         let mut live = self.live();
         live.seq = seq;
@@ -58,7 +58,7 @@ impl Room {
     }
 
     pub(crate) fn join(&self) -> Joined {
-        // Under the lock, so that nothing is told between the tail and what follows it.
+        // Hold the lock, so that nothing is published between the tail and the subscription.
         let live = self.live();
         Joined {
             seq: live.seq,
@@ -67,7 +67,7 @@ impl Room {
         }
     }
 
-    /// Tells of an event. One that lasts is in the store already.
+    /// Publishes an event. A persistent event must already be in the store.
     pub(crate) fn tell(&self, event: &Event) {
         let mut live = self.live();
         match event.seq {
@@ -77,7 +77,7 @@ impl Room {
             }
             None => live.tail.push(event),
         }
-        // JSON is not made for nobody.
+        // Skip the JSON if there are no receivers.
         if self.told.receiver_count() > 0
             && let Some(told) = told(event)
         {
@@ -85,7 +85,7 @@ impl Room {
         }
     }
 
-    /// Tells of a job's record, unless a later one was told already.
+    /// Publishes a job's record, unless a later one was published already.
     pub(crate) fn tell_job(&self, job: &Job) {
         let mut live = self.live();
         if live.revision < Some(job.revision) {
@@ -107,7 +107,7 @@ impl Drop for Room {
     }
 }
 
-/// An event as followers hear it.
+/// Converts an event to the update that followers receive.
 pub(crate) fn told(event: &Event) -> Option<Told> {
     let ends_turn = match &event.kind {
         EventKind::TurnEnded { turn, .. } => Some(*turn),

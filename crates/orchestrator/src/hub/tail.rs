@@ -1,14 +1,15 @@
-//! The pieces that came since the last lasting event, so that who joins late sees them too. Pure.
+//! The deltas since the last persistent event, for followers that join late. Pure.
 //!
-//! Pieces of one thing are joined. The whole is bounded: when it is too long, the oldest go.
+//! Consecutive deltas of the same item are merged. The total size is limited: the oldest deltas are
+//! dropped.
 
 use std::collections::VecDeque;
 
 use protocol::{Event, EventKind};
 
-/// Bytes of text.
+/// Maximum size of the tail in bytes.
 const LONGEST: usize = 256 << 10;
-/// What an event counts for beside its text.
+/// Bytes that an event counts for in addition to its text.
 const WEIGHT: usize = 128;
 
 #[derive(Debug, Default)]
@@ -41,7 +42,7 @@ impl Tail {
         }
     }
 
-    /// Takes away the oldest event, or the first half of the only one.
+    /// Drops the oldest event, or the first half of the only one.
     fn shorten(&mut self) {
         let is_only = self.events.len() == 1;
         let Some(oldest) = self.events.front_mut() else {
@@ -63,7 +64,7 @@ impl Tail {
     }
 }
 
-/// Adds a piece to the one before it, if both are of one thing.
+/// Appends a delta to the previous one, if both belong to the same item.
 fn join(last: &mut EventKind, next: &EventKind) -> bool {
     let is_same = match (&*last, next) {
         (EventKind::TextDelta { .. }, EventKind::TextDelta { .. })
@@ -90,7 +91,7 @@ fn join(last: &mut EventKind, next: &EventKind) -> bool {
     }
 }
 
-/// What a piece is a piece of.
+/// The text of a delta.
 fn text_of(kind: &EventKind) -> Option<&str> {
     match kind {
         EventKind::TextDelta { text }

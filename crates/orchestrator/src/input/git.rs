@@ -1,4 +1,5 @@
-//! Clones a repository into a workspace, inside a sandbox that can reach nothing but its host.
+//! Clones a repository into a workspace, inside a sandbox that can reach only the repository's
+//! host.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,19 +12,18 @@ use sandbox::{Captured, Command, LimitKind, Network, Sandbox, SandboxError, Sand
 
 use super::InputError;
 
-/// How long a clone may take.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Of what git says in the end.
+/// Maximum characters of git's error message.
 const LONGEST_REASON: usize = 300;
 
-/// A repository that may be cloned.
+/// A validated repository address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Source {
-    /// As it was understood, not as it was written.
+    /// The normalised URL.
     pub(super) url: String,
     pub(super) branch: Option<String>,
-    /// The one thing that can be reached meanwhile.
+    /// The network rule for the clone: the only host that can be reached.
     pub(super) rule: String,
 }
 
@@ -41,7 +41,7 @@ impl Source {
         let host = Host::parse(text).map_err(|error| bad(&error.to_string()))?;
         let is_public = match &host {
             Host::Address(address) => class_on_host(*address) == Class::Public,
-            // A rule for this name would open the server itself.
+            // A rule for this name would allow access to the server itself.
             Host::Name(name) => name != "localhost" && !name.ends_with(".localhost"),
         };
         if !is_public {
@@ -62,7 +62,7 @@ impl Source {
     }
 }
 
-/// Clones into an empty folder, with all the limits of the job's own sandbox.
+/// Clones into an empty folder, with the limits of the job's own sandbox.
 pub(super) async fn clone(
     source: &Source,
     into: &Path,

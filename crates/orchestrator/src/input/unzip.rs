@@ -1,8 +1,9 @@
-//! Unpacks an uploaded zip into a folder that nobody else uses yet. Refuses all of it at the first
-//! thing that no honest zip has. [`check`] goes the same way without writing anything.
+//! Unpacks an uploaded zip into a new folder. Refuses the whole zip at the first suspicious entry.
+//! [`check`] applies the same checks without writing anything.
 //!
-//! Folders are entered by descriptor, never through a link; files are made, never opened or
-//! overwritten. What the zip says of its sizes is only a first look: what counts is what comes out.
+//! Folders are entered by descriptor, never through a link. Files are created, never opened or
+//! overwritten. The sizes declared in the zip are only a first check: the limits apply to the
+//! unpacked bytes.
 
 mod list;
 mod names;
@@ -25,33 +26,34 @@ use zip::result::ZipError;
 use self::names::{Clash, Names};
 use super::InputError;
 
-/// Also the most files and folders together that come out of it.
+/// Maximum number of entries, and of the files and folders created from them.
 const MOST_ENTRIES: usize = 100_000;
 
-/// What a file or a folder takes up on a disk beside its contents, in bytes.
+/// Disk space that is counted per file or folder besides its contents, in bytes.
 const INODE_BYTES: u64 = 4 << 10;
 
-/// Folders in each other.
+/// Maximum nesting of folders.
 const MAX_DEPTH: usize = 100;
 
-/// Bytes of one part of a path, as file systems have it.
+/// Maximum bytes of one path component.
 const MAX_NAME: usize = 255;
 
-/// Bytes of the zip's own list of entries, which is held in memory.
+/// Maximum bytes of the zip's central directory, which is held in memory.
 const LONGEST_LIST: u64 = 16 << 20;
 
-/// From this size on, the contents may not be [`HIGHEST_RATIO`] times as large as the zip.
+/// Above this size, the contents must not be more than [`HIGHEST_RATIO`] times as large as the zip.
 const RATIO_FROM: u64 = 10 << 20;
 const HIGHEST_RATIO: u64 = 200;
 
 const LONGEST_PATH: usize = 4095;
 
-/// Unpacks a zip, to at most so many bytes. Blocks.
+/// Unpacks a zip to at most `most` bytes. Blocks.
 pub(super) fn unpack(zip: &Path, into: &Path, most: u64) -> Result<(), InputError> {
     walk(zip, Some(Target::open(into)?), most)
 }
 
-/// Whether a zip can be unpacked to at most so many bytes: reads all of it, writes nothing. Blocks.
+/// Checks that a zip can be unpacked to at most `most` bytes. Reads all of it, writes nothing.
+/// Blocks.
 pub(super) fn check(zip: &Path, most: u64) -> Result<(), InputError> {
     walk(zip, None, most)
 }
@@ -98,7 +100,7 @@ fn walk(zip: &Path, mut target: Option<Target>, most: u64) -> Result<(), InputEr
     Ok(())
 }
 
-/// Bytes that may still come out.
+/// Remaining bytes and inodes.
 struct Allowance {
     most: u64,
     by_ratio: u64,
@@ -106,7 +108,7 @@ struct Allowance {
 }
 
 impl Allowance {
-    /// Files and folders count even if they are empty.
+    /// Empty files and folders count too.
     fn take_inodes(&mut self, count: u64) -> Result<(), InputError> {
         match self.inodes.checked_sub(count) {
             Some(left) => self.inodes = left,
@@ -190,7 +192,7 @@ fn add<R: Read + Seek>(
         Err(Clash) => return refuse_entry("is in it twice"),
     }
     let failed = |error: io::Error| match error.raw_os_error().map(Errno::from_raw) {
-        // Names that differ here can be the same to a file system.
+        // Different names can be equal on a case-insensitive file system.
         Some(Errno::EEXIST | Errno::ENOTDIR | Errno::ELOOP | Errno::EISDIR) => {
             InputError(format!("{CANNOT}: `{}` is in it twice", shown()))
         }
@@ -222,10 +224,10 @@ fn add<R: Read + Seek>(
     }
 }
 
-/// The folder that is filled.
+/// The folder that the zip is unpacked into.
 struct Target {
     root: OwnedFd,
-    /// The folder of the last file: the next one is mostly in the same.
+    /// Cache of the last folder: the next file is usually in the same one.
     last: Option<(String, OwnedFd)>,
 }
 
@@ -237,7 +239,7 @@ impl Target {
         Ok(Self { root, last: None })
     }
 
-    /// Opens a folder, and makes what is missing of it.
+    /// Opens a folder and creates missing parts of it.
     fn enter(&mut self, parts: &[&str]) -> io::Result<BorrowedFd<'_>> {
         let path = parts.join("/");
         if self.last.as_ref().is_none_or(|(last, _)| *last != path) {
@@ -253,7 +255,7 @@ impl Target {
             }
             self.last = Some((path, folder));
         }
-        let (_, folder) = self.last.as_ref().expect("it was just set");
+        let (_, folder) = self.last.as_ref().expect("`last` was just set");
         Ok(folder.as_fd())
     }
 
@@ -269,7 +271,7 @@ impl Target {
     }
 }
 
-/// A reader that gives out no more than so many bytes.
+/// A reader that fails after a number of bytes.
 #[derive(Debug)]
 struct Budgeted<R> {
     inner: R,

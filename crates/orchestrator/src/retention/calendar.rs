@@ -1,9 +1,9 @@
-//! The time by which jobs grow old. Follows the wall clock unless that jumps ahead.
+//! The clock that job ages are measured by. Follows the wall clock unless that jumps ahead.
 //!
-//! A machine whose clock is wrong when it starts would otherwise forget every job at once. A clock
-//! that is more than a day ahead of what was last seen is believed only after the server has run
-//! for a day with it; until then, jobs grow older only by the time that the server runs. The last
-//! known time is in a file of the data folder, so that this holds over restarts.
+//! A machine that boots with a wrong clock would otherwise delete every job at once. A clock that
+//! is more than a day ahead of the last known time is trusted only after the server has run with it
+//! for a day; until then, jobs age only by the server's running time. The last known time is stored
+//! in the data folder, so that this works across restarts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ use tracing::warn;
 
 use super::{Keeper, blocking};
 
-/// In the data folder: the last known time, and for how many seconds the server has run since the
+/// File in the data folder: the last known time, and the seconds that the server has run since the
 /// clock jumped.
 const FILE: &str = "retention-clock";
 
-/// How far the clock may be ahead of the last known time. A server may have been off that long.
+/// How far the clock may be ahead of the last known time. The server may have been off that long.
 const LARGEST_STEP: SignedDuration = SignedDuration::from_hours(24);
 
-/// For how long the server has to run with a clock that jumped until it is believed.
+/// How long the server must run with a clock that jumped until it is trusted.
 const CONFIRMATION: Duration = Duration::from_secs(86_400);
 
 #[derive(Debug)]
@@ -34,11 +34,11 @@ pub(super) struct Calendar {
     read: Instant,
 }
 
-/// What is known of the time.
+/// The last known time and the state of a clock jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Known {
     last: Timestamp,
-    /// For how long the clock has been too far ahead, in running time.
+    /// How long the clock has been too far ahead, in running time.
     doubted_for: Option<Duration>,
 }
 
@@ -61,7 +61,7 @@ impl Calendar {
         }
     }
 
-    /// The time to count ages from.
+    /// The current time for computing ages.
     pub(super) async fn now(&mut self, wall: Timestamp) -> Timestamp {
         let elapsed = self.read.elapsed();
         self.read = Instant::now();
@@ -70,18 +70,18 @@ impl Calendar {
         if before.doubted_for.is_none() && self.known.doubted_for.is_some() {
             warn!(
                 %wall, known = %self.known.last,
-                "the clock has jumped ahead: it decides on no job's age for a day"
+                "clock jumped ahead: ignored for a day for the ages of jobs"
             );
         }
         let (path, known) = (self.path.clone(), self.known);
-        // Without it the next start goes by the newest job.
+        // On failure the next start uses the newest job's time.
         let _ = blocking(move || fs::write(path, known.line())).await;
         self.known.last
     }
 }
 
 impl Known {
-    /// What is known after that much running time, when the wall clock says so.
+    /// The state after `elapsed` running time, when the wall clock shows `wall`.
     fn advance(self, wall: Timestamp, elapsed: Duration) -> Self {
         let step = SignedDuration::try_from(elapsed).unwrap_or_default();
         let expected = self.last.saturating_add(step).unwrap_or(self.last);
@@ -122,7 +122,7 @@ fn read(path: &Path) -> Option<Known> {
     Known::parse(&fs::read_to_string(path).ok()?)
 }
 
-/// When something last happened to the newest job.
+/// The time of the newest job's last change.
 async fn last_activity(keeper: &Keeper) -> Option<Timestamp> {
     let query = JobQuery {
         limit: 1,
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_clock_that_jumped_is_believed_after_a_day() {
         let start = known("2026-01-01T00:00:00Z", None);
-        // It goes, is set back, or the server was off for a while.
+        // It advances, is set back, or the server was off for a while.
         for wall in [
             "2026-01-01T01:00:00Z",
             "2025-12-01T00:00:00Z",
@@ -170,10 +170,10 @@ mod tests {
         assert_eq!(jumped, known("2026-01-01T00:00:00Z", Some(Duration::ZERO)));
         let later = jumped.advance(at("2026-03-01T23:00:00Z"), HOUR * 23);
         assert_eq!(later, known("2026-01-01T23:00:00Z", Some(HOUR * 23)));
-        // It was a mistake.
+        // The clock is corrected.
         let corrected = later.advance(at("2026-01-02T00:00:00Z"), HOUR);
         assert_eq!(corrected, known("2026-01-02T00:00:00Z", None));
-        // Or it was not.
+        // Or the new time is confirmed.
         let confirmed = later.advance(at("2026-03-02T00:00:00Z"), HOUR);
         assert_eq!(confirmed, known("2026-03-02T00:00:00Z", None));
     }

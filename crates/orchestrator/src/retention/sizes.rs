@@ -1,4 +1,4 @@
-//! How much room a job's folder takes up; and the size of a whole job, kept in its folder.
+//! The disk usage of a job's folder, and the cached size of a whole job.
 
 use std::fs;
 use std::io;
@@ -7,22 +7,22 @@ use std::path::Path;
 
 use crate::tree::{Tree, Visit};
 
-/// In the job's folder: what was measured, and the bytes.
+/// File in the job's folder: the version that was measured, and the bytes.
 const KEPT: &str = "bytes";
 
-/// Names that are counted; what is beyond is not.
+/// Entries that are counted; further ones are ignored.
 const MOST: u64 = 2_000_000;
 
-/// As long as this is the same, an ended job has the same size.
+/// An ended job has the same size while this is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Version {
-    /// Of the job's record.
+    /// Revision of the job's record.
     pub(super) revision: u64,
-    /// How many its session has: they go when others need their room.
+    /// Number of the session's checkpoints, which are pruned when space is needed.
     pub(super) checkpoints: u64,
 }
 
-/// Bytes that a folder takes up on disk; none if it is not there.
+/// Disk usage of a folder in bytes; 0 if it does not exist.
 pub(super) fn measure(folder: &Path) -> io::Result<u64> {
     let tree = match Tree::open(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -42,7 +42,7 @@ pub(super) fn measure(folder: &Path) -> io::Result<u64> {
     Ok(blocks.saturating_mul(512))
 }
 
-/// Keeps a job's size in its folder. Without it the next round measures again.
+/// Caches a job's size in its folder. On failure the next round measures again.
 pub(super) fn keep(folder: &Path, version: Version, bytes: u64) {
     let Version {
         revision,
@@ -54,7 +54,7 @@ pub(super) fn keep(folder: &Path, version: Version, bytes: u64) {
     );
 }
 
-/// The size that was kept for that version.
+/// The cached size of that version.
 pub(super) fn recall(folder: &Path, version: Version) -> Option<u64> {
     let text = fs::read_to_string(folder.join(KEPT)).ok()?;
     let numbers: Option<Vec<u64>> = text.split(' ').map(|number| number.parse().ok()).collect();

@@ -1,5 +1,5 @@
-//! Finds and removes what belongs to no job: folders, uploads that came to nothing, and sessions
-//! of jobs that were being forgotten when the server died.
+//! Finds and removes orphans: folders without a job, unused uploads, and sessions of jobs that were
+//! being deleted when the server died.
 
 use std::fs;
 use std::io;
@@ -14,20 +14,20 @@ use store::{Store, StoreError};
 use super::{GRACE, RetentionError, blocking, remove_job_files};
 use crate::folder::JobFolder;
 
-/// In the folder of a job that is being forgotten: its session.
+/// File in the folder of a job that is being deleted: the name of its session.
 const MARK: &str = "forgotten";
 
-/// Notes in a job's folder that its record is about to go.
+/// Marks a job's folder before its record is deleted.
 pub(super) fn mark(folder: &JobFolder, session: Option<&SessionId>) -> io::Result<()> {
     let text = session.map(ToString::to_string).unwrap_or_default();
     match fs::write(folder.path().join(MARK), text) {
-        // A job that never ran has none.
+        // A job that never ran has no folder.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         marked => marked,
     }
 }
 
-/// The jobs that have a folder.
+/// The ids of all jobs that have a folder.
 pub(super) async fn folders(data: &Path) -> io::Result<Vec<JobId>> {
     let jobs = data.join("jobs");
     blocking(move || {
@@ -38,7 +38,7 @@ pub(super) async fn folders(data: &Path) -> io::Result<Vec<JobId>> {
         let mut found = Vec::new();
         for entry in entries {
             let name = entry?.file_name();
-            // Whatever else is there is somebody else's.
+            // Ignore entries that are not job folders.
             let id = name.to_str().and_then(|name| name.parse::<JobId>().ok());
             found.extend(id);
         }
@@ -47,8 +47,7 @@ pub(super) async fn folders(data: &Path) -> io::Result<Vec<JobId>> {
     .await
 }
 
-/// Removes the folder of a job that does not exist: at once if it was being forgotten, and else
-/// when it is old enough.
+/// Removes the folder of a missing job: at once if it is marked, otherwise when it is old enough.
 pub(super) async fn orphan(
     store: &Store,
     folder: &JobFolder,
@@ -73,7 +72,7 @@ pub(super) async fn orphan(
     Ok(blocking(move || remove_job_files(&path)).await?)
 }
 
-/// Removes uploads of which no job was made.
+/// Removes old uploads that were not used for a job.
 pub(super) async fn uploads(data: &Path, now: Timestamp) -> io::Result<()> {
     let uploads = data.join("uploads");
     blocking(move || {
@@ -86,7 +85,7 @@ pub(super) async fn uploads(data: &Path, now: Timestamp) -> io::Result<()> {
             match is_old(&path, now) {
                 Ok(true) => fs::remove_file(&path)?,
                 Ok(false) => {}
-                // A job was made of it just now.
+                // The upload was just moved into a job's folder.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }

@@ -1,4 +1,4 @@
-//! One open folder: its names, and what each stands for just now.
+//! An open folder: its names and their current metadata.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -20,9 +20,9 @@ impl Folder {
         Ok(Self(Dir::from_fd(open::folder(root, path)?)?))
     }
 
-    /// At most so many names, sorted; and whether there are more.
+    /// At most `most` names, sorted, and whether there are more.
     pub(super) fn names(&self, most: usize) -> io::Result<(Vec<CString>, bool)> {
-        // Read through a descriptor of its own, from the start.
+        // A separate descriptor, to read from the start.
         let mut reader = Dir::from_fd(open::folder(&self.0, b"")?)?;
         let mut names = Vec::new();
         let mut has_more = false;

@@ -1,26 +1,27 @@
-//! Names of files as text, and back. Pure.
+//! Converts file names to text and back. Pure.
 //!
-//! Names are bytes. A path is written as text so that it can be read back: bytes that are no text
-//! become `%FF`, and a `%` that two hexadecimal digits follow becomes `%25`. All other text is
-//! itself, so that hardly anybody ever meets the rule.
+//! File names are bytes. A path is encoded as text that can be decoded: bytes that are not UTF-8
+//! become `%FF`, and a `%` followed by two hexadecimal digits becomes `%25`. All other text is
+//! unchanged, so that most paths are not affected.
 
 use std::fmt::Write;
 
-/// The longest path that most programs can name. Deeper files cannot be asked for.
+/// The longest path that most programs support. Deeper files cannot be accessed.
 pub(super) const LONGEST_PATH: usize = 4095;
 
-/// For people: what is no text is replaced.
+/// For display: invalid UTF-8 is replaced.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A path as text that [`unescape`] reads back.
+/// Encodes a path as text that [`unescape`] decodes.
 pub(crate) fn escape(path: &[u8]) -> String {
     escape_where(path, |_, _| false)
 }
 
-/// A path that unpacks to the same place everywhere: no control characters, no backslash, which
-/// some take for a separator, and no drive. Whether anything had to be changed comes along.
+/// Encodes a path so that it unpacks to the same place on every system: no control characters, no
+/// backslash (a separator on some systems), no drive letter. Also returns whether the path was
+/// changed.
 pub(crate) fn escape_for_zip(path: &[u8]) -> (String, bool) {
     let name = escape_where(path, |before, character| {
         let is_drive = || {
@@ -38,7 +39,7 @@ fn escape_where(path: &[u8], is_unwanted: impl Fn(&[u8], char) -> bool) -> Strin
     let mut text = String::with_capacity(path.len());
     let escape = |text: &mut String, bytes: &[u8]| {
         for byte in bytes {
-            write!(text, "%{byte:02X}").expect("text takes everything");
+            write!(text, "%{byte:02X}").expect("writing to a string cannot fail");
         }
     };
     let mut at = 0;
@@ -64,7 +65,7 @@ fn escape_where(path: &[u8], is_unwanted: impl Fn(&[u8], char) -> bool) -> Strin
     text
 }
 
-/// A path from text. `None` if it could lead anywhere but down, or is none.
+/// Decodes a path. `None` if it is invalid or could lead out of the folder.
 pub(super) fn unescape(text: &str) -> Option<Vec<u8>> {
     if text.is_empty() {
         return Some(Vec::new());
@@ -95,7 +96,7 @@ fn unescape_component(mut text: &[u8]) -> Vec<u8> {
         };
         match escaped {
             Some((high, low)) => {
-                let byte = u8::try_from(high << 4 | low).expect("two digits are one byte");
+                let byte = u8::try_from(high << 4 | low).expect("two hexadecimal digits fit into a byte");
                 bytes.push(byte);
                 text = &rest[2..];
             }

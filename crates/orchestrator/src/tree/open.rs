@@ -1,4 +1,4 @@
-//! The two ways to open something below a folder: in one call where the kernel can, or step by step.
+//! Opens files below a folder: with `openat2` where it is available, otherwise step by step.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use nix::sys::stat::{FileStat, Mode, fstat};
 
 use super::{Kind, kind};
 
-/// Of every open: no waiting for a writer, no terminal taken over, nothing for children.
+/// Flags of every open: follow no link, do not block on a FIFO, acquire no terminal, close on exec.
 const CAREFULLY: OFlag = OFlag::O_CLOEXEC
     .union(OFlag::O_NOFOLLOW)
     .union(OFlag::O_NONBLOCK)
@@ -22,12 +22,12 @@ pub(super) fn root(folder: &Path) -> io::Result<OwnedFd> {
     Ok(open(folder, flags, Mode::empty())?)
 }
 
-/// Opens a folder below another one. The empty path is that one, opened anew.
+/// Opens a folder below another one. The empty path reopens that one.
 pub(super) fn folder(root: impl AsFd, path: &[u8]) -> io::Result<OwnedFd> {
     below(root.as_fd(), path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)
 }
 
-/// Opens a regular file below a folder, and looks at what was opened, not at what has the name.
+/// Opens a regular file below a folder. Checks the opened file, not the name.
 pub(super) fn file(root: impl AsFd, path: &[u8]) -> io::Result<(File, FileStat)> {
     let opened = below(root.as_fd(), path, OFlag::O_RDONLY)?;
     let stat = fstat(&opened)?;
@@ -39,7 +39,7 @@ pub(super) fn file(root: impl AsFd, path: &[u8]) -> io::Result<(File, FileStat)>
 
 fn below(root: BorrowedFd<'_>, path: &[u8], flags: OFlag) -> io::Result<OwnedFd> {
     match at_once(root, path, flags) {
-        // An old kernel, or a filter that does not know the call.
+        // An old kernel, or a seccomp filter that does not know the call.
         Err(Errno::ENOSYS | Errno::EPERM) => Ok(step_by_step(root, path, flags)?),
         opened => Ok(opened?),
     }

@@ -1,9 +1,9 @@
-//! Removes a folder that untrusted programs have filled: follows no link, opens what was locked,
-//! and takes any depth.
+//! Removes a folder that untrusted programs have filled: follows no links, ignores modes, and
+//! handles any depth.
 //!
-//! A folder that is not empty is first moved up to the top, then emptied there. So no path grows
-//! and no more than three folders are open, however deep the tree is. What a crash leaves is
-//! removed by the next call.
+//! A nested folder that is not empty is first moved to the top level and then emptied there. So
+//! paths stay short and at most three folders are open, however deep the tree is. After a crash,
+//! the next call removes what is left.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -18,10 +18,10 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use super::open;
 
-/// Names that are read at once.
+/// Names that are read per pass.
 const BATCH: usize = 1024;
 
-/// Removes a folder and all that is in it; nothing, if there is none. Blocks.
+/// Removes a folder with its contents, if it exists. Blocks.
 pub(crate) fn remove_tree(folder: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else {
         let why = "the root cannot be removed";
@@ -46,7 +46,7 @@ pub(crate) fn remove_tree(folder: &Path) -> io::Result<()> {
             if take_away(&folder, name)? == Outcome::Gone {
                 return Ok(());
             }
-            // To move a folder is to write its `..`.
+            // Moving a folder changes its `..`, which requires write permission on it.
             unlock(&folder, name)?;
             lift(&folder, name, &top, &mut moved)
         })?;
@@ -59,7 +59,7 @@ pub(crate) fn remove_tree(folder: &Path) -> io::Result<()> {
     )?)
 }
 
-/// Does something with every name of a folder, until there is none left.
+/// Calls `act`, which removes the name, for every name until the folder is empty.
 fn each_name(folder: &OwnedFd, mut act: impl FnMut(&CStr) -> io::Result<()>) -> io::Result<()> {
     loop {
         let mut reader = Dir::from_fd(open::folder(folder, b"")?)?;
@@ -86,14 +86,14 @@ fn each_name(folder: &OwnedFd, mut act: impl FnMut(&CStr) -> io::Result<()>) -> 
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Gone,
-    /// A folder with something in it.
+    /// A folder that is not empty.
     Full,
 }
 
 fn take_away(folder: impl AsFd, name: &CStr) -> io::Result<Outcome> {
     match unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => return Ok(Outcome::Gone),
-        // A folder, as one system or the other says it.
+        // A folder: Linux returns EISDIR, POSIX specifies EPERM.
         Err(Errno::EISDIR | Errno::EPERM) => {}
         Err(error) => return Err(error.into()),
     }
@@ -104,7 +104,7 @@ fn take_away(folder: impl AsFd, name: &CStr) -> io::Result<Outcome> {
     }
 }
 
-/// Opens a folder whatever its mode, and lets its owner change it.
+/// Opens a folder whatever its mode is, and sets its mode to 0700.
 fn unlock(parent: impl AsFd, name: &CStr) -> io::Result<OwnedFd> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let open = || openat(&parent, name, flags, Mode::empty());
@@ -119,14 +119,14 @@ fn unlock(parent: impl AsFd, name: &CStr) -> io::Result<OwnedFd> {
     Ok(opened)
 }
 
-/// Moves a folder to the top, under a name that is free.
+/// Moves a folder to the top level, under a free name.
 fn lift(folder: impl AsFd, name: &CStr, top: impl AsFd, moved: &mut u64) -> io::Result<()> {
     loop {
         *moved += 1;
-        let free = CString::new(format!(".removed-{moved}")).expect("it has no zero byte");
+        let free = CString::new(format!(".removed-{moved}")).expect("the name has no zero byte");
         match renameat(&folder, name, &top, free.as_c_str()) {
             Ok(()) | Err(Errno::ENOENT) => return Ok(()),
-            // Taken by a name that was there before.
+            // The name is already taken.
             Err(Errno::ENOTEMPTY | Errno::EEXIST | Errno::ENOTDIR) => {}
             Err(error) => return Err(error.into()),
         }

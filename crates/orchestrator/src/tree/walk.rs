@@ -1,8 +1,8 @@
-//! Everything below a folder, one after the other, in an order that depends on names alone.
+//! Visits everything below a folder, in an order that depends only on names.
 //!
-//! A loop, not a recursion, and one open folder at a time: depth costs neither stack nor
-//! descriptors. Each folder is opened anew from the top, so that a folder that was swapped for a
-//! link meanwhile is refused and not entered.
+//! Iterative, with one open folder at a time: depth costs neither stack nor descriptors. Each
+//! folder is opened again from the top, so that a folder that was replaced by a link meanwhile is
+//! not entered.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -15,10 +15,10 @@ use super::folder::Folder;
 use super::name::LONGEST_PATH;
 use super::{Kind, Tree, kind};
 
-/// What is met on the way.
+/// A visited entry.
 #[derive(Debug)]
 pub(crate) enum Visit<'a> {
-    /// A folder, before what is in it.
+    /// A folder, before its contents.
     Folder {
         path: &'a [u8],
         stat: &'a FileStat,
@@ -26,11 +26,11 @@ pub(crate) enum Visit<'a> {
     },
     /// Anything else.
     Leaf(Leaf<'a>),
-    /// A folder that cannot be entered.
+    /// A folder that cannot be read.
     Closed { path: &'a [u8], error: io::Error },
 }
 
-/// A file, link or other thing that is no folder.
+/// A file, link or other entry that is not a folder.
 #[derive(Debug)]
 pub(crate) struct Leaf<'a> {
     pub(crate) path: &'a [u8],
@@ -44,7 +44,7 @@ impl Leaf<'_> {
         kind(self.stat)
     }
 
-    /// Opens it if it is a regular file now; what was opened is looked at anew.
+    /// Opens the entry if it is now a regular file; returns it with its current metadata.
     pub(crate) fn open(&self) -> io::Result<(File, FileStat)> {
         self.folder.open_file(self.name)
     }
@@ -54,22 +54,22 @@ impl Leaf<'_> {
     }
 }
 
-/// How a walk ended.
+/// The result of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Walked {
-    /// Whether there was more than may be visited.
+    /// Whether the limit was reached and entries were skipped.
     pub(crate) is_cut: bool,
 }
 
-/// The folders of one level that are still to be entered, the next one last.
+/// The folders of one level that are still to be visited, the next one last.
 struct Level {
-    /// Length of the path above.
+    /// Length of the parent's path.
     above: usize,
     folders: Vec<(CString, FileStat)>,
 }
 
 impl Tree {
-    /// Visits at most so many names: the files of a folder by name, then its folders by name.
+    /// Visits at most `most` names: the files of a folder by name, then its folders by name.
     pub(crate) fn walk(
         &self,
         most: u64,
@@ -128,7 +128,7 @@ struct Entered {
     is_cut: bool,
 }
 
-/// Visits a folder and what is in it but for folders, which are for later.
+/// Visits a folder and its files. Its subfolders are returned for later.
 fn enter(
     folder: &Folder,
     path: &mut Vec<u8>,
@@ -152,7 +152,7 @@ fn enter(
     }
     let mut folders = Vec::new();
     for name in names {
-        // What vanished meanwhile is not there.
+        // Skip entries that were removed meanwhile.
         let Ok(stat) = folder.stat(&name) else {
             continue;
         };

@@ -1,35 +1,35 @@
-//! Which deliveries may be tried now, so that no owner and no endpoint holds up the others.
+//! Limits concurrent deliveries, so that no owner and no endpoint delays the others.
 //!
-//! Each owner and each host has a bounded number of requests at a time. An endpoint that lets an
-//! owner's request time out gets less time from then on, and after some in a row none at all for a
-//! while: its deliveries count as failed tries at once. Other owners' requests to the same host are
-//! not judged by it. Decides only.
+//! Each owner and each host has a limited number of concurrent requests. An endpoint whose request
+//! timed out gets a shorter timeout from then on; after several in a row it is skipped for a while,
+//! and its deliveries count as failed tries at once. This is tracked per owner, so other owners'
+//! requests to the same host are not affected. Decides only.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Requests under way at the same time: of all, of one owner, to one host.
+/// Maximum concurrent requests: in total, per owner, per host.
 const MAX_CONCURRENT: usize = 64;
 pub(super) const MAX_PER_OWNER: usize = 4;
 const MAX_PER_HOST: usize = 8;
 
-/// How long a request may take in all; less where the last one was too slow.
+/// Timeout of a request; shorter if the last one was too slow.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 const SHORT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A failure that took so long is one of an endpoint that does not answer.
+/// A failure that took this long means that the endpoint does not respond.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Slow failures in a row after which an endpoint is left alone, and for how long.
+/// Consecutive slow failures after which an endpoint is skipped, and for how long.
 const MAX_SLOW_FAILURES: u32 = 3;
 const OPEN_TIME: Duration = Duration::from_secs(30);
 
-/// Endpoints that are remembered before those that have recovered are forgotten.
+/// Number of endpoints above which recovered ones are removed.
 const MAX_ENDPOINTS: usize = 10_000;
 
-/// A host as one owner knows it.
+/// A host and port, per owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Endpoint {
     owner: String,
@@ -45,20 +45,20 @@ impl Endpoint {
         });
         Self {
             owner: owner.to_owned(),
-            // What is no address fails by itself.
+            // An invalid URL fails when it is tried.
             host: host.unwrap_or_default(),
         }
     }
 }
 
-/// What is to be done with a delivery that is due.
+/// The decision on a due delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// Try it, for at most so long.
+    /// Try it, with this timeout.
     Try(Duration),
-    /// Not yet: others of its owner, of its host or of all are under way.
+    /// Not yet: the limit of its owner, its host or the total is reached.
     Wait,
-    /// Its endpoint has not answered for a while, and is left alone.
+    /// Its endpoint does not respond and is skipped.
     Skip,
 }
 
@@ -77,7 +77,7 @@ struct SlowFailures {
 }
 
 impl Lanes {
-    /// Decides on a delivery; counts it as under way if it is to be tried.
+    /// Decides on a delivery; counts it as in progress if it is to be tried.
     pub(super) fn admit(&mut self, endpoint: &Endpoint, now: Instant) -> Admission {
         let slow = self.slow.get(endpoint);
         if slow.is_some_and(|slow| {
@@ -87,7 +87,7 @@ impl Lanes {
         }
         let owner = self.by_owner.get(&endpoint.owner).copied().unwrap_or(0);
         let host = self.by_host.get(&endpoint.host).copied().unwrap_or(0);
-        // One that was left alone gets a single request to show that it is back.
+        // After being skipped, an endpoint gets a single request as a probe.
         let per_owner = match slow {
             Some(slow) if slow.count >= MAX_SLOW_FAILURES => 1,
             _ => MAX_PER_OWNER,
@@ -106,7 +106,7 @@ impl Lanes {
         Admission::Try(timeout)
     }
 
-    /// A try that was admitted has ended.
+    /// Records the end of an admitted try.
     pub(super) fn ended(&mut self, endpoint: &Endpoint, failed: bool, took: Duration) {
         self.under_way = self.under_way.saturating_sub(1);
         decrement(&mut self.by_owner, &endpoint.owner);
@@ -154,7 +154,7 @@ mod tests {
         }
         assert_eq!(lanes.admit(&one, now), Admission::Wait);
         assert_eq!(lanes.admit(&at("ann", "two.example"), now), Admission::Wait);
-        // Others go on, up to what the host takes.
+        // Other owners continue, up to the limit of the host.
         for _ in MAX_PER_OWNER..MAX_PER_HOST {
             let other = lanes.admit(&at("ben", "one.example"), now);
             assert_eq!(other, Admission::Try(TIMEOUT));
@@ -176,17 +176,17 @@ mod tests {
         let mut timeouts = Vec::new();
         for _ in 0..MAX_SLOW_FAILURES {
             let Admission::Try(timeout) = lanes.admit(&dead, Instant::now()) else {
-                panic!("it is tried");
+                panic!("expected a try");
             };
             timeouts.push(timeout);
             lanes.ended(&dead, true, timeout);
         }
         assert_eq!(timeouts, [TIMEOUT, SHORT_TIMEOUT, SHORT_TIMEOUT]);
         assert_eq!(lanes.admit(&dead, Instant::now()), Admission::Skip);
-        // Whoever else uses the host is not judged by that, nor are other hosts of the owner.
+        // Other owners of the host are not affected, nor are other hosts of the owner.
         let other = lanes.admit(&at("ben", "dead.example"), Instant::now());
         assert_eq!(other, Admission::Try(TIMEOUT));
-        // A single request finds out whether it is back.
+        // A single request probes the endpoint.
         tokio::time::advance(OPEN_TIME).await;
         let probe = lanes.admit(&dead, Instant::now());
         assert_eq!(probe, Admission::Try(SHORT_TIMEOUT));
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(lanes.admit(&dead, Instant::now()), probe);
         lanes.ended(&dead, false, Duration::ZERO);
         assert_eq!(lanes.admit(&dead, Instant::now()), Admission::Try(TIMEOUT));
-        // A quick refusal costs nobody anything.
+        // A quick failure does not count as slow.
         lanes.ended(&dead, true, Duration::ZERO);
         assert_eq!(lanes.admit(&dead, Instant::now()), Admission::Try(TIMEOUT));
     }

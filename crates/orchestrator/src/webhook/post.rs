@@ -1,4 +1,4 @@
-//! One request to a webhook: to whom it may go, what it says, and how it is signed.
+//! One request to a webhook: address checks, contents and signature.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -18,14 +18,14 @@ use tokio::sync::OnceCell;
 
 use crate::parts::chain;
 
-/// For all of a request.
+/// Timeout of a whole request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why a webhook was not told.
+/// Why a delivery failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failed {
     pub(super) reason: String,
-    /// Another try would fail as well.
+    /// Retrying is useless.
     pub(super) is_final: bool,
 }
 
@@ -45,7 +45,8 @@ impl Failed {
     }
 }
 
-/// Sends requests. The client is made at the first one: certificates take time and memory.
+/// Sends requests. The client is created at the first one: loading certificates takes time and
+/// memory.
 #[derive(Debug)]
 pub(super) struct Poster {
     allows_private: bool,
@@ -78,13 +79,13 @@ impl Poster {
             Ok(answer) => Err(Failed::for_now(format!("it answers {}", answer.status()))),
             Err(error) => Err(Failed {
                 is_final: is_refused(&error),
-                // With the address it would show what may be a secret.
+                // Without the URL, which may contain a secret.
                 reason: chain(&error.without_url()),
             }),
         }
     }
 
-    /// Names are looked up by the client, through [`Public`]; an address in the URL is not.
+    /// Checks literal addresses in the URL. Names are resolved by the client through [`Public`].
     fn check(&self, url: &str) -> Result<Url, Failed> {
         let url = Url::parse(url).map_err(|_| Failed::for_ever("its address is no URL"))?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -116,16 +117,17 @@ impl Poster {
 }
 
 fn build(allows_private: bool) -> Result<Client, reqwest::Error> {
-    // Reqwest panics where a process has chosen none; this is the one that programs of ours choose.
+    // Reqwest panics if the process has no default crypto provider. All Hotcell programs use this
+    // one.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Somebody else may have been faster, with the same result.
+        // Another thread may have installed it meanwhile.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
     let builder = Client::builder()
         .no_proxy()
         .redirect(Policy::none())
         .timeout(PATIENCE)
-        // Every request looks up its host anew.
+        // Every request resolves its host again.
         .pool_max_idle_per_host(0)
         .user_agent(concat!("hotcell/", env!("CARGO_PKG_VERSION")));
     if allows_private {
@@ -135,7 +137,7 @@ fn build(allows_private: bool) -> Result<Client, reqwest::Error> {
     }
 }
 
-/// Finds public addresses only. What it finds is what the client connects to.
+/// Resolves to public addresses only. The client connects to the addresses that were checked.
 #[derive(Debug, Clone, Copy)]
 struct Public;
 
@@ -153,11 +155,11 @@ async fn lookup(
     name: &str,
 ) -> Result<Vec<SocketAddr>, Box<dyn Error + Send + Sync>> {
     let host = Host::parse(name)?;
-    // The client puts in the port of the URL.
+    // The client sets the port of the URL.
     Ok(public_addresses(resolver, &Target { host, port: 0 }).await?)
 }
 
-/// Whether it was refused because of where it would have gone.
+/// Whether the request was refused because its address is not public.
 fn is_refused(error: &reqwest::Error) -> bool {
     let mut source = error.source();
     while let Some(cause) = source {

@@ -1,4 +1,4 @@
-//! Leaves a job: packs what is there and writes down the end, or gives the job back.
+//! Ends the work on a job: packs the workspace and stores the end, or requeues the job.
 
 use jiff::Timestamp;
 use protocol::Spending;
@@ -12,10 +12,10 @@ use crate::job::{Change, End, Finish, cancelled};
 use crate::parts::{ChangeError, Patience, chain};
 use crate::starved;
 
-/// Why there is no zip.
+/// Why packing failed.
 struct Unpacked {
     reason: String,
-    /// If the server ran out of something, which may pass.
+    /// Set if a resource of the server was exhausted.
     setback: Option<Setback>,
 }
 
@@ -32,7 +32,7 @@ impl Worker {
 
     async fn finish(&mut self, end: End, is_last: bool) -> Left {
         let packed = self.pack().await;
-        // Somebody may have cancelled the job while it was packed.
+        // The job may have been cancelled while it was packed.
         let (end, is_last) = if self.claimed.decide() {
             (end, is_last)
         } else {
@@ -41,7 +41,7 @@ impl Worker {
         let (artifact, end) = match (packed, end) {
             (Ok(artifact), end) => (artifact, end),
             (Err(unpacked), End::Complete) => {
-                // The next claim has nothing left to do but to pack.
+                // The next claim only has to pack.
                 if let Some(parked) = unpacked.setback.and_then(|setback| self.parked(&setback)) {
                     return self.park(Some(parked)).await;
                 }
@@ -75,7 +75,7 @@ impl Worker {
         }
     }
 
-    /// Writes down the end; false if somebody has spoken and is to be heard first.
+    /// Stores the end; false if a new message must be handled first.
     async fn write_end(&mut self, change: Change, is_last: bool) -> Result<bool, ChangeError> {
         let mut patience = Patience::new(self.claimed.parked.clone());
         loop {
@@ -99,7 +99,7 @@ impl Worker {
         }
     }
 
-    /// Puts the job back into the queue for a while, unless that was done for too long already.
+    /// Parks the job, or ends it if it was parked for too long.
     async fn defer(&mut self, setback: Setback) -> Left {
         if let Some(parked) = self.parked(&setback) {
             return self.park(Some(parked)).await;
@@ -110,7 +110,7 @@ impl Worker {
         self.finish(End::failed(setback.cause, message), true).await
     }
 
-    /// What is written down of a job that is put back; nothing if that was done for too long.
+    /// The parking record of the job; `None` if it was parked for too long.
     fn parked(&self, setback: &Setback) -> Option<Parked> {
         let has_progressed = self.progress.replies > self.replies_before;
         let before = self.job.parked.as_ref().filter(|_| !has_progressed);
@@ -147,9 +147,9 @@ impl Worker {
         }
     }
 
-    /// The next server finds the job as it is, and goes on with it.
+    /// The record is unchanged, so the next server recovers the job.
     fn lost(&self, error: &ChangeError) -> Left {
-        error!(job = %self.job.id, error = %chain(error), "cannot write down how a job was left");
+        error!(job = %self.job.id, error = %chain(error), "cannot store the end of a worker");
         Left::Unknown
     }
 
@@ -160,7 +160,7 @@ impl Worker {
         let bounds = Bounds::of(self.parts.config.largest_zip);
         let pack = move || match workspace.symlink_metadata() {
             Ok(_) => artifact::pack(&workspace, &output, bounds).map(Some),
-            // The job ended before it was made.
+            // The job ended before its workspace was created.
             Err(_) => Ok(None),
         };
         match tokio::task::spawn_blocking(pack).await {

@@ -1,8 +1,8 @@
-//! What happened to a job, line by line, for people: `logs/job.log`.
+//! The human-readable log of a job: `logs/job.log`.
 //!
-//! Bounded. What it cannot write is lost, and the job goes on: all that matters is in the store.
-//! Nothing in it is obeyed by a terminal or hidden from a reader: control characters, and those that
-//! change how others are shown, are written out as `\u{1b}`.
+//! Limited in size. Write errors are ignored and the job continues: the events are in the store.
+//! Control characters and characters that change how others are displayed are escaped as `\u{1b}`,
+//! so that no terminal obeys them and nothing is hidden from a reader.
 
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
@@ -14,20 +14,20 @@ use jiff::Timestamp;
 use protocol::{Block, Event, EventKind, Outcome};
 use tracing::warn;
 
-/// Bytes of the file.
+/// Maximum bytes of the file.
 const LONGEST: u64 = 64 << 20;
-/// Bytes of what one event says.
+/// Maximum bytes of one entry's text.
 const LONGEST_TEXT: usize = 16 << 10;
 
 #[derive(Debug)]
 pub(crate) struct JobLog {
-    /// None once it cannot be written, or is full.
+    /// `None` once the file is full or cannot be written.
     file: Option<File>,
     length: u64,
 }
 
 impl JobLog {
-    /// Goes on with what is there. A folder that is not there yet means no log.
+    /// Appends to an existing log. Disabled if the folder does not exist.
     pub(crate) fn open(path: &Path) -> Self {
         let opened = OpenOptions::new()
             .append(true)
@@ -54,7 +54,7 @@ impl JobLog {
         }
     }
 
-    /// Writes down an event, if it says something to people.
+    /// Writes an entry for an event, if it is relevant to users.
     pub(crate) fn note(&mut self, event: &Event) {
         let time = event.time;
         match &event.kind {
@@ -97,7 +97,7 @@ impl JobLog {
         }
     }
 
-    /// One entry; lines after its first are indented, so that no output looks like an entry.
+    /// Writes one entry. Lines after the first are indented, so that no output looks like an entry.
     pub(crate) fn line(&mut self, time: Timestamp, what: &str, text: impl Display) {
         let Some(file) = &mut self.file else {
             return;
@@ -126,7 +126,7 @@ impl JobLog {
     }
 }
 
-/// The text, with everything written out that is not printed as itself; lines and tabs stay.
+/// Escapes everything unprintable except line breaks and tabs.
 fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.replace("\r\n", "\n").chars() {

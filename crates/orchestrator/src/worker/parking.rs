@@ -1,4 +1,4 @@
-//! For how long a job is put back into the queue after a failure that may pass. Pure.
+//! Computes how long a job is parked after a transient failure. Pure.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use protocol::job::{Cause, Parked};
 
 use crate::config::Outages;
 
-/// The longest wait that a provider may ask for.
+/// Maximum wait that a provider may request.
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
-/// A failure that may pass.
+/// A transient failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setback {
     pub(crate) cause: Cause,
     pub(crate) reason: String,
-    /// How long to wait at least, if somebody said so.
+    /// Minimum wait, if the provider requested one.
     pub(crate) asked_wait: Option<Duration>,
 }
 
 impl Setback {
-    /// The server ran out of something under the job.
+    /// A resource of the server is exhausted.
     pub(crate) fn starved(what: &str, message: &str) -> Self {
         Self {
             cause: Cause::Server,
@@ -30,10 +30,11 @@ impl Setback {
     }
 }
 
-/// The record of a job that is parked now; nothing if it was parked for too long already.
+/// The parking record of a job; `None` if it was parked for too long already.
 ///
-/// `before` has the failures in a row before this one. `random` is from 0 to 1: waits are spread over
-/// their upper half, so that jobs that failed together do not come back together.
+/// `before` is the record of the previous consecutive failure. `random` is between 0 and 1: waits
+/// are spread over the upper half of their range, so that jobs that failed together do not resume
+/// together.
 pub(crate) fn park(
     setback: &Setback,
     before: Option<&Parked>,

@@ -1,4 +1,5 @@
-//! What a job's request means under the server's policy. Pure but for the audit log it is handed.
+//! Resolves a job's request against the server's policy. Pure, except for the audit log that is
+//! passed through.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,11 +14,12 @@ use sandbox::{Backend, Limits, Network, SandboxSpec, Strength};
 use crate::config::{Config, Policy};
 use crate::folder::JobFolder;
 
-/// The sandbox outlives the job's own deadline by this, so that the worker ends the job in order.
+/// How much longer than the job's deadline the sandbox lives, so that the worker can end the job
+/// gracefully.
 const SLACK: Duration = Duration::from_secs(60);
 
-/// How often an interactive job may wait to the full under one claim. Then it ends; who says
-/// something after that wakes it up.
+/// How many full waits an interactive job may have under one claim. Then it ends; a later message
+/// requeues it.
 const WAITS: u32 = 12;
 
 /// How long a job may run, over all claims.
@@ -35,7 +37,7 @@ pub(crate) fn patience(request: &JobRequest, config: &Config) -> Duration {
     }
 }
 
-/// Time is left to the worker, which does not count what the job waits.
+/// The worker enforces the run time, because waiting does not count.
 pub(crate) fn budget(request: &JobRequest, policy: &Policy) -> Budget {
     let wanted = &request.budget;
     let ceiling = &policy.budget;
@@ -69,7 +71,7 @@ pub(crate) fn limits(request: &JobRequest, ceiling: &Limits) -> Limits {
     }
 }
 
-/// Which walls a job gets.
+/// The sandbox backend of a job.
 pub(crate) fn backend(request: &JobRequest, policy: &Policy) -> Backend {
     match request.backend {
         None => policy.sandbox.backend,
@@ -84,7 +86,7 @@ pub(crate) fn backend(request: &JobRequest, policy: &Policy) -> Backend {
     }
 }
 
-/// How strong they must be. The server's own demand is a floor: a job can only raise it.
+/// The required strength of the walls. A job can only raise the server's minimum.
 pub(crate) fn require(request: &JobRequest, policy: &Policy) -> Strength {
     let wanted = match request.require {
         None => Strength::None,
@@ -95,7 +97,7 @@ pub(crate) fn require(request: &JobRequest, policy: &Policy) -> Strength {
     wanted.max(policy.sandbox.require)
 }
 
-/// What every job may reach, and what this one may beside it.
+/// The network rules of all jobs plus those of this job.
 pub(crate) fn network(request: &JobRequest, policy: &Policy) -> Result<Network, RuleError> {
     let mut rules = match &policy.sandbox.network {
         Network::Off => Vec::new(),
@@ -114,8 +116,8 @@ pub(crate) fn network(request: &JobRequest, policy: &Policy) -> Result<Network, 
     })
 }
 
-/// The workspace by its real path: a sandbox is started on no other, and the data folder may lie
-/// behind a link.
+/// The workspace with links resolved: a sandbox requires a real path, and the path of the data
+/// folder may contain links.
 fn real_workspace(folder: &JobFolder) -> PathBuf {
     let workspace = folder.workspace();
     let real = folder.path().canonicalize().ok();
@@ -125,7 +127,7 @@ fn real_workspace(folder: &JobFolder) -> PathBuf {
     }
 }
 
-/// The sandbox of a job under its claim, which has run for so long already.
+/// The sandbox of a job under its current claim; `ran` is the job's run time so far.
 pub(crate) fn spec(
     job: &Job,
     folder: &JobFolder,

@@ -1,22 +1,22 @@
-//! What a session's events say about its job. A pure fold: the same over stored and live ones.
+//! The progress of a job as a pure fold over its session's events, stored and live alike.
 
 use protocol::{Block, Event, EventKind, Outcome, Spending};
 
-/// Bytes of a job's answer; a reply can be longer.
+/// Maximum bytes of a job's answer; longer replies are cut.
 const LONGEST_ANSWER: usize = 256 << 10;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Progress {
-    /// Turns that were begun: as many messages have been heard.
+    /// Turns that were started; equals the number of messages that the agent has received.
     pub(crate) turns: u32,
-    /// How the last turn ended; nothing if none was begun or it is under way.
+    /// The outcome of the last turn; `None` if no turn was started or one is in progress.
     pub(crate) outcome: Option<Outcome>,
     /// Replies of the model.
     pub(crate) replies: usize,
-    /// The text of the last reply that had any.
+    /// The text of the last reply that has text.
     pub(crate) answer: Option<String>,
     pub(crate) spending: Spending,
-    /// The last lasting event.
+    /// Sequence number of the last persistent event.
     pub(crate) seq: u64,
 }
 
@@ -33,7 +33,7 @@ impl Progress {
         for event in history {
             progress.apply(event);
         }
-        // Of all claims together; an event says so only for the claim that it was made under.
+        // The total over all claims; events contain only the spending of their own claim.
         progress.spending = agent::spent(history);
         progress
     }
@@ -65,7 +65,7 @@ impl Progress {
         }
     }
 
-    /// Why the last turn ended, if the model's provider failed in a way that may pass.
+    /// The reason for the end of the last turn, if it was a transient failure of the provider.
     pub(crate) fn transient_failure(&self) -> Option<&str> {
         match &self.outcome {
             Some(Outcome::Provider {
@@ -76,7 +76,7 @@ impl Progress {
         }
     }
 
-    /// Whether a turn was begun and is not over.
+    /// Whether a turn is in progress.
     pub(crate) fn is_in_turn(&self) -> bool {
         self.turns > 0 && self.outcome.is_none()
     }

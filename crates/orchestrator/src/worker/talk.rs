@@ -1,4 +1,4 @@
-//! The running agent of one claim: commands in, events out, and its end.
+//! The running agent of one claim: commands in, events out, and shutdown.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Ending, failed};
 
-/// How an agent that was told to end did so.
+/// How an agent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parting {
     Done,
-    /// It was ended from outside, before it had recorded what its last turn left.
+    /// It was aborted, before it had recorded the workspace after its last turn.
     CutShort,
 }
 
-/// Ends with the value: whatever happens to the worker, no agent is left behind.
+/// Aborts the agent on drop, so that none outlives its worker.
 #[derive(Debug)]
 pub(crate) struct Talk {
     commands: Option<mpsc::Sender<Command>>,
@@ -39,21 +39,21 @@ impl Talk {
         }
     }
 
-    /// Tells the agent something. One that is gone is noticed by the end of its events.
+    /// Sends a command. If the agent is gone, its events end.
     pub(crate) async fn say(&self, command: Command) {
         if let Some(commands) = &self.commands {
             let _ = commands.send(command).await;
         }
     }
 
-    /// The next event; nothing when the agent is gone.
+    /// The next event; `None` when the agent is gone.
     pub(crate) async fn hear(&mut self) -> Option<Event> {
         self.events.recv().await
     }
 
-    /// Ends the agent in order, with its sandbox: it records the workspace once more, which takes
-    /// long and says nothing where there are many files. `hear` gets what it still tells. Gives up
-    /// after `patience` without a word, or when `hurry` comes.
+    /// Ends the agent gracefully, with its sandbox: the agent records the workspace once more,
+    /// which takes long without any event if there are many files. `hear` receives its remaining
+    /// events. Aborts after `patience` without an event, or when `hurry` completes.
     pub(crate) async fn end(
         mut self,
         mut hear: impl FnMut(&Event),
@@ -65,7 +65,7 @@ impl Talk {
             while let Some(event) = timeout(patience, self.events.recv()).await? {
                 hear(&event);
             }
-            // Its end is no news: whether the task is done was known before.
+            // The task's result does not matter: the outcome of the last turn is already known.
             match self.task.take() {
                 Some(task) => timeout(patience, task).await.map(drop),
                 None => Ok(()),
@@ -80,7 +80,7 @@ impl Talk {
         }
     }
 
-    /// Ends the agent at once, as a crash would, and waits until it is gone.
+    /// Aborts the agent, as a crash would, and waits until it is gone.
     pub(crate) async fn abort(mut self) {
         if let Some(task) = self.task.take() {
             task.abort();
@@ -88,7 +88,7 @@ impl Talk {
         }
     }
 
-    /// Why an agent that is gone is gone.
+    /// The reason why the agent ended by itself.
     pub(super) async fn failure(&mut self) -> Ending {
         let Some(task) = self.task.take() else {
             return failed(Cause::Agent, "the agent has left");

@@ -1,4 +1,4 @@
-//! Talks with the agent: one message a turn, until there is nothing more to say.
+//! Runs the agent turn by turn, one message each, until there are no more messages.
 
 use std::future::pending;
 use std::sync::PoisonError;
@@ -17,23 +17,22 @@ use super::{Ending, GRACE, Worker};
 use crate::job::{Change, End};
 use crate::parts::ChangeError;
 
-/// For a message, also when others want to run.
+/// Minimum wait for a message, even if other jobs need the slot.
 const SHORTEST_WAIT: Duration = Duration::from_secs(10);
 
-/// How a turn came to its end.
 enum Turn {
-    /// The agent said so.
+    /// The agent reported the end.
     Over,
-    /// It was stopped, and the agent did not say so in time.
+    /// It was stopped, and the agent did not report the end in time.
     Stopped(Stop),
-    /// It was never begun, for this reason.
+    /// The agent refused to start it.
     Refused(String),
     /// The agent is gone.
     Broken,
 }
 
 impl Worker {
-    /// What there is to do for the agent: the turn that was cut off, or else the next message.
+    /// The first command for the agent: continue an interrupted turn, or else the next message.
     pub(super) async fn first_command(&self) -> Result<Option<Command>, StoreError> {
         if self.progress.is_in_turn() || self.progress.transient_failure().is_some() {
             Ok(Some(Command::Continue))
@@ -42,7 +41,7 @@ impl Worker {
         }
     }
 
-    /// The first message that the agent has not heard. The turns that were begun say which.
+    /// The first message that the agent has not received, by the number of turns.
     async fn next_message(&self) -> Result<Option<Command>, StoreError> {
         let number = self.progress.turns + 1;
         let messages = self.parts.jobs.messages(self.job.id, number).await?;
@@ -52,7 +51,7 @@ impl Worker {
         Ok(next.map(|message| Command::prompt(message.text)))
     }
 
-    /// Has the agent do everything that there is to do.
+    /// Runs turns until there is nothing more to do.
     pub(super) async fn converse(&mut self, talk: &mut Talk, first: Command) -> Ending {
         let mut command = first;
         loop {
@@ -66,11 +65,11 @@ impl Worker {
         }
     }
 
-    /// Performs one turn to its end. An error is the job's.
+    /// Runs one turn to its end. An error ends the work on the job.
     async fn perform(&mut self, talk: &mut Talk, command: Command) -> Result<(), Ending> {
         talk.say(command).await;
         let (turn, stop) = self.hear_turn(talk).await;
-        // Whoever wanted this turn to stop did not mean the next one.
+        // Interrupts of this turn do not apply to the next one.
         self.interrupts.mark_unchanged();
         match (turn, stop) {
             (Turn::Refused(reason), _) => Err(Ending::last(End::failed(Cause::Agent, reason))),
@@ -78,7 +77,7 @@ impl Worker {
             (Turn::Broken, None) => Err(talk.failure().await),
             (Turn::Broken, Some(stop)) => Err(self.stopped(stop)),
             (Turn::Over, None) => Ok(()),
-            // What came to its end just in time counts, unless nobody wants it.
+            // A turn that completed just in time counts, unless the job was cancelled.
             (Turn::Over, Some(Stop::Deadline | Stop::Stuck))
                 if self.progress.outcome == Some(Outcome::Done) =>
             {
@@ -88,7 +87,8 @@ impl Worker {
         }
     }
 
-    /// Listens until the turn is over, and stops it when it has to be; says why, if it had to.
+    /// Handles events until the turn is over, and stops the turn if necessary. Returns the reason
+    /// if it was stopped.
     async fn hear_turn(&mut self, talk: &mut Talk) -> (Turn, Option<Stop>) {
         let claimed = self.claimed.clone();
         let clock = self.parts.clock.clone();
@@ -111,7 +111,7 @@ impl Worker {
                     self.hear(&event);
                     match event.kind {
                         EventKind::TurnEnded { .. } => return (Turn::Over, stop),
-                        // Nothing was begun, and nothing will end.
+                        // No turn was started, so none will end.
                         EventKind::CommandRefused { reason } => {
                             return (Turn::Refused(reason), stop);
                         }
@@ -133,7 +133,8 @@ impl Worker {
         }
     }
 
-    /// After a turn: the next message, also if it has to be waited for. An error is the job's end.
+    /// After a turn: returns the next message, waiting for it if necessary. An error ends the work
+    /// on the job.
     async fn what_next(&mut self, talk: &mut Talk) -> Result<Command, Ending> {
         if let Some(reason) = self.progress.transient_failure() {
             let asked = self.asked_wait.lock();
@@ -153,7 +154,7 @@ impl Worker {
         }
     }
 
-    /// Waits for a message, for as long as the job may.
+    /// Waits for a message, as long as the job may.
     async fn wait(&mut self, talk: &mut Talk, end: End) -> Result<Command, Ending> {
         let claimed = self.claimed.clone();
         claimed.stopwatch.pause();
@@ -213,7 +214,7 @@ impl Worker {
         }
     }
 
-    /// When the job has run for as long as it may, on the server's clock.
+    /// The job's deadline on the server's clock.
     pub(super) fn deadline(&self) -> Duration {
         let ran = self.claimed.stopwatch.elapsed();
         let left = self.timeout.saturating_sub(ran);

@@ -1,26 +1,26 @@
-//! What follows from the end of a turn. Pure.
+//! Decides what follows the end of a turn. Pure.
 
 use protocol::job::Cause;
 use protocol::{BudgetKind, Outcome};
 
 use crate::job::{End, cancelled};
 
-/// Why a job is stopped from outside its turn.
+/// Why a job is stopped during a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     Cancelled,
     Deadline,
     Stuck,
-    /// The server ends: a later worker goes on.
+    /// The server shuts down: a later worker continues.
     Parked,
 }
 
-/// What to do when a turn is over and nothing more was said.
+/// What to do after a turn when there is no further message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The job has ended so.
+    /// End the job.
     End(End),
-    /// Somebody may still say something; if not, the job has ended so.
+    /// Wait for a message; if none comes, end the job.
     Wait(End),
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn end_of(outcome: &Outcome) -> End {
     }
 }
 
-/// The end of a job that was stopped. There is none if it is only parked.
+/// The end of a stopped job; `None` if it is only parked.
 pub(crate) fn end_of_stop(stop: Stop, timeout: std::time::Duration) -> Option<End> {
     match stop {
         Stop::Cancelled => Some(cancelled()),

@@ -1,4 +1,4 @@
-//! A model that tells the provider's breaker how each request went.
+//! A model that reports the result of each request to the provider's breaker.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use protocol::job::JobId;
 
 use crate::parts::Parts;
 
-/// How long the provider asked to wait when it failed last.
+/// The wait that the provider requested at its last failure.
 pub(super) type AskedWait = Arc<Mutex<Option<Duration>>>;
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
-//! Who asks: by key, by the cookie of a login, or whoever is at this machine.
+//! Authentication by API key or by login cookie.
 //!
-//! A key that was found is remembered for a moment, so that not every request asks the store; what
-//! ends a key or a login through this server ends that memory too. Tokens are remembered as hashes.
+//! A caller is cached briefly, so that not every request queries the store. Revoking a key or
+//! ending a login through this server also invalidates the cache. Tokens are cached as hashes.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -19,18 +19,17 @@ use crate::http::problem::{Kind, Problem};
 
 pub(crate) const COOKIE: &str = "hotcell";
 
-/// A key that was ended by another process still works for so long.
+/// How long a caller is cached. A key revoked by another process works for at most this long.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Callers that are remembered.
 const MOST_KNOWN: usize = 4_096;
 
-/// Wrong keys of one address in a second, and at once. More are answered with 429; right keys from
-/// the same address are not held up.
+/// Wrong keys per second from one address, and the burst. More are answered with 429; valid keys
+/// from the same address are not delayed.
 const WRONG_RATE: u32 = 2;
 const WRONG_BURST: u32 = 60;
 
-/// What a request shows.
+/// The credentials of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Token<'a> {
     Key(&'a str),
@@ -38,7 +37,8 @@ pub(crate) enum Token<'a> {
 }
 
 impl<'a> Token<'a> {
-    /// A key goes before a cookie. An error when there is one that cannot be any.
+    /// Finds the credentials; a key takes precedence over a cookie. An error if the key is
+    /// malformed.
     pub(crate) fn find(headers: &'a HeaderMap) -> Result<Option<Self>, Problem> {
         if let Some(value) = headers.get(header::AUTHORIZATION) {
             let value = value.to_str().unwrap_or_default();
@@ -68,7 +68,7 @@ impl<'a> Token<'a> {
     }
 }
 
-/// The token of a login, in a cookie.
+/// The login token in the cookie, if any.
 pub(crate) fn login(headers: &HeaderMap) -> Option<&str> {
     headers
         .get_all(header::COOKIE)
@@ -79,7 +79,7 @@ pub(crate) fn login(headers: &HeaderMap) -> Option<&str> {
         .find_map(|(name, token)| (name == COOKIE && !token.is_empty()).then_some(token))
 }
 
-/// Finds out who asks.
+/// Authenticates requests, with a cache and a rate limit for wrong keys.
 #[derive(Debug)]
 pub(crate) struct Doorkeeper {
     known: Mutex<Known>,
@@ -89,7 +89,7 @@ pub(crate) struct Doorkeeper {
 #[derive(Debug, Default)]
 struct Known {
     callers: HashMap<[u8; 32], (Arc<Caller>, Instant)>,
-    /// Raised when something is forgotten: what was looked up before that is not remembered.
+    /// Incremented when entries are invalidated: lookups that began before are not cached.
     round: u64,
 }
 
@@ -97,11 +97,11 @@ impl Doorkeeper {
     pub(crate) fn new() -> Self {
         Self {
             known: Mutex::default(),
-            wrong: Rates::new(WRONG_RATE, WRONG_BURST).expect("the rate is not 0"),
+            wrong: Rates::new(WRONG_RATE, WRONG_BURST).expect("the rate is not zero"),
         }
     }
 
-    /// Whose token it is; `None` for a login that does not hold any more. A wrong key is a problem.
+    /// The caller of a token; `None` for an expired login. A wrong key is an error.
     pub(crate) async fn caller(
         &self,
         app: &App,
@@ -133,7 +133,7 @@ impl Doorkeeper {
                 self.known().callers.remove(&hash);
                 match token {
                     Token::Key(_) => Err(self.wrong_key_from(client, now)),
-                    // Browsers send an old cookie along, also with a login.
+                    // Browsers also send expired cookies, even with a login request.
                     Token::Login(_) => Ok(None),
                 }
             }
@@ -147,14 +147,13 @@ impl Doorkeeper {
         }
     }
 
-    /// A login has ended, if there was one of that token. Others are not affected: anybody can send
-    /// a cookie.
+    /// Invalidates the login of that token only: clients can send arbitrary cookies.
     pub(crate) fn forget_login(&self, token: &str) {
         let hash = Token::Login(token).hash();
         self.forget(|known, _| *known == hash);
     }
 
-    /// A key has ended, and its logins with it.
+    /// Invalidates a key and its logins.
     pub(crate) fn forget_key(&self, key: Uuid) {
         self.forget(|_, caller| caller.key == Some(key));
     }
@@ -187,7 +186,8 @@ impl Doorkeeper {
     }
 }
 
-/// Whose guesses count together: one client can have all of an IPv6 network.
+/// The address under which wrong keys are counted. IPv6 addresses are grouped by /64, since one
+/// client can own a whole network.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(known(&doorkeeper), 2);
         doorkeeper.forget_key(key);
         assert_eq!(known(&doorkeeper), 1);
-        // What was looked up before a login ended is not remembered after it.
+        // A lookup that began before a login ended is not cached.
         let round = doorkeeper.known().round;
         doorkeeper.forget_login("d");
         let caller = Arc::new(Caller::local());

@@ -1,6 +1,6 @@
-//! Which address a request comes from: the other end of the connection, or the client that a
-//! trusted proxy names in `X-Forwarded-For` or `Forwarded`. Anybody else can write what they like
-//! into those headers, so they are ignored unless a trusted proxy sent them.
+//! Determines the client address of a request: the peer of the connection, or the client that a
+//! trusted proxy names in `X-Forwarded-For` or `Forwarded`. These headers can be forged, so they
+//! are ignored unless a trusted proxy sent them.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,12 +8,12 @@ use axum::http::HeaderMap;
 
 use crate::address_range::AddressRange;
 
-/// The address of whoever made a request.
+/// The address of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClientAddress(pub(crate) IpAddr);
 
 impl ClientAddress {
-    /// `peer` is the other end of the connection.
+    /// `peer` is the remote address of the connection.
     pub(crate) fn find(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange]) -> Self {
         let peer = peer.to_canonical();
         let is_trusted = |address: IpAddr| trusted.iter().any(|range| range.contains(address));
@@ -34,7 +34,7 @@ impl ClientAddress {
         let plain = hops(headers, "x-forwarded-for", parse_node).map(follow);
         let standard = hops(headers, "forwarded", forwarded_for).map(follow);
         Self(match (plain, standard) {
-            // A proxy sets one of them, and may pass on the other as its client wrote it.
+            // A proxy sets one header and may pass on the other as the client wrote it.
             (Some(plain), Some(standard)) if plain != standard => peer,
             (Some(client), _) | (None, Some(client)) => client,
             (None, None) => peer,
@@ -42,7 +42,7 @@ impl ClientAddress {
     }
 }
 
-/// The addresses in a header, the client's first. `None` for one that cannot be read.
+/// The addresses in a header, the client's first. Unreadable ones are `None`.
 fn hops(
     headers: &HeaderMap,
     name: &str,
@@ -104,9 +104,9 @@ mod tests {
         check("10.0.0.1", &[(plain, "192.0.2.1")], "192.0.2.1");
         check("::ffff:10.0.0.1", &[(plain, "192.0.2.1")], "192.0.2.1");
         check("::1", &[(plain, "2001:db8::1")], "2001:db8::1");
-        // Anybody else may write what they like.
+        // Headers from an untrusted peer are ignored.
         check("192.0.2.9", &[(plain, "192.0.2.1")], "192.0.2.9");
-        // What the client itself wrote comes first; the last that is no proxy counts.
+        // What the client itself wrote comes first; the last address that is not a proxy counts.
         check(
             "10.0.0.1",
             &[(plain, "198.51.100.1, 192.0.2.1")],
@@ -120,7 +120,7 @@ mod tests {
         let two = [(plain, "198.51.100.1"), (plain, "192.0.2.1")];
         check("10.0.0.1", &two, "192.0.2.1");
         check("10.0.0.1", &[(plain, "10.0.0.3, 10.0.0.2")], "10.0.0.3");
-        // What cannot be read ends at whoever passed it on.
+        // An unreadable entry stops at the proxy that passed it on.
         check("10.0.0.1", &[(plain, "192.0.2.1, unknown")], "10.0.0.1");
         check(
             "10.0.0.1",
@@ -137,7 +137,7 @@ mod tests {
         let quoted = "for=\"a, for=198.51.100.1, proto=https; For=\"[2001:db8::1]:4711\"";
         check("10.0.0.1", &[(standard, quoted)], "2001:db8::1");
         check("10.0.0.1", &[(standard, "for=_hidden")], "10.0.0.1");
-        // Both, and they differ: one of them is the client's own.
+        // The headers differ: one of them was written by the client.
         let both = [(plain, "192.0.2.1"), (standard, "for=198.51.100.1")];
         check("10.0.0.1", &both, "10.0.0.1");
         let same = [(plain, "192.0.2.1"), (standard, "for=192.0.2.1")];

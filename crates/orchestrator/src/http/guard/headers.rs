@@ -1,4 +1,4 @@
-//! What every answer tells a browser: nothing of ours is framed, sniffed, embedded or kept.
+//! Security headers of every response: no framing, sniffing, embedding or caching.
 
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -6,7 +6,7 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderValue};
 
-/// Unless the answer says otherwise.
+/// Defaults, unless the response sets them.
 static EVERYWHERE: [(HeaderName, HeaderValue); 8] = [
     (
         CONTENT_SECURITY_POLICY,

@@ -1,5 +1,5 @@
-//! Under which names the server may be addressed: a page of another site whose name was pointed at
-//! this machine (DNS rebinding) still says that name in `Host`. Decides only.
+//! Checks the `Host` header against DNS rebinding: a page of another site whose name was pointed at
+//! this machine still sends that name. Decides only.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,11 +7,11 @@ use axum::http::{HeaderMap, Uri, header};
 
 use crate::http::problem::{Kind, Problem};
 
-/// The names of a server.
+/// The accepted host names of a server.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     bound: IpAddr,
-    /// In lower case; those with a port hold for that port only.
+    /// Lower case. Names with a port match only that port.
     named: Vec<String>,
 }
 
@@ -23,7 +23,7 @@ impl Hosts {
         }
     }
 
-    /// The name in a request, if it is one of ours.
+    /// The host name of a request, if it is accepted.
     pub(crate) fn check<'a>(
         &self,
         uri: &'a Uri,
@@ -35,7 +35,7 @@ impl Hosts {
             .filter(|_| more.is_none())
             .and_then(|host| host.to_str().ok())
             .ok_or_else(|| Problem::bad("exactly one `Host` is needed"))?;
-        // A request with a whole address in its first line means that one.
+        // An absolute URI in the request line must match too.
         let meant = [
             Some(host),
             uri.authority().map(|authority| authority.as_str()),
@@ -64,7 +64,7 @@ impl Hosts {
             return true;
         }
         let literal = name.trim_start_matches('[').trim_end_matches(']');
-        // An address cannot be pointed elsewhere.
+        // DNS rebinding does not apply to literal addresses.
         literal.parse::<IpAddr>().is_ok_and(|address| {
             let address = address.to_canonical();
             address.is_loopback() || address == self.bound || self.bound.is_unspecified()
@@ -72,7 +72,7 @@ impl Hosts {
     }
 }
 
-/// `name` of `name:port`; brackets stay.
+/// The `name` of `name:port`; brackets are kept.
 fn without_port(authority: &str) -> Option<&str> {
     let end = match authority.strip_prefix('[') {
         Some(_) => authority.find(']')? + 1,

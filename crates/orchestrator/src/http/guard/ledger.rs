@@ -1,9 +1,9 @@
-//! Writes down who asked for what change, in the server's own audit log, and whom it turned away.
+//! Records requested changes and refused requests in the server's audit log.
 //!
-//! A change begins after its line is written, and is answered after its outcome is: a server that
-//! is killed at any moment has recorded everything it did. When the log cannot be written, changes
-//! are refused rather than forgotten. Refusals cost nobody anything, so repeats of them are folded
-//! and need not be waited for. Never has bodies or tokens.
+//! A change starts after its request is recorded, and is answered after its outcome is recorded. So
+//! a server that is killed at any time has recorded everything it did. When the log cannot be
+//! written, changes are refused. Repeated refusals are folded and written without waiting. Never
+//! records bodies or tokens.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,23 +17,23 @@ use uuid::Uuid;
 use crate::app::Caller;
 use crate::http::problem::{Kind, Problem};
 
-/// How long a request waits for its line.
+/// How long a request waits for its audit record.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the end of a server waits for what is still to be written.
+/// How long shutdown waits for pending records.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
 
-/// At most 33 lines a minute.
+/// At most 33 records per minute.
 const REFUSALS: FoldLimits = FoldLimits {
     window: Duration::from_secs(60),
     keys: 32,
     lines: u64::MAX,
 };
 
-/// In the place of a sandbox's name.
+/// Used in place of a sandbox name.
 const SERVER: &str = "server";
 
-/// For a client that did not wait for its answer.
+/// Recorded status of a request whose client disconnected before the response.
 const GONE: u16 = 499;
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct Ledger {
     refusals: Mutex<Fold<Refused>>,
 }
 
-/// A change that is asked for.
+/// A requested change.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) id: Uuid,
@@ -52,7 +52,7 @@ pub(crate) struct Asked {
     pub(crate) path: String,
 }
 
-/// As much as is known of who asks.
+/// What is known of the caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Seen {
     user: String,
@@ -68,7 +68,7 @@ impl From<&Caller> for Seen {
     }
 }
 
-/// A request that was turned away.
+/// A refused request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Refused {
     pub(crate) remote: IpAddr,
@@ -78,7 +78,7 @@ pub(crate) struct Refused {
     pub(crate) status: StatusCode,
 }
 
-/// A change whose beginning is recorded. Its outcome is too, whatever becomes of it.
+/// A change whose request is recorded. The outcome is recorded by [`Line::end`] or on drop.
 #[derive(Debug)]
 pub(crate) struct Line {
     log: Arc<AuditLog>,
@@ -94,7 +94,7 @@ impl Ledger {
         }
     }
 
-    /// Records that a change is asked for, before anything is done about it.
+    /// Records a requested change before it is made.
     pub(crate) async fn begin(&self, asked: Asked) -> Result<Line, Problem> {
         let Asked {
             id,
@@ -121,8 +121,8 @@ impl Ledger {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "it takes too long".to_owned(),
         };
-        tracing::error!(request = %id, %problem, "a change is refused: it cannot be recorded");
-        // Nothing begins, so nothing ends.
+        tracing::error!(request = %id, %problem, "change refused: cannot write the audit log");
+        // No outcome is recorded for a change that does not start.
         line.forget();
         Err(
             Problem::new(Kind::Unavailable, "cannot write the audit log")
@@ -131,7 +131,7 @@ impl Ledger {
         )
     }
 
-    /// Records that a request was turned away, if that is a matter of who asks or how often.
+    /// Records a refused request, if the reason is the caller or the request rate.
     pub(crate) fn refused(&self, refused: Refused, now: Instant) {
         let is_of_caller = matches!(
             refused.status,
@@ -181,11 +181,12 @@ impl Ledger {
 }
 
 impl Line {
-    /// Records the outcome, before it is answered. `user`: who turned out to have asked.
+    /// Records the outcome before the response is sent. `user` is the user of a request that was
+    /// not authenticated before.
     pub(crate) async fn end(mut self, user: Option<String>, status: StatusCode) {
         let record = self.record(user, status.as_u16());
         self.is_ended = true;
-        // The change is made; nothing is gained by not answering.
+        // The change is made: respond even if this fails.
         match timeout(PATIENCE, self.log.append(SERVER, record)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(request = %self.id, %error, "audit entry is lost"),
@@ -222,7 +223,7 @@ impl Drop for Ledger {
         let due = self.refusals().finish();
         self.write(due);
         if let Err(error) = self.log.flush(FLUSH_PATIENCE) {
-            tracing::error!(%error, "audit log was not written to its end");
+            tracing::error!(%error, "cannot flush the audit log");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Which sites may do what from a browser: requests that another site's page makes (CSRF) change
-//! nothing, and only listed sites read answers (CORS). Decides only.
+//! Cross-site checks: pages of other sites cannot make changes (CSRF), and only listed sites can
+//! read responses (CORS). Decides only.
 
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -13,22 +13,22 @@ use crate::http::problem::{Kind, Problem};
 
 const FETCH_SITE: &str = "sec-fetch-site";
 
-/// The sites that are listed.
+/// The allowed origins.
 #[derive(Debug)]
 pub(crate) struct Origins {
     listed: Vec<String>,
 }
 
-/// Who made a request, as far as a browser says.
+/// The site that made a request, according to the browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Site {
-    /// A page of ours.
+    /// A page of this server.
     Own,
-    /// A page of a site that is listed.
+    /// A page of an allowed origin.
     Listed,
-    /// A page of some other site.
+    /// A page of another site.
     Foreign,
-    /// No browser, or none that says.
+    /// Not a browser, or one that does not send the headers.
     Unsaid,
 }
 
@@ -42,7 +42,7 @@ impl Origins {
         }
     }
 
-    /// `host` is the name of ours that the request came to.
+    /// `host` is the validated host name of the request.
     pub(crate) fn site(&self, headers: &HeaderMap, host: &str) -> Site {
         let is_foreign =
             |fetch: &HeaderValue| matches!(fetch.as_bytes(), b"cross-site" | b"same-site");
@@ -70,7 +70,7 @@ impl Origins {
             .any(|listed| listed.eq_ignore_ascii_case(origin))
     }
 
-    /// The answer to a browser that asks whether a page may ask.
+    /// The response to a CORS preflight request.
     pub(crate) fn preflight(&self, method: &Method, headers: &HeaderMap) -> Option<Response> {
         if method != Method::OPTIONS || !headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
             return None;
@@ -92,7 +92,7 @@ impl Origins {
         Some(response)
     }
 
-    /// Lets a listed site read the answer.
+    /// Adds the CORS headers for an allowed origin.
     pub(crate) fn open(&self, origin: Option<&HeaderValue>, answer: &mut HeaderMap) {
         if self.listed.is_empty() {
             return;
@@ -112,8 +112,8 @@ impl Origins {
     }
 }
 
-/// A change that another site's page asks for is refused; with a cookie, also one of which nobody
-/// says that it is ours.
+/// Refuses changes requested by pages of other sites. With a cookie, the browser must confirm that
+/// the request is from this server's own page.
 pub(crate) fn check_change(site: Site, has_cookie: bool) -> Result<(), Problem> {
     match (site, has_cookie) {
         (Site::Own | Site::Listed, false) | (Site::Own, true) | (Site::Unsaid, false) => Ok(()),
@@ -130,7 +130,7 @@ pub(crate) fn check_change(site: Site, has_cookie: bool) -> Result<(), Problem> 
     }
 }
 
-/// Whether something changes by this method.
+/// Whether the method can make changes.
 pub(crate) fn is_change(method: &Method) -> bool {
     !matches!(
         *method,
@@ -138,7 +138,7 @@ pub(crate) fn is_change(method: &Method) -> bool {
     )
 }
 
-/// Whether an origin is the place that the request came to.
+/// Whether an origin is the host that the request was sent to.
 fn is_own(origin: &str, host: &str) -> bool {
     let Ok(origin) = origin.parse::<Uri>() else {
         return false;

@@ -1,5 +1,5 @@
-//! Which user of this machine is at the other end of a connection. A server without keys trusts
-//! its own user only, not everybody who can reach the loopback interface.
+//! Finds the local user at the other end of a connection. A server without keys trusts only its own
+//! user, not every user who can reach the loopback interface.
 //!
 //! The kernel lists the TCP sockets of this network namespace with their owners in `/proc/net/tcp`
 //! and `/proc/net/tcp6`. A client whose socket is not listed there, such as one behind address
@@ -29,10 +29,10 @@ static LOOKUPS: Semaphore = Semaphore::const_new(MAX_CONCURRENT_LOOKUPS);
 /// What the kernel shows for users that a user namespace does not map, unless it is set otherwise.
 const USUAL_OVERFLOW_USER: u32 = 65_534;
 
-/// A proxy adds these. Its clients may be anywhere, whoever runs the proxy itself.
+/// Headers that proxies add. The clients of a proxy may be anywhere, whichever user runs it.
 const PROXY_HEADERS: [&str; 4] = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
 
-/// The other end of a connection.
+/// The peer of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer(Arc<Connection>);
 
@@ -40,18 +40,19 @@ pub(crate) struct Peer(Arc<Connection>);
 struct Connection {
     peer: SocketAddr,
     local: SocketAddr,
-    /// Our end; open for as long as a request of the connection is being handled.
+    /// The server's socket; open while a request of the connection is being handled.
     socket: RawFd,
     /// Looked up by the first request that needs it.
     owner: OnceCell<u32>,
 }
 
-/// A caller without a key whom a keyless server accepts.
+/// A local user whom a server without keys accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeylessUser {
     /// The user that the server runs as.
     Own,
-    /// Root. May do everything but make keys: a port forwarder that runs as root looks the same.
+    /// Root may do everything except create keys, because a port forwarder that runs as root looks
+    /// the same.
     Root,
 }
 
@@ -69,7 +70,7 @@ impl Peer {
         self.0.peer
     }
 
-    /// Who asks without a key, if a keyless server may answer them.
+    /// The local user who made a request without a key, if the server accepts that user.
     pub(crate) async fn keyless_user(&self, headers: &HeaderMap) -> Result<KeylessUser, Problem> {
         if let Some(name) = PROXY_HEADERS
             .iter()
@@ -88,12 +89,13 @@ impl Peer {
 
 impl Connection {
     async fn find_owner(&self) -> Result<u32, Problem> {
-        let _permit = LOOKUPS.acquire().await.expect("it is never closed");
+        let _permit = LOOKUPS.acquire().await.expect("the semaphore is never closed");
         let (peer, local) = (self.peer, self.local);
         let found = spawn_blocking(move || look_up(peer, local)).await;
         let found = found.unwrap_or_else(|error| Err(io::Error::other(error)));
         let owner = found.map_err(|error| unknown(&error))?;
-        // While our end is connected, no other socket can have the peer's address and port.
+        // While the server's socket is connected, no other socket can have the peer's address and
+        // port.
         let is_connected = getpeername::<SockaddrStorage>(self.socket).is_ok();
         owner.filter(|_| is_connected).ok_or_else(|| {
             refused("the user at the other end of the connection cannot be determined")
@@ -121,8 +123,8 @@ fn refused(reason: &str) -> Problem {
     )
 }
 
-/// The user that this server runs as. `None` where it cannot be told from users that its user
-/// namespace does not map: the kernel shows all of them as the same number.
+/// The uid of this server. `None` if it is the overflow uid, which the kernel shows for all users
+/// that the user namespace does not map.
 static OWN_USER: LazyLock<Option<u32>> = LazyLock::new(|| {
     let own = geteuid().as_raw();
     let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid");
@@ -156,8 +158,8 @@ fn look_up(peer: SocketAddr, local: SocketAddr) -> io::Result<Option<u32>> {
     Ok(found)
 }
 
-/// The owner in a row of a table, if it is the row of that socket. One that its process has closed
-/// has inode 0, and user 0 whoever had it.
+/// The owner in a table row, if the row is that socket's. A socket that its process has closed has
+/// inode 0 and uid 0, whatever its owner was.
 fn owner_in_row(row: &str, peer: SocketAddr, local: SocketAddr) -> Option<u32> {
     let mut fields = row.split_ascii_whitespace().skip(1);
     let is_peer = |field: &str, address: SocketAddr| {
@@ -205,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection to a listener at this address: our end, and the peer's.
+    /// A connection to a listener at this address: the server's end, and the client's.
     fn connected(address: &str) -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind(address).unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -222,7 +224,7 @@ mod tests {
         for address in ["127.0.0.1:0", "127.3.2.1:0", "[::1]:0"] {
             let (ours, client) = connected(address);
             assert_eq!(owner_of_peer(&ours), own, "{address}");
-            // Half a connection still has an owner.
+            // A half-closed connection still has an owner.
             client.shutdown(std::net::Shutdown::Write).unwrap();
             assert_eq!(owner_of_peer(&ours), own, "{address}");
         }
@@ -253,9 +255,9 @@ mod tests {
         check(row, "127.0.0.1:50001", local, None);
         check(row, "127.0.0.2:50000", local, None);
         check(row, peer, "127.0.0.1:3002", None);
-        // The row of our own end.
+        // The row of the server's own end.
         check(row, local, peer, None);
-        // Closed: what is listed as its owner means nothing.
+        // The listed owner of a closed socket is meaningless.
         check(&row.replace("4711", "0"), peer, local, None);
         check(&row[..60], peer, local, None);
         check("", peer, local, None);

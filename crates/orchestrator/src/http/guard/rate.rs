@@ -1,6 +1,6 @@
-//! How often somebody may ask: so many times a second on average, in bursts of more.
+//! Rate limits: an average number of requests per second, with bursts.
 //!
-//! Remembers one time for each asker, and forgets it when it no longer matters.
+//! Stores one timestamp per client, and removes it when it no longer matters.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -8,17 +8,17 @@ use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Askers that are remembered before those that no longer matter are looked for.
+/// Number of clients above which expired entries are removed.
 const MANY: usize = 10_000;
 
-/// A rate for each asker.
+/// A rate limit per client.
 #[derive(Debug)]
 pub(crate) struct Rates<K> {
-    /// Of one request.
+    /// Time that one request costs.
     step: Duration,
-    /// How far ahead of its average an asker may be.
+    /// How far a client may be ahead of its average rate.
     burst: Duration,
-    /// When an asker has paid for all it did.
+    /// The time when a client's past requests are paid off.
     paid: Mutex<HashMap<K, Instant>>,
 }
 
@@ -33,7 +33,7 @@ impl<K: Hash + Eq> Rates<K> {
         })
     }
 
-    /// Counts a request, or says after what time it would be counted.
+    /// Counts a request, or returns how long to wait before it would be accepted.
     pub(crate) fn count<Q>(&self, asker: &Q, now: Instant) -> Result<(), Duration>
     where
         K: Borrow<Q>,

@@ -1,25 +1,27 @@
-//! A look at how long a zip says its list of entries is, before a library makes room for it.
+//! Checks the declared size of a zip's central directory, before the zip library allocates memory
+//! for it.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 use super::{InputError, LONGEST_LIST, MOST_ENTRIES, refuse};
 
-/// Before the end of a zip, where the wide form says that it is in use.
+/// Signature of the ZIP64 end of central directory locator.
 const WIDE_LOCATOR: &[u8; 4] = b"PK\x06\x07";
 
-/// Begins the end of a list in its wide form, of which numbers can be as large as they like.
+/// Signature of the ZIP64 end of central directory record, which can declare arbitrarily large
+/// numbers.
 const WIDE_END: &[u8; 4] = b"PK\x06\x06";
 
-/// From the signature to the end of the numbers looked at: entries at 32, bytes at 40.
+/// From the signature to the end of the checked fields: entries at 32, bytes at 40.
 const WIDE_LENGTH: usize = 48;
 
-/// The longest comment, with the records around it.
+/// Covers the longest comment and the records before it.
 const TAIL: u64 = (1 << 16) + 256;
 
 const CHUNK: usize = 1 << 20;
 
-/// In its narrow form a list has at most 65,535 entries, which is no harm. The wide form is looked
-/// for everywhere, because readers differ on where it has to be.
+/// Without ZIP64 a directory has at most 65,535 entries, which is harmless. ZIP64 records are
+/// searched in the whole file, because readers differ on where the record must be.
 pub(super) fn check(file: &mut (impl Read + Seek), length: u64) -> Result<(), InputError> {
     let failed = InputError::server("read the uploaded zip");
     let is_too_long = claims_too_much(file, length).map_err(failed)?;

@@ -1,10 +1,10 @@
-//! The names in a zip, as the tree of folders and files that they become. Finds names that clash,
-//! and counts what has to be made for each.
+//! The names in a zip as a tree of folders and files. Detects clashes, and counts the new inodes of
+//! each entry.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// Every folder and file, by the folder that it is in.
+/// Every folder and file, by parent id and name.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     nodes: HashMap<(u32, Box<str>), Node>,
@@ -16,14 +16,14 @@ struct Node {
     is_folder: bool,
 }
 
-/// A name that is there already, or leads through a file.
+/// A name that exists already, or has a file as its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Clash;
 
 const ROOT: u32 = 0;
 
 impl Names {
-    /// Adds a file or a folder, with the folders that it is in. Says how many of them are new.
+    /// Adds a file or folder and its parents. Returns how many of them are new.
     pub(super) fn add(&mut self, parts: &[&str], is_folder: bool) -> Result<u64, Clash> {
         let mut parent = ROOT;
         let mut new = 0;
