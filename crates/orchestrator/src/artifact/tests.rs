@@ -1,4 +1,4 @@
-//! Zips of workspaces, and what other programs make of them.
+//! Zips of workspaces, checked with other programs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ use super::*;
 
 const LARGEST: u64 = 1 << 30;
 
-/// A workspace and a place beside it for the zip.
+/// A workspace, and a path next to it for the zip.
 struct Scene {
     home: TempDir,
 }
@@ -55,7 +55,7 @@ impl Scene {
     }
 }
 
-/// What other programs say of a zip, and what its record says.
+/// Checks a zip with other programs and against its record.
 fn check_zip(zip: &Path, artifact: &Artifact) {
     accept(zip);
     let bytes = fs::read(zip).unwrap();
@@ -80,7 +80,7 @@ fn check_zip(zip: &Path, artifact: &Artifact) {
     assert_eq!(partial.count(), 0);
 }
 
-/// Has two other programs read all of a zip.
+/// Checks that two other programs can read the whole zip.
 pub(super) fn accept(zip: &Path) {
     let script = "
 import sys, zipfile
@@ -98,14 +98,14 @@ sys.exit(f'bad: {bad}' if bad else 0)";
         .arg(zip)
         .output()
         .unwrap();
-    // It warns of a zip without entries, and that is all.
+    // It warns of a zip without entries, which is fine.
     let is_empty = ZipArchive::new(File::open(zip).unwrap())
         .unwrap()
         .is_empty();
     assert!(unzip.status.success() || is_empty, "{unzip:?}");
 }
 
-/// Names and texts of what is in a zip.
+/// Names and contents of the entries of a zip.
 fn contents(zip: &Path) -> Vec<(String, String)> {
     let mut archive = ZipArchive::new(File::open(zip).unwrap()).unwrap();
     let mut found = Vec::new();
@@ -168,7 +168,7 @@ fn a_zip_holds_the_files_their_modes_and_their_times() {
         .mode();
     assert_eq!(mode & 0o7777, 0o755);
     assert!(into.join("hollow").is_dir());
-    // The same again is the same to the byte.
+    // Packing again gives the same bytes.
     assert_eq!(scene.pack(Bounds::of(LARGEST)), artifact);
 }
 
@@ -222,7 +222,7 @@ fn bounds_leave_out_what_is_beyond_and_no_more() {
     check(all, &["a-small", "b-noise", "c-text", "d-small"], &[]);
     let whole = scene.pack(all).bytes;
     assert!(whole < (1 << 20) + (64 << 10), "{whole}");
-    // Noise does not pack, but text does.
+    // Random data does not compress, but text does.
     let packed = Bounds {
         packed: 1 << 20,
         ..all
@@ -283,7 +283,7 @@ fn more_entries_than_the_old_format_counts() {
     assert_eq!((artifact.files, artifact.left_out.len()), (70_000, 0));
 }
 
-/// A place that is full after some bytes.
+/// A writer that fails with a full disk after some bytes.
 struct Full(usize);
 
 impl Write for Full {
@@ -363,7 +363,7 @@ async fn a_stream_is_the_same_zip() {
     assert!(matches!(pieces.as_slice(), [Err(error)] if error.kind() == io::ErrorKind::NotFound));
 }
 
-/// The test ends only when the thread that packs does.
+/// The test ends only when the packing thread ends.
 #[tokio::test]
 async fn a_stream_ends_with_its_reader() {
     let scene = Scene::new();

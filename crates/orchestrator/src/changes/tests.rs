@@ -1,4 +1,4 @@
-//! What is told of a workspace that a job has changed, with a real store.
+//! The reported changes of a workspace, with a real store.
 
 #![allow(clippy::unwrap_used)]
 
@@ -134,7 +134,7 @@ impl Scene {
             checkpoint: checkpoint.clone(),
         };
         journal.append(Timestamp::now(), made).await.unwrap();
-        // A later one is none of a start.
+        // A later checkpoint is not the start.
         let made = EventKind::CheckpointMade {
             turn: 1,
             moment: Moment::After,
@@ -237,7 +237,7 @@ async fn what_is_not_on_record_is_said() {
     let found = scene.changes().await;
     assert_eq!(lines(&found), [""; 0]);
     assert_eq!(found.not_compared[0].path, "large");
-    // A checkpoint that was removed to make room.
+    // A checkpoint that was pruned.
     let other = Scene::with_input().await;
     other.checkpoint(&[]).await;
     let now = Timestamp::now()
@@ -282,6 +282,6 @@ async fn bounds_hold_on_files_and_bytes() {
     assert!(diffs <= 8 << 20, "{diffs}");
     let full = Some("the diffs of other files leave no room");
     assert!(found.files.iter().any(|one| one.note.as_deref() == full));
-    // Small ones still have room.
+    // Small diffs still fit.
     assert!(found.files.last().unwrap().diff.is_some());
 }

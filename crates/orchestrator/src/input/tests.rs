@@ -1,4 +1,4 @@
-//! Uploads and repositories, honest and hostile, and how they come into a workspace.
+//! Uploads and repositories, valid and malicious, and how they are put into a workspace.
 
 #![allow(clippy::unwrap_used)]
 
@@ -94,7 +94,7 @@ async fn a_job_without_input_has_an_empty_workspace() {
     assert_eq!(mode(scene.folder.path()), 0o700);
     assert_eq!(mode(&scene.folder.workspace()), 0o755);
     assert!(scene.folder.logs().is_dir());
-    // Again, it stays as the job has made it.
+    // Preparing again keeps the job's changes.
     fs::write(scene.folder.workspace().join("work"), "done").unwrap();
     scene.prepare().await.unwrap();
     assert_eq!(scene.read("work"), "done");
@@ -139,7 +139,7 @@ with zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED) as z:
     assert!(scene.folder.workspace().join("empty").is_dir());
     assert_eq!(mode(&scene.folder.workspace().join("run.sh")), 0o755);
     assert_eq!(mode(&scene.folder.workspace().join("a")), 0o644);
-    // The zip stays, for another attempt from the start.
+    // The zip is kept, for a retry from the start.
     assert!(scene.folder.upload().exists());
 }
 
@@ -235,7 +235,7 @@ async fn a_hostile_zip_is_refused_whole() {
 }
 
 async fn check_refused(scene: &Scene, expect: &str) {
-    // The same is found before a job is made of it.
+    // The same error is found before the job is created.
     let checked = check_zip(scene.folder.upload(), scene.spec.limits.disk).await;
     let checked = checked.unwrap_err().to_string();
     assert!(checked.contains(expect), "{checked}");
@@ -263,13 +263,13 @@ first = data.index(b'PK\\x01\\x02'); second = data.index(b'PK\\x01\\x02', first 
     for (script, expect) in [
         ("data[first + 8] |= 1; data[6] |= 1", "it is encrypted"),
         ("data[60] ^= 1", "cannot be read"),
-        // Both entries are the first one's data.
+        // Both entries refer to the first one's data.
         ("data[second + 42:second + 46] = data[first + 42:first + 46]", "overlap"),
         ("del data[end - 20:]", "cannot unpack"),
         ("data[:] = b'no zip at all'", "cannot unpack"),
         ("data[:] = b''", "cannot unpack"),
         ("data[first + 10] = 99; data[8] = 99", "cannot unpack"),
-        // Claims twenty million entries, in the wide form.
+        // Declares twenty million entries, in ZIP64 form.
         (
             "wide = struct.pack('<4sQHHIIQQQQ', b'PK\\x06\\x06', 44, 45, 45, 0, 0, 20 << 20, 20 << 20, 46 * (20 << 20), first)
 data[end:end] = wide + struct.pack('<4sIQI', b'PK\\x06\\x07', 0, end, 1)

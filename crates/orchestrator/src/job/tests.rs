@@ -1,4 +1,4 @@
-//! The life of a job, for any order of what can happen to it.
+//! The life cycle of a job, for any order of changes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -41,7 +41,7 @@ fn claim() -> Change {
     }
 }
 
-/// The states that a job goes through, or the refusal that it meets first.
+/// The job after all changes, or the first refusal and its position.
 fn follow(changes: impl IntoIterator<Item = Change>) -> Result<Job, (usize, Refused)> {
     let mut job = new_job();
     for (place, change) in changes.into_iter().enumerate() {
@@ -128,7 +128,7 @@ fn a_job_under_which_the_server_always_dies_is_given_up() {
     };
     assert_eq!(failure.cause, Cause::Crashes);
     assert!(job.ended.is_some());
-    // Who talks to it gives it a new chance.
+    // A message resets the crash count.
     job = transition(&job, Change::Say, NOW).unwrap();
     job = transition(&job, claim(), NOW).unwrap();
     job = transition(&job, Change::Crash, NOW).unwrap();
@@ -171,7 +171,7 @@ proptest! {
         changes in proptest::collection::vec(any_change(), 0..60)
     ) {
         let mut job = new_job();
-        // Claims that were finished.
+        // Epochs of claims that have finished.
         let mut finished = Vec::new();
         for change in changes {
             let next = match transition(&job, change.clone(), NOW) {

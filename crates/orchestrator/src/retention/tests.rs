@@ -1,4 +1,4 @@
-//! What is forgotten, in which order, and what a crash leaves to the next round.
+//! Which jobs are deleted, in which order, and cleanup after a crash.
 
 #![allow(clippy::unwrap_used)]
 
@@ -39,7 +39,8 @@ impl Scene {
         }
     }
 
-    /// A job with a session and a folder of this size, ended so many days ago or not at all.
+    /// A job with a session and a folder of this size, which ended `ended` days ago or has not
+    /// ended.
     async fn job(&self, ended: Option<i32>, bytes: usize) -> Job {
         let now = self.now.to_zoned(jiff::tz::TimeZone::UTC).datetime();
         let session = SessionId::new(&now, fastrand::u32(..));
@@ -98,7 +99,7 @@ impl Scene {
         JobFolder::new(self.data.path(), job.id)
     }
 
-    /// Whether there is all of a job; it must be all or nothing.
+    /// Whether a job exists; it must be complete or completely gone.
     async fn has(&self, job: &Job) -> bool {
         let record = self.keeper.jobs.job(job.id).await.unwrap().is_some();
         let session = self
@@ -138,7 +139,7 @@ async fn when_all_are_too_large_the_longest_ended_go_first() {
     for days in [3, 1, 4, 2] {
         jobs.push(scene.job(Some(days), 2 << 20).await);
     }
-    // What has not ended counts, and stays.
+    // Jobs that have not ended count, and stay.
     let active = scene.job(None, 1 << 20).await;
     assert_eq!(scene.round().await, 3);
     let mut left = Vec::new();
@@ -147,11 +148,11 @@ async fn when_all_are_too_large_the_longest_ended_go_first() {
     }
     assert_eq!(left, [false, true, false, false]);
     assert!(scene.has(&active).await);
-    // Sparse files take no room.
+    // Sparse files use no disk space.
     let sparse = File::create(scene.folder(&active).workspace().join("sparse")).unwrap();
     sparse.set_len(1 << 40).unwrap();
     assert_eq!(scene.round().await, 0);
-    // With nothing left that could go, the round ends all the same.
+    // The round ends even if no more jobs can be deleted.
     fs::write(
         scene.folder(&active).workspace().join("large"),
         vec![1; 8 << 20],
@@ -167,7 +168,7 @@ async fn what_a_crash_left_is_swept() {
     let scene = Scene::new(30, u64::MAX).await;
     let job = scene.job(Some(1), 1).await;
     let folder = scene.folder(&job);
-    // The server died right after the record was gone.
+    // The server died right after the record was deleted.
     sweep::mark(&folder, job.session.as_ref()).unwrap();
     assert!(
         scene
@@ -177,7 +178,7 @@ async fn what_a_crash_left_is_swept() {
             .await
             .unwrap()
     );
-    // And while others were made: of these nobody knows yet whether they will be jobs.
+    // And while other files were created: they may still become jobs.
     let fresh = JobFolder::new(scene.data.path(), JobId(Uuid::now_v7()));
     fs::create_dir_all(fresh.workspace()).unwrap();
     let uploads = scene.data.path().join("uploads");
@@ -188,7 +189,7 @@ async fn what_a_crash_left_is_swept() {
     assert_eq!(scene.round().await, 0);
     assert!(!scene.has(&job).await);
     assert!(fresh.path().exists() && uploads.join("fresh.zip").exists());
-    // Two hours later it is clear.
+    // Two hours later they are stale.
     let later = scene.now + SignedDuration::from_hours(2);
     assert_eq!(scene.keeper.round(later).await.unwrap().forgotten, 0);
     assert!(!fresh.path().exists() && !uploads.join("fresh.zip").exists());
@@ -305,7 +306,7 @@ async fn a_clock_that_jumped_at_the_start_forgets_nothing() {
     let job = scene.job(Some(1), 1).await;
     let jumped = scene.now + DAY * 60;
     for _ in 0..2 {
-        // A start after the other.
+        // Restarts.
         let mut calendar = Calendar::open(&scene.keeper).await;
         let now = calendar.now(jumped).await;
         assert_eq!(scene.keeper.round(now).await.unwrap().forgotten, 0);
@@ -313,7 +314,7 @@ async fn a_clock_that_jumped_at_the_start_forgets_nothing() {
     assert!(scene.has(&job).await);
     let mut calendar = Calendar::open(&scene.keeper).await;
     assert!(calendar.now(scene.now).await >= scene.now);
-    // Without the jump it would be due.
+    // Without the jump the job would be deleted.
     assert_eq!(scene.keeper.round(jumped).await.unwrap().forgotten, 1);
 }
 
@@ -324,7 +325,7 @@ async fn rounds_end_when_the_server_does() {
     let (_ended, ends) = mpsc::channel(8);
     let end = CancellationToken::new();
     let running = tokio::spawn(run(scene.keeper.clone(), ends, end.clone()));
-    // The first round is at once.
+    // The first round starts at once.
     while scene.keeper.jobs.job(old.id).await.unwrap().is_some() {
         tokio::task::yield_now().await;
     }

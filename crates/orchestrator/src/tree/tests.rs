@@ -1,4 +1,4 @@
-//! What a tree shows of a folder that somebody else fills with malice, also while it looks.
+//! Reading a folder that a malicious program modifies, also at the same time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +32,7 @@ fn read(tree: &Tree, path: &str) -> Result<String, TreeError> {
     Ok(text)
 }
 
-/// Folders named `d`, one in the other; with a file in the last.
+/// Nested folders named `d`, with a file in the last.
 fn nest(top: &Path, levels: usize) {
     let mut folder: OwnedFd = open::root(top).unwrap();
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
@@ -159,7 +159,7 @@ fn kernels_with_and_without_the_one_call_refuse_the_same() {
         let stepped = open::step_by_step(root.as_fd(), path, flags);
         assert_eq!(stepped.map(drop), expect);
     }
-    // Only the error differs for a link on the way.
+    // Only the error differs for a link in a parent.
     for path in [&b"to-a/b/file"[..], b"to-a"] {
         assert!(open::at_once(root.as_fd(), path, folder).is_err());
         assert!(open::step_by_step(root.as_fd(), path, folder).is_err());
@@ -211,13 +211,13 @@ fn a_walk_has_an_order_a_bound_and_no_fear_of_depth() {
         seen.iter().filter(|path| path.starts_with("d")).count(),
         2048
     );
-    // As deep as a path can be named, and no further.
+    // As deep as the longest path, and no further.
     assert_eq!(seen.iter().filter(|path| *path == "closed 4097").count(), 1);
     assert!(!is_cut);
     remove_tree(home.path()).unwrap();
 }
 
-/// A folder is swapped for a link to a secret, and back, without pause.
+/// A folder is repeatedly swapped with a link to a secret.
 #[test]
 fn no_race_leads_outside() {
     let home = folder();
@@ -239,7 +239,7 @@ fn no_race_leads_outside() {
         });
         let tree = Tree::open(&inside).unwrap();
         let mut found = [0; 3];
-        // Until each thing was met often, however fast the other one is.
+        // Until each case was seen often, however fast the other thread is.
         while found.iter().any(|times| *times < 50) {
             match read(&tree, "name/file") {
                 Ok(text) => {
@@ -287,7 +287,7 @@ fn everything_can_be_removed_and_nothing_outside_is() {
     let names: Vec<_> = fs::read_dir(home.path()).unwrap().collect();
     assert_eq!(names.len(), 1);
     assert_eq!(fs::read_to_string(kept.join("file")).unwrap(), "kept");
-    // A link in its place is removed itself.
+    // A link in place of the folder is removed itself.
     symlink(&kept, &doomed).unwrap();
     remove_tree(&doomed).unwrap();
     assert!(doomed.symlink_metadata().is_err());
@@ -323,7 +323,7 @@ fn folders_that_were_locked_are_removed() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             if is_root {
-                // This thread alone has no rights but an owner's.
+                // Only this thread drops its capabilities, so that modes apply to it.
                 setfsuid(owner);
             }
             assert!(fs::remove_dir_all(&doomed).is_err());

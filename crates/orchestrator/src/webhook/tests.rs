@@ -18,14 +18,14 @@ use super::post::sign;
 use super::*;
 use crate::own_network;
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug)]
 struct Heard {
     headers: HashMap<String, String>,
     body: String,
 }
 
-/// A server that gives each request the next of these answers, and the last one from then on.
+/// A server that answers each request with the next of these responses, and repeats the last one.
 struct Listener {
     url: String,
     heard: mpsc::UnboundedReceiver<Heard>,
@@ -92,7 +92,7 @@ impl Scene {
         self.jobs.due(now, 100, 100).await.unwrap()
     }
 
-    /// A job that has ended, with something to tell its webhook.
+    /// An ended job with a due delivery.
     async fn end_job(&self, url: &str, secret: Option<&str>, body: &str) -> JobId {
         self.end_job_of("somebody", url, secret, body).await
     }
@@ -153,7 +153,7 @@ async fn a_webhook_is_told_once_and_can_check_who_tells() {
     assert_eq!(heard.headers["content-type"], "application/json");
     assert_eq!(heard.headers["hotcell-event"], "job.ended");
     assert_eq!(heard.headers["hotcell-delivery"], "1");
-    // As `printf … | openssl dgst -sha256 -hmac secret` has it.
+    // The output of `printf … | openssl dgst -sha256 -hmac secret`.
     let signature = "4b390091f51dfc429416a3a25662f9c3f7884bba93466f1020ac2766f1a4d51e";
     assert_eq!(
         heard.headers["hotcell-signature"],
@@ -183,7 +183,7 @@ fn signatures_are_those_of_everybody_else() {
     }
 }
 
-/// One try of what is due, as `deliver` makes it.
+/// Tries the due delivery once, as `deliver` does.
 async fn try_once(scene: &Scene, allows_private: bool) {
     let poster = Arc::new(Poster::new(allows_private));
     let delivery = scene.only_due().await;
@@ -193,7 +193,7 @@ async fn try_once(scene: &Scene, allows_private: bool) {
 #[tokio::test]
 async fn failures_are_tried_again_later_and_later_and_then_given_up() {
     let scene = Scene::new().await;
-    // A redirect is no success and leads nowhere.
+    // A redirect is not a success and is not followed.
     let answers = &[
         "500 No",
         "302 Found\r\nLocation: /elsewhere",
@@ -213,12 +213,12 @@ async fn failures_are_tried_again_later_and_later_and_then_given_up() {
         let next = scene.jobs.next_due(before).await.unwrap().unwrap();
         assert!(next >= before + wait && next <= after + wait, "{next}");
     }
-    // Told at last: nothing is left.
+    // Delivered: nothing is left.
     try_once(&scene, true).await;
     assert!(scene.due(Timestamp::MAX).await.is_empty());
     assert!(listener.heard.recv().await.is_some());
     assert!(listener.heard.try_recv().is_err());
-    // Nobody is there, five times and once more.
+    // Connections are refused, five times and once more.
     drop(listener);
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", closed.local_addr().unwrap());
@@ -238,7 +238,7 @@ async fn the_servers_own_public_address_is_not_told() {
         return;
     }
     for own in own_network::OWN {
-        // It would be answered, if it were asked.
+        // A request would be answered.
         TcpListener::bind((own.trim_matches(['[', ']']), 0))
             .await
             .unwrap();
@@ -280,12 +280,12 @@ async fn nothing_of_the_servers_own_network_is_reached() {
             .await
             .unwrap_err();
         assert!(failed.is_final, "{host}: {failed:?}");
-        // It is not even tried again.
+        // There is no retry.
         try_once(&scene, false).await;
         assert!(scene.due(Timestamp::MAX).await.is_empty(), "{host}");
     }
     assert!(listener.heard.try_recv().is_err());
-    // Nor anything that is not of the web.
+    // Nor any other scheme.
     for url in [
         "file:///etc/passwd",
         "ftp://example.com/",
@@ -313,7 +313,7 @@ async fn what_is_due_is_told_after_a_restart_and_secrets_are_not_shown() {
         .unwrap_err();
     assert!(!failed.is_final);
     assert!(!failed.reason.contains("hidden"), "{failed:?}");
-    // Nobody wakes this one.
+    // There is no wake-up.
     let mut listener = Listener::start(&["200 OK"]).await;
     scene.end_job(&listener.url, None, "other").await;
     let end = CancellationToken::new();
@@ -324,7 +324,7 @@ async fn what_is_due_is_told_after_a_restart_and_secrets_are_not_shown() {
     deliverer.await.unwrap();
 }
 
-/// An endpoint that takes connections and never answers.
+/// An endpoint that accepts connections and never responds.
 async fn silent() -> (String, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
@@ -341,7 +341,7 @@ async fn silent() -> (String, tokio::task::JoinHandle<()>) {
 async fn a_dead_endpoint_of_one_owner_holds_up_nobody_else() {
     let scene = Scene::new().await;
     let (dead, task) = silent().await;
-    // Due for longer than anything else, and more than can be under way.
+    // Due before all others, and more than can be in progress.
     for _ in 0..200 {
         scene.end_job_of("mallory", &dead, None, "body").await;
     }

@@ -1,4 +1,4 @@
-//! Talking to an agent, turn by turn, over one address.
+//! Chatting with an agent, turn by turn, through one route.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};

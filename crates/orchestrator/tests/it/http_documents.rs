@@ -1,4 +1,4 @@
-//! The description of the API, the pages, and what watchers of servers read.
+//! The OpenAPI document, the pages, health checks and metrics.
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ fn the_description_holds_together() {
                 assert!(names.insert(name), "{name} is there twice");
             }
         }
-        // Of a webhook, a job shows what became of it, and neither its address nor its secret.
+        // A job shows the delivery state of its webhook, but neither its address nor its secret.
         let shown = &document["components"]["schemas"]["WebhookDelivery"]["properties"];
         let shown: HashSet<_> = shown
             .as_object()

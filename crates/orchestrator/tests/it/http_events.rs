@@ -1,4 +1,4 @@
-//! Following a job: from any place, without a gap and without a double.
+//! Following a job from any event, without gaps or duplicates.
 
 use serde_json::json;
 use testkit::Events;
@@ -32,7 +32,7 @@ fn the_job_comes_first_and_the_end_last() {
         let last = heard.iter().rev().find(|sent| sent.event == "job").unwrap();
         assert_eq!(last.data["status"], "complete");
 
-        // Events that last are numbered, and all are there; the others have no number.
+        // Persistent events are numbered without gaps; the others have no number.
         let ids: Vec<u64> = heard.iter().filter_map(|sent| sent.id).collect();
         assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>());
         for sent in heard.iter().filter(|sent| sent.event == "agent") {

@@ -1,4 +1,4 @@
-//! The files of a job: listed, shown, downloaded, compared, packed; whatever their names are.
+//! The files of a job: listed, shown, downloaded, compared and packed, whatever their names are.
 
 use std::io::{Cursor, Read, Write};
 

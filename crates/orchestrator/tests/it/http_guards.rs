@@ -1,4 +1,4 @@
-//! What stands before every endpoint: names, sites, headers, the audit log.
+//! The guards of every route: host names, origins, headers, the audit log.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ fn pages_of_other_sites_change_nothing() {
                     false,
                 ),
             ] {
-                // As a form of another site would send it, which asks no one before.
+                // As a form of another site would send it, without a preflight request.
                 let mut request = scene.post("/schedule").header("content-type", "text/plain");
                 for (name, value) in &headers {
                     request = request.header(*name, *value);
@@ -277,7 +277,7 @@ fn changes_are_on_record_and_nothing_secret_is() {
                     "401 /v1/keys is refused".to_owned(),
                 ]
             );
-            // Who, from where, and which line belongs to which answer.
+            // The caller, the address, and which request an answer belongs to.
             assert_eq!(seen[0]["id"], schedule_id.as_str());
             assert_eq!(seen[1]["id"], schedule_id.as_str());
             assert_eq!(seen[0]["remote"], "127.0.0.1");

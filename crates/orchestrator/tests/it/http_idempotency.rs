@@ -1,4 +1,4 @@
-//! The same request with the same key is one job, however often and wherever it is sent.
+//! The same request with the same key is one job, however often and to whichever route it is sent.
 
 use std::collections::HashSet;
 

@@ -1,6 +1,6 @@
-//! Every endpoint times everybody: no key, a wrong key, another user, the owner, an admin.
+//! Every route with every kind of caller: no key, a wrong key, another user, the owner, an admin.
 //!
-//! The endpoints come from the server's own description, so that a new one cannot be forgotten.
+//! The routes are taken from the OpenAPI document, so that a new one cannot be missed.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,7 @@ fn play_with_users(test: impl AsyncFnOnce(&mut Scene)) {
     play_with(|config| config.require_keys = true, test);
 }
 
-/// Operations of the server's description, as the matrix names them.
+/// Operations of the OpenAPI document, as the matrix names them.
 async fn described(scene: &Scene) -> BTreeSet<String> {
     let document = scene.json("/openapi.json").await;
     let paths = document["paths"].as_object().unwrap();
@@ -91,7 +91,7 @@ fn everybody_gets_what_is_theirs() {
         ];
         for (name, statuses) in MATRIX {
             for (place, (caller, expect)) in callers.iter().zip(statuses).enumerate() {
-                // Owner and admin may change it, and so get one each.
+                // The owner and the admin may change it, so each gets its own.
                 let changes_job = place >= 3 && !name.starts_with("GET") && name.contains("{id}");
                 let id = match (
                     name.contains("/keys/"),
@@ -154,7 +154,7 @@ fn a_job_of_somebody_else_is_no_job() {
     });
 }
 
-/// All that can be seen of an answer, but for the id and what differs from answer to answer.
+/// Everything visible in a response, except for the id and what differs in every response.
 async fn fingerprint(answer: Response, id: &str) -> (u16, Vec<String>, String) {
     let status = answer.status().as_u16();
     let headers = answer.headers().iter();
@@ -170,7 +170,7 @@ async fn fingerprint(answer: Response, id: &str) -> (u16, Vec<String>, String) {
     )
 }
 
-/// A job of Ann's that has ended, with a file.
+/// An ended job of Ann's, with a file.
 async fn anns_job(scene: &Scene) -> String {
     let ann = &scene.users.ann;
     let request = scene.post("/v1/jobs").bearer_auth(ann);
@@ -191,7 +191,7 @@ async fn anns_key(scene: &Scene) -> String {
     made["key"]["id"].as_str().unwrap().to_owned()
 }
 
-/// A request that would be right, but for who makes it.
+/// A request that is valid, except for the caller.
 fn operation(scene: &Scene, name: &str, id: &str) -> RequestBuilder {
     let (method, path) = name.split_once(' ').unwrap();
     let path = path.replace("{id}", id);

@@ -1,4 +1,4 @@
-//! Every endpoint of jobs on its good path.
+//! Every job route with valid requests.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -261,7 +261,7 @@ fn a_job_is_talked_to_and_interrupted() {
         };
         assert_eq!(say("And?").await["messages"], 2);
 
-        // The turn under way is stopped; what was said meanwhile is the next.
+        // The current turn is stopped; the message sent meanwhile is the next turn.
         let answer = scene
             .post(&format!("/v1/jobs/{id}/interrupt"))
             .send()
@@ -271,7 +271,7 @@ fn a_job_is_talked_to_and_interrupted() {
         gate.asked(2).await;
         gate.open(1);
         assert_eq!(scene.ended(&id).await["status"], "complete");
-        // It has ended, and what is said wakes it up.
+        // The job has ended, and a message requeues it.
         assert_eq!(say("More?").await["messages"], 3);
         gate.open(1);
         let ended = scene.ended(&id).await;

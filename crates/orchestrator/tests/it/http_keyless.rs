@@ -1,4 +1,4 @@
-//! A server without keys answers its own user, not everybody on the machine.
+//! A server without keys accepts its own user, not every user of the machine.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::scene::{Scene, play, play_with};
 
-/// Some user that is neither root nor whoever runs the tests.
+/// A user that is neither root nor the one who runs the tests.
 const OTHER_USER: u32 = 65_533;
 
 /// Sends a request from another process, as another user if there is one. Prints the status, and
@@ -57,7 +57,7 @@ fn is_root() -> bool {
 fn another_user_of_the_machine_is_refused_and_makes_no_key() {
     play(async |scene| {
         let key = json!({"user": "mallory", "role": "admin", "label": ""}).to_string();
-        // Only root can be somebody else; an ordinary user's own requests must come through.
+        // Only root can switch users; requests of an ordinary user must be accepted.
         let (user, refused) = if is_root() {
             (Some(OTHER_USER), true)
         } else {
@@ -84,7 +84,7 @@ fn another_user_of_the_machine_is_refused_and_makes_no_key() {
         let keys = scene.json("/v1/keys").await;
         let count = usize::from(!refused);
         assert_eq!(keys["keys"].as_array().unwrap().len(), count, "{keys}");
-        // What knows nothing is open to everybody.
+        // Routes without data are public.
         for path in ["/", "/healthz", "/login"] {
             let (status, _) = ask_as(user, scene, "GET", path, "", &[]).await;
             assert_eq!(status, 200, "{path}");
@@ -134,7 +134,7 @@ for _ in range(30):
     connection.close()
 "#;
     play(async |scene| {
-        // The kernel lists a closed socket as root's, whoever had it.
+        // The kernel lists a closed socket as root's, whatever its owner was.
         let body = json!({"user": "mallory", "role": "admin", "label": ""}).to_string();
         let mut client = Command::new("python3");
         client.args(["-c", CLIENT, &scene.address.ip().to_string()]);
@@ -145,11 +145,11 @@ for _ in range(30):
         }
         let status = tokio::task::spawn_blocking(move || client.status().unwrap());
         assert!(status.await.unwrap().success());
-        // All of them are answered before the server ends.
+        // All requests are answered before the server ends.
         scene.end().await;
         let jobs = store::Jobs::open(&scene.data("")).await.unwrap();
         let keys = jobs.keys().await.unwrap();
-        // An ordinary user's own requests count if the socket was still open when it was looked up.
+        // Requests of an ordinary user are accepted if the socket was still open at the lookup.
         assert!(keys.is_empty() || !is_root(), "{keys:?}");
     });
 }

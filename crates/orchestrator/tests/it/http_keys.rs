@@ -1,4 +1,4 @@
-//! Keys and logins: made once, shown once, ended at once.
+//! Keys and logins: shown once, and invalid as soon as they are ended.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ fn a_browser_logs_in_and_out() {
         let (status, who) = me(scene, "cookie", pair).await;
         assert_eq!((status, &who["user"]), (StatusCode::OK, &json!("ann")));
 
-        // A change with a cookie must be known to come from a page of ours.
+        // A change with a cookie must provably come from a page of this server.
         let own = scene.url("");
         for (headers, status) in [
             (vec![], StatusCode::FORBIDDEN),
@@ -148,7 +148,7 @@ fn a_browser_logs_in_and_out() {
                 .contains("Max-Age=0")
         );
         assert_eq!(me(scene, "cookie", pair).await.0, StatusCode::UNAUTHORIZED);
-        // Pages are open to whoever has an old cookie.
+        // Pages are served to clients with an expired cookie.
         for page in ["/", "/login", "/chat"] {
             let answer = scene.get(page).header("cookie", pair).send().await.unwrap();
             assert_eq!(answer.status(), StatusCode::OK, "{page}");

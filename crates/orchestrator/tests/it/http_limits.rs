@@ -1,4 +1,4 @@
-//! How much and how often: bodies, rates, queues, wrong keys.
+//! Limits: bodies, rates, queues, wrong keys.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn bodies_have_a_size() {
                 let answer = request.body(body.clone()).send().await.unwrap();
                 assert_eq!(answer.status(), status, "{size}");
 
-                // The same without saying how long it is.
+                // The same without `Content-Length`.
                 let pieces = body
                     .into_bytes()
                     .chunks(300)
@@ -50,7 +50,7 @@ fn who_asks_too_often_waits() {
         async |scene| {
             let ask = async |key: &str| scene.get("/v1/me").bearer_auth(key).send().await.unwrap();
             let mut refused = None;
-            // Bursts of ten are let in; time goes on meanwhile, but not for so long.
+            // Bursts of ten are accepted, plus the few that the elapsed time allows.
             for number in 0..30 {
                 let answer = ask(&scene.users.ann).await;
                 if answer.status() == StatusCode::TOO_MANY_REQUESTS {
@@ -69,7 +69,7 @@ fn who_asks_too_often_waits() {
             assert!(wait >= 1);
             let problem: Value = answer.json().await.unwrap();
             assert_eq!(problem["type"], "/docs#problem-too-many-requests");
-            // Others are not held up.
+            // Other users are not affected.
             assert_eq!(ask(&scene.users.ben).await.status(), StatusCode::OK);
         },
     );
@@ -118,12 +118,12 @@ fn wrong_keys_hold_up_nobody_behind_the_same_address() {
             while guess(number).await != StatusCode::TOO_MANY_REQUESTS {
                 number += 1;
             }
-            // None of them was ever used before.
+            // None of these keys was used before.
             for key in &keys {
                 let answer = scene.get("/v1/me").bearer_auth(key).send().await.unwrap();
                 assert_eq!(answer.status(), StatusCode::OK);
             }
-            // Nor are logins held up, also with the cookie of an old one.
+            // Logins are not delayed either, even with an expired cookie.
             for key in &keys {
                 let request = scene.post("/v1/login").json(&json!({"key": key}));
                 let request = request.header("cookie", "hotcell=hc_old");
@@ -158,7 +158,7 @@ fn a_trusted_proxy_says_where_requests_come_from() {
             config.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
         },
         async |scene| {
-            // What a client writes in front of the proxy's own word changes nothing.
+            // Addresses that a client adds before the proxy's entry have no effect.
             guess_until_refused(scene, |number| format!("198.51.100.{number}, 192.0.2.1")).await;
             assert_eq!(guess(scene, "192.0.2.2").await, StatusCode::UNAUTHORIZED);
         },
@@ -166,7 +166,7 @@ fn a_trusted_proxy_says_where_requests_come_from() {
     play_with(
         |config| config.require_keys = true,
         async |scene| {
-            // Nobody is a proxy just because they say so.
+            // A client that is not a trusted proxy cannot set its address.
             guess_until_refused(scene, |number| format!("198.51.100.{number}")).await;
         },
     );

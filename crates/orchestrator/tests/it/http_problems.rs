@@ -1,4 +1,4 @@
-//! Whatever goes wrong is told in one form, which says what and where.
+//! Every error is a problem document that says what is wrong and where.
 
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Forms and zips that ask for too much, and what is left of them: nothing.
+//! Forms and zips that exceed limits, and that they leave no files behind.
 
 use std::io::{Cursor, Write};
 
@@ -14,7 +14,7 @@ fn field(name: &str, content: &[u8]) -> Vec<u8> {
     [head.as_bytes(), content, b"\r\n"].concat()
 }
 
-/// Sends a form; the status, and the problem or the job.
+/// Sends a form; returns the status, and the problem or the job.
 async fn send(scene: &Scene, parts: &[Vec<u8>]) -> (StatusCode, Value) {
     let body = [parts.concat(), b"--XX--\r\n".to_vec()].concat();
     let request = scene.post("/v1/jobs").body(body);
@@ -28,7 +28,7 @@ async fn check_refused(scene: &Scene, parts: &[Vec<u8>], status: StatusCode, wor
     assert_eq!(found, status, "{problem}");
     let detail = problem["detail"].as_str().unwrap();
     assert!(detail.contains(words), "{problem}");
-    // No refusal repeats what it refuses.
+    // Refusals do not repeat the refused content.
     assert!(detail.len() < 1_000, "{} bytes", detail.len());
     assert_eq!(std::fs::read_dir(scene.data("uploads")).unwrap().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! What a job says of its webhook, and telling it again.
+//! The delivery state of a job's webhook, and redelivery.
 
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode as Answer};
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::scene::{Scene, play};
 
-/// A webhook that answers each request as it is told to, and says the numbers of the deliveries.
+/// A webhook that reports the numbers of the deliveries it receives.
 struct Hook {
     url: String,
     heard: mpsc::UnboundedReceiver<String>,
@@ -19,7 +19,7 @@ struct Hook {
 }
 
 impl Hook {
-    /// Its first answer is this one; from then on it takes everything.
+    /// Responds to the first request with `first`, and with success from then on.
     async fn start(first: Answer) -> Self {
         let (sender, heard) = mpsc::unbounded_channel();
         let first = std::sync::Mutex::new(Some(first));
@@ -84,7 +84,7 @@ fn a_job_says_what_became_of_its_webhook_and_sends_it_again() {
         assert_eq!(delivered["tries"], 1);
         assert_eq!(delivered["last_error"], Value::Null);
         assert_eq!(delivered["next_try"], Value::Null);
-        // As often as wanted, always under the same number.
+        // Any number of times, always under the same number.
         let (status, _) = again(&id).await;
         assert_eq!(status, StatusCode::ACCEPTED);
         assert_eq!(hook.heard.recv().await.unwrap(), number);

@@ -1,5 +1,5 @@
-//! A server as a whole: real HTTP, a real store, real sandboxes, and models that say what a test
-//! tells them to. Each module is a feature.
+//! Tests of the whole server: real HTTP, a real store, real sandboxes, and scripted models. Each
+//! module is a feature.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

@@ -1,4 +1,4 @@
-//! A server to test, in a folder of its own, and a client of it.
+//! A test server in its own folder, and a client for it.
 
 #[allow(dead_code, reason = "the tests inside the crate use the rest of it")]
 mod models;
@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) use self::models::{Scripts, bash, text};
 
-/// Past this a test hangs. No test comes near it.
+/// Timeout of a test; far above what any test needs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running server.
@@ -45,7 +45,7 @@ pub(crate) struct Users {
     pub(crate) ben: String,
 }
 
-/// Runs a test with a server of its own, and ends both.
+/// Runs a test with its own server, then shuts the server down.
 pub(crate) fn play(test: impl AsyncFnOnce(&mut Scene)) {
     play_with(|_| (), test);
 }
@@ -65,11 +65,11 @@ pub(crate) fn play_with(change: impl FnOnce(&mut Config), test: impl AsyncFnOnce
             };
             tokio::time::timeout(PATIENCE, played)
                 .await
-                .expect("the test hangs");
+                .expect("the test timed out");
         });
 }
 
-/// As the tests want it: nothing lasts long, everything fits.
+/// A configuration for tests, with short timeouts and generous limits.
 fn config(data: PathBuf) -> Config {
     Config {
         data,
@@ -131,7 +131,7 @@ impl Scene {
         }
     }
 
-    /// Ends the server as a signal would, and waits for it.
+    /// Shuts the server down as a signal would, and waits for it.
     pub(crate) async fn end(&mut self) {
         let Some(end) = self.end.take() else { return };
         end.send(()).unwrap();
@@ -161,14 +161,14 @@ impl Scene {
         self.request("POST", path)
     }
 
-    /// The JSON at a path, which must be there.
+    /// The JSON at a path, which must exist.
     pub(crate) async fn json(&self, path: &str) -> Value {
         let answer = self.get(path).send().await.unwrap();
         assert_eq!(answer.status(), StatusCode::OK, "{path}");
         answer.json().await.unwrap()
     }
 
-    /// Schedules a job and says its id.
+    /// Schedules a job; returns its id.
     pub(crate) async fn schedule(&self, request: Value) -> String {
         let answer = self.post("/v1/jobs").json(&request).send().await.unwrap();
         let status = answer.status();
@@ -177,7 +177,7 @@ impl Scene {
         job["id"].as_str().unwrap().to_owned()
     }
 
-    /// A job whose model says this and no more; its id.
+    /// Schedules a job with the default model; returns its id.
     pub(crate) async fn schedule_plain(&self) -> String {
         self.schedule(json!({"task": "Do it."})).await
     }
@@ -214,7 +214,7 @@ async fn make_users(config: &Config) -> Users {
 
 /// Follows no redirects and keeps no cookies: tests see what is sent.
 fn client() -> Client {
-    // Somebody else in this process may have been faster, with the same result.
+    // Another thread may have installed it meanwhile.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .no_proxy()

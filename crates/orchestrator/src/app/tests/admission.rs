@@ -1,4 +1,4 @@
-//! Which requests are refused, and with what words.
+//! Which requests are refused, and with what message.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn a_request_is_held_against_the_policy() {
         let allowed = Allow::parse(["10.0.0.1:5432", "pypi.org"]).unwrap();
         policy.sandbox.network = Network::Allow(allowed);
         policy.sandbox.limits.cpus = 2.0;
-        // Never run: nobody dispatches.
+        // The jobs never run: there is no dispatcher.
         let server = site.server().await;
         let app = App::new(server.parts().clone());
         let check = async |request: JobRequest, expect: Option<&str>| {

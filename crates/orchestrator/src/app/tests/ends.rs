@@ -197,7 +197,7 @@ fn a_queued_job_is_cancelled_at_once_and_a_running_one_with_its_work() {
     });
 }
 
-/// While a job is packed, its agent and its sandbox are gone already.
+/// The agent and the sandbox are already gone while a job is packed.
 #[test]
 fn who_cancels_a_job_at_its_end_is_told_what_became_of_it() {
     within(async {
@@ -296,7 +296,7 @@ fn a_worker_or_an_agent_that_breaks_does_not_lose_its_job() {
             check_cause(&job, Cause::Server);
             assert!(failure(&job).message.contains(words), "{:?}", job.state);
         }
-        // The others go on.
+        // Other jobs continue.
         let id = house.schedule(task("anything")).await;
         assert_eq!(house.end_of(id).await.state, State::Complete);
         let app = house.app.clone();

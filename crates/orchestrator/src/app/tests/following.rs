@@ -1,4 +1,4 @@
-//! Following a job: from any place, late, slowly.
+//! Following a job from any sequence number, late, or slowly.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::house::{House, Site, scripted, task, within};
 use super::script::{bash, text};
 use crate::app::{Caller, Told};
 
-/// Everything that is told until the end.
+/// All updates until the end.
 async fn hear(house: &House, id: protocol::job::JobId, after: u64) -> Vec<Told> {
     let told = house.app.follow(&Caller::local(), id, after).await;
     let mut told = told.unwrap();

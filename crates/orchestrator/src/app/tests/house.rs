@@ -1,4 +1,4 @@
-//! A server without HTTP, in a folder of its own.
+//! A test server without HTTP, in its own folder.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -21,10 +21,10 @@ use crate::parts::Parts;
 use crate::server::Server;
 use crate::watch;
 
-/// Past this a test hangs. No test comes near it.
+/// Timeout of a test; far above what any test needs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
 
-/// Runs a test to its end, or fails it as hanging.
+/// Runs a test with a timeout.
 pub(crate) fn within(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -34,11 +34,11 @@ pub(crate) fn within(test: impl Future<Output = ()>) {
         .block_on(async {
             tokio::time::timeout(PATIENCE, test)
                 .await
-                .expect("the test hangs");
+                .expect("the test timed out");
         });
 }
 
-/// The data folder of one server after the other.
+/// The data folder of consecutive servers.
 pub(crate) struct Site {
     pub(crate) folder: Arc<TempDir>,
     pub(crate) scripts: Arc<Scripts>,
@@ -115,7 +115,7 @@ impl Site {
     }
 }
 
-/// A server that works.
+/// A running server.
 pub(crate) struct House {
     pub(crate) app: App,
     pub(crate) parts: Arc<Parts>,
@@ -175,9 +175,9 @@ impl House {
         self.app.job(&Caller::local(), id).await.unwrap()
     }
 
-    /// Waits until a job's record is so.
+    /// Waits until a job's record satisfies the condition.
     pub(crate) async fn until(&self, id: JobId, is_so: impl Fn(&Job) -> bool) -> Job {
-        // Also over an end, which ends the following.
+        // Follow again after an end, which ends the stream.
         loop {
             let mut told = self.app.follow(&Caller::local(), id, 0).await.unwrap();
             while let Some(told) = told.recv().await {
@@ -205,7 +205,7 @@ impl House {
         self.parts.store.events(&session).await.unwrap()
     }
 
-    /// What the agent was told, turn by turn.
+    /// The prompts that the agent received, turn by turn.
     pub(crate) async fn heard(&self, id: JobId) -> Vec<String> {
         let events = self.events(id).await;
         let prompts = events.iter().filter_map(|event| match &event.kind {
@@ -219,7 +219,7 @@ impl House {
         JobFolder::new(&self.parts.config.data, id)
     }
 
-    /// Ends as a server does that is told to.
+    /// Shuts down gracefully.
     pub(crate) async fn close(self) {
         self.parts.ending.cancel();
         self.dispatcher.await.unwrap();

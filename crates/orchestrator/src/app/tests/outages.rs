@@ -35,7 +35,7 @@ impl House {
         self.until(id, is_parked).await
     }
 
-    /// The job is done, in one turn that was begun once.
+    /// Checks that the job is complete, with one turn that was started once.
     async fn check_done(&self, id: JobId) {
         let job = self.end_of(id).await;
         assert_eq!(job.state, State::Complete, "{job:?}");
@@ -68,7 +68,7 @@ fn an_outage_stops_claims_of_its_provider_alone_and_fails_no_job() {
             lines[0].starts_with("the model provider `a` is failing"),
             "{lines:?}"
         );
-        // Others are not held up.
+        // Other providers are not affected.
         let other = house.schedule(scripted("b/builder")).await;
         house.check_done(other).await;
         assert!(house.parts.breakers.has_outage());
@@ -166,7 +166,7 @@ fn a_server_that_dies_before_it_parks_a_job_goes_on_with_it() {
         let mut job = house.parked(id).await;
         let jobs = house.parts.jobs.clone();
         house.close().await;
-        // As if it had died between the end of the turn and the end of the claim.
+        // As if the server had died between the end of the turn and the end of the claim.
         job.state = State::Running;
         job.parked = None;
         jobs.change(job, Along::default()).await.unwrap();

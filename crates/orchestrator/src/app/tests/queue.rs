@@ -1,4 +1,4 @@
-//! Who is served when, how many at once, and when there is no room.
+//! Order of jobs, concurrency, and full queues.
 
 use protocol::job::{Job, JobRequest};
 use store::jobs::{Idempotency, JobQuery};
@@ -13,7 +13,7 @@ fn users_take_turns() {
         let mut site = Site::new();
         site.config.concurrency = 1;
         let house = site.open().await;
-        // Holds the only worker until all are scheduled.
+        // Blocks the only worker until all jobs are scheduled.
         let gate = house.scripts.add_gated("first", [text("first")]);
         let first = house.schedule(scripted("first")).await;
         gate.asked(1).await;
@@ -95,7 +95,7 @@ fn a_full_queue_refuses_under_any_concurrency() {
         for name in ["ada", "bob"] {
             assert!(accepted.iter().filter(|(one, _)| *one == name).count() <= 7);
         }
-        // A place that becomes free is free.
+        // A freed place can be used again.
         let (name, id) = accepted[0];
         house.app.cancel(&user(name), id).await.unwrap();
         house.schedule_for(&user("eve"), task("wait")).await;

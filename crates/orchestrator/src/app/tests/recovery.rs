@@ -1,4 +1,4 @@
-//! What the next server makes of what the last one left.
+//! Recovery of the jobs that the last server left.
 
 use std::time::Duration;
 
@@ -57,8 +57,8 @@ fn what_the_last_server_had_when_it_died_is_taken_up_from_its_last_event() {
         let site = Site::new();
         site.scripts
             .add("two", [bash("echo 1 > one"), text("first"), text("second")]);
-        // As a server leaves it that dies at one moment after the other: the session is there, as
-        // far as it came, and the record says that a worker has the job.
+        // The state that a server leaves when it dies after each event: the session up to that
+        // event, and a record that is claimed.
         let house = site.open().await;
         let whole = house.schedule(scripted("two")).await;
         house.end_of(whole).await;
@@ -66,7 +66,7 @@ fn what_the_last_server_had_when_it_died_is_taken_up_from_its_last_event() {
         house.close().await;
 
         for kept in 0..=events.len() {
-            // Nobody works on it while it is prepared.
+            // No worker runs while the state is prepared.
             let server = site.server().await;
             let parts = server.parts().clone();
             let app = crate::app::App::new(parts.clone());
@@ -176,7 +176,7 @@ fn a_deadline_counts_what_ran_before_a_restart() {
         let id = house.schedule(request).await;
         house.until(id, |job| job.state == State::Running).await;
         let job = house.job(id).await;
-        // As if it had run for all of its time but a second.
+        // As if it had run for all but one second of its time.
         house.close().await;
         let jobs = store::Jobs::open(&site.config.data).await.unwrap();
         let mut parked = jobs.job(id).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Talking to jobs: while they run, wait, or have ended.
+//! Messages to jobs that run, wait, or have ended.
 
 use std::time::Duration;
 
@@ -109,7 +109,8 @@ fn an_interactive_job_waits_for_each_next_message_in_its_sandbox() {
         assert_eq!(house.app.work().running, 1);
         let ran = job.ran_millis;
         house.say(id, "write it").await;
-        // Before it is heard, the record with two messages is the one that waited for the second.
+        // Until the message is received, the record with two messages is the one that waited for
+        // the second.
         while house.heard(id).await.len() < 2 {
             tokio::task::yield_now().await;
         }

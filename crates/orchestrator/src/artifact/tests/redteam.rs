@@ -8,7 +8,7 @@ use sandbox::{Captured, Limits, Sandbox, SandboxSpec};
 
 use super::*;
 
-/// Runs a program inside a sandbox on a scene's workspace, and gives what it printed.
+/// Runs a program inside a sandbox on a scene's workspace; returns its output.
 async fn inside(scene: &Scene, script: &str) -> String {
     let sandbox = Sandbox::start(spec(scene)).await.unwrap();
     let captured = run(&sandbox, script).await;
@@ -38,7 +38,7 @@ async fn run(sandbox: &Sandbox, script: &str) -> Captured {
     captured
 }
 
-/// Unpacks with both programs, and gives all names that are then outside the target.
+/// Unpacks with both programs; returns all names that are then outside the target.
 fn unpack_everywhere(scene: &Scene) -> Vec<String> {
     let mut strays = Vec::new();
     let script = "import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])";
@@ -98,7 +98,7 @@ for name in ['../evil', '/evil', 'a/../../evil', './../evil']:
     }
     assert!(all.contains(&"..%5C..%5Cevil".to_owned()), "{all:?}");
     assert!(all.contains(&"C%3Aevil".to_owned()), "{all:?}");
-    // Every name that is not the file's own is told of.
+    // Every changed name is listed.
     let why = "in the zip, under this name and not its own";
     let renamed = artifact.left_out.iter().filter(|one| one.reason == why);
     assert_eq!(renamed.count(), 10, "{:?}", left_out(&artifact));
@@ -178,7 +178,7 @@ open('file', 'w').write('file')";
     let made = inside(&scene, script).await;
     let artifact = scene.pack(Bounds::of(LARGEST));
     for name in made.lines() {
-        // Overlays need this one, and it opens nothing.
+        // Overlay file systems need this device, and it grants no access.
         assert_eq!(name, "whiteout");
     }
     assert_eq!(names(&scene.output()), ["file"]);
@@ -218,7 +218,7 @@ import os
 open('steady', 'w').write('steady')
 for number in range(30): open(f'f{number}', 'wb').write(os.urandom(200000))";
     run(&sandbox, prepare).await;
-    // Grows, shrinks, vanishes, comes back as a link, a folder or a FIFO; until it is told to stop.
+    // Grows, shrinks, vanishes, comes back as a link, a folder or a FIFO, until it is stopped.
     let restless = r"
 import os, random, shutil
 print('ready', flush=True)
@@ -265,7 +265,7 @@ while not os.path.exists('stop'):
             break verdict;
         }
     };
-    // It was at work all the time.
+    // It was running all the time.
     assert!(verdict.success(), "{verdict:?}");
     sandbox.end().await;
 }

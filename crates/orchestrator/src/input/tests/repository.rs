@@ -1,4 +1,4 @@
-//! Repositories that are cloned inside a sandbox, from a server on this machine.
+//! Cloning repositories inside a sandbox, from a server on this machine.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -76,7 +76,7 @@ fn the_servers_own_public_address_cannot_be_cloned_from() {
     assert!(Source::check("https://203.0.114.9/a", None).is_ok());
 }
 
-/// Serves the bare repositories of a folder over HTTP, by git's own program.
+/// Serves the bare repositories of a folder over HTTP, with `git http-backend`.
 struct Server {
     port: u16,
     has_ended: Arc<AtomicBool>,
@@ -85,7 +85,7 @@ struct Server {
 
 impl Server {
     fn start(root: PathBuf) -> Self {
-        // Not the address that programs inside take for themselves.
+        // Not the loopback address that programs inside the sandbox use.
         let listener = TcpListener::bind("127.0.0.2:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let has_ended = Arc::new(AtomicBool::new(false));
@@ -114,7 +114,7 @@ impl Drop for Server {
     }
 }
 
-/// One request, by the rules of CGI.
+/// Handles one request through CGI.
 fn answer(stream: TcpStream, root: &Path) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut line = String::new();
@@ -178,7 +178,7 @@ fn answer(stream: TcpStream, root: &Path) {
     stream.write_all(&output[end + 4..]).unwrap();
 }
 
-/// A bare repository with two commits, a branch, and a hook that must not matter.
+/// A bare repository with two commits, a branch, and a hook that must have no effect.
 fn make_repository(root: &Path) {
     let script = r#"
 set -e

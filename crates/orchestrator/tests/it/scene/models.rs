@@ -1,5 +1,5 @@
-//! Models that do as a test says: by name, from a script, and held back at will. The tests inside
-//! the crate use them too.
+//! Scripted models by name, whose replies a test can hold back. Also used by the unit tests of the
+//! crate.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,18 +14,18 @@ use protocol::Usage;
 use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 
-/// Every name is a script; without a name, one that says `Done.` for ever.
+/// Models by name, each with a script. The default model always replies `Done.`.
 #[derive(Debug, Default)]
 pub(crate) struct Scripts {
     scripts: Mutex<HashMap<String, Role>>,
     is_broken: AtomicBool,
-    /// Providers, by the part of a name before `/`, that answer nothing but 529.
+    /// Providers, by the part of a model name before `/`, that always respond with status 529.
     outages: Arc<Mutex<HashSet<String>>>,
 }
 
 type Role = (Script, Option<Arc<Gate>>);
 
-/// Holds replies back until the test lets them go.
+/// Holds replies back until the test releases them.
 #[derive(Debug)]
 pub(crate) struct Gate {
     asked: watch::Sender<usize>,
@@ -33,7 +33,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Waits until so many replies have been asked for.
+    /// Waits until `count` replies were requested.
     pub(crate) async fn asked(&self, count: usize) {
         let mut asked = self.asked.subscribe();
         asked.wait_for(|asked| *asked >= count).await.unwrap();
@@ -43,7 +43,7 @@ impl Gate {
         *self.asked.borrow()
     }
 
-    /// Lets so many replies go.
+    /// Releases up to `replies` replies.
     pub(crate) fn open(&self, replies: usize) {
         self.open.add_permits(replies);
     }
@@ -106,7 +106,7 @@ impl Models for Scripts {
 impl agent::Models for Scripts {
     fn choose(&self, name: &str, replied: usize) -> Result<Chosen, String> {
         let (script, gate) = match name {
-            // Chosen once when it is scheduled.
+            // Chosen first when the job is scheduled.
             "fragile" if self.is_broken.swap(true, Ordering::Relaxed) => {
                 panic!("as the test wants")
             }
