@@ -49,7 +49,7 @@ impl FromStr for AddressRange {
             let most = if address.is_ipv4() { 32 } else { 128 };
             let prefix = match prefix {
                 None => most,
-                // Only digits: `parse` would also accept a sign.
+                // Only digits: parsing a number would also accept a sign.
                 Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
                     digits.parse().ok().filter(|bits| *bits <= most)?
                 }

@@ -1,7 +1,7 @@
 //! All operations on jobs, with their access checks. HTTP only translates.
 //!
-//! Every operation takes the caller. A job of another user is reported as missing. Scheduling is in
-//! `scheduling`, messages and cancelling in `talking`, following in `following`, keys in `access`.
+//! Every operation takes the caller. A job of another user is reported as missing. The submodules
+//! have the operations: scheduling, messages and cancelling, following, keys and webhooks.
 
 mod access;
 mod admission;

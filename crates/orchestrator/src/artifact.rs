@@ -39,7 +39,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Default limits for a zip of at most `largest_zip` bytes.
+    /// Default limits for a zip of at most this many bytes.
     pub(crate) fn of(largest_zip: u64) -> Self {
         Self {
             packed: largest_zip,

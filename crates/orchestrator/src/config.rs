@@ -10,7 +10,7 @@ use crate::address_range::AddressRange;
 
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The data folder: databases, `jobs/ID/…`, `uploads`, `server-audit.jsonl`.
+    /// The data folder: databases, job folders (`jobs/ID/…`), uploads and the server's audit log.
     pub data: PathBuf,
     /// Maximum number of jobs that run at the same time.
     pub concurrency: usize,

@@ -66,7 +66,7 @@ pub(crate) async fn prepare(
 const MAX_CONCURRENT_CHECKS: usize = 2;
 static CHECKS: Semaphore = Semaphore::const_new(MAX_CONCURRENT_CHECKS);
 
-/// Checks that an uploaded zip can be unpacked to at most `most` bytes. Writes nothing.
+/// Checks that an uploaded zip can be unpacked to at most this many bytes. Writes nothing.
 pub(crate) async fn check_zip(zip: PathBuf, most: u64) -> Result<(), InputError> {
     let permit = CHECKS.acquire().await;
     blocking(move || {

@@ -74,7 +74,7 @@ pub(crate) struct Swept {
     pub(crate) kept: u64,
 }
 
-/// Runs rounds until `end`. `ended` receives the jobs that have ended.
+/// Runs rounds until the server ends. Receives the jobs that have ended.
 pub(crate) async fn run(keeper: Keeper, mut ended: mpsc::Receiver<JobId>, end: CancellationToken) {
     let rounds = async {
         let mut calendar = Calendar::open(&keeper).await;
@@ -139,7 +139,8 @@ impl Keeper {
         })
     }
 
-    /// Returns when ending jobs make the total size exceed the limit, starting from `kept` bytes.
+    /// Returns when ending jobs make the total size exceed the limit, starting from the bytes that
+    /// are retained.
     async fn exceeded(&self, ended: &mut mpsc::Receiver<JobId>, kept: u64) {
         let mut total = kept;
         while let Some(id) = ended.recv().await {

@@ -93,7 +93,7 @@ impl Tree {
         })
     }
 
-    /// Lists at most `most` entries of a folder; the empty path is the tree itself.
+    /// Lists at most this many entries of a folder; the empty path is the tree itself.
     pub(crate) fn list(&self, path: &str, most: usize) -> Result<Listing, TreeError> {
         let raw = name::unescape(path).ok_or_else(|| TreeError::BadPath(path.to_owned()))?;
         let fail = |error| TreeError::new(path, error, TreeError::NotFolder);

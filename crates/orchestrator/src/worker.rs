@@ -2,7 +2,7 @@
 //!
 //! A worker derives the job's progress only from the session's events, so that it can continue
 //! after another worker was cut off. It writes to the job's record only under its own epoch. Entry
-//! point: [`work`].
+//! point: [`run_job`].
 
 mod finish;
 mod log;

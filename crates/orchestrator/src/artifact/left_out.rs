@@ -29,7 +29,7 @@ impl LeftOutList {
         }
     }
 
-    /// Completes the list. `most` is given if the walk stopped at that many files.
+    /// Completes the list. The limit is given if the walk stopped at that many files.
     pub(super) fn finish(mut self, most: Option<u64>) -> Vec<LeftOut> {
         let others = (self.others > 0).then(|| format!("and {} more", self.others));
         let rest = most.map(|most| format!("the workspace has more than {most} files"));

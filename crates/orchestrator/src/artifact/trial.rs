@@ -16,7 +16,7 @@ pub(super) const LEVEL: i64 = 2;
 /// Files above this size are written with 64-bit (ZIP64) sizes.
 pub(super) const LARGE: u64 = 0xf000_0000;
 
-/// Whether a file packs into less than `room` bytes. Rewinds the file.
+/// Whether a file packs into less than the given number of bytes. Rewinds the file.
 pub(super) fn fits(file: &mut File, size: u64, room: u64, buffer: &mut [u8]) -> io::Result<bool> {
     let mut trial = trial(size)?;
     let mut reader = (&*file).take(size);

@@ -10,7 +10,8 @@ use super::compare::{Candidate, LARGEST_FILE, Now};
 use super::text::{Difference, difference};
 use crate::tree::{self, Tree};
 
-/// Describes one change, with a diff if the file is text and the diff fits into `room` bytes.
+/// Describes one change, with a diff if the file is text and the diff fits into the remaining
+/// bytes.
 pub(super) fn describe(
     tree: &Tree,
     candidate: Candidate,

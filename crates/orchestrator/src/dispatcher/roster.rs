@@ -123,7 +123,7 @@ impl Roster {
     }
 
     /// Adds a claim. Replaces an earlier one whose worker has requeued the job but was not yet
-    /// removed by [`leave`](Self::leave).
+    /// removed by [`Roster::leave`].
     pub(crate) fn enter(&self, id: JobId, claimed: Arc<Claimed>) {
         if let Some(earlier) = self.all().insert(id, claimed) {
             earlier.left.cancel();

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 /// How long the server waits for each [`STRETCH`] bytes of a body, or for its end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// With [`PATIENCE`], a minimum rate of 3.2 KiB per second.
+/// With [`BODY_TIMEOUT`], a minimum rate of 3.2 KiB per second.
 const STRETCH: u64 = 64 << 10;
 
 /// Bytes of a too large body that are still read, so that the client receives the response.
@@ -187,7 +187,7 @@ mod tests {
         let slow = read(dripping(1_000, 1, second), limit).await;
         assert_eq!(slow, Err(Kind::Timeout));
         assert_eq!(begun.elapsed(), PATIENCE);
-        // 4 KiB per second, for much longer than [`PATIENCE`].
+        // 4 KiB per second, for much longer than the timeout.
         let steady = read(dripping(1_000, 4 << 10, second), limit).await;
         assert_eq!(steady, Ok(4_096_000));
         // A fast start earns no extra time for the rest.

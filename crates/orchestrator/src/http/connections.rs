@@ -73,7 +73,7 @@ struct State {
 struct Entry {
     address: IpAddr,
     is_known: bool,
-    /// The key in [`State::idle`].
+    /// The key in [`ConnectionTable::idle`].
     idle: Option<u64>,
     cut: CancellationToken,
 }

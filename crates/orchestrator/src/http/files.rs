@@ -182,8 +182,8 @@ pub(crate) async fn raw(
     Ok(response)
 }
 
-/// Runs `work` on a job's workspace in a blocking thread; the tree is `None` before the workspace
-/// exists.
+/// Runs a closure on a job's workspace in a blocking thread; the tree is `None` before the
+/// workspace exists.
 pub(crate) async fn in_workspace<T: Send + 'static>(
     app: &App,
     caller: &Asking,

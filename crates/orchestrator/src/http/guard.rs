@@ -1,6 +1,6 @@
 //! Middleware for every request and response: authentication, limits, rates and the audit log.
 //!
-//! Each guard has its own module; [`pass`] applies them in order. A route that is not in [`OPEN`]
+//! Each guard has its own module; [`apply`] runs them in order. A route that is not in [`OPEN`]
 //! requires a caller, so new routes are closed by default.
 
 pub(crate) mod authentication;

@@ -88,7 +88,7 @@ async fn tail(mut file: File, most: Option<u64>) -> std::io::Result<(u64, Body)>
     Ok((bytes, body))
 }
 
-/// Number of bytes at `place` that continue a UTF-8 character that starts earlier.
+/// Number of bytes at this position that continue a UTF-8 character that starts earlier.
 async fn within_character(file: &mut File, place: u64) -> std::io::Result<u64> {
     file.seek(SeekFrom::Start(place)).await?;
     let mut next = Vec::with_capacity(3);

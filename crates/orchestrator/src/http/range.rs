@@ -5,7 +5,7 @@
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
-/// Bytes from `first` to `last`, both included.
+/// A range of bytes; both ends are included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) first: u64,

@@ -32,7 +32,7 @@ struct Live {
     revision: Option<u64>,
 }
 
-/// The start of a subscription: everything after `seq` is in `tail` or comes through `told`.
+/// The start of a subscription: everything after `seq` is in `tail` or comes through `updates`.
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(crate) seq: u64,

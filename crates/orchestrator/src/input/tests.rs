@@ -55,7 +55,7 @@ impl Scene {
         }
     }
 
-    /// With a zip that a Python script writes to `path`.
+    /// With a zip that a Python script writes.
     fn with_zip(script: &str) -> Self {
         let scene = Self::new(Some(JobInput::Upload { bytes: 1 }));
         fs::create_dir_all(scene.folder.path()).unwrap();

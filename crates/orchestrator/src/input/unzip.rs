@@ -1,5 +1,5 @@
 //! Unpacks an uploaded zip into a new folder. Refuses the whole zip at the first suspicious entry.
-//! [`check`] applies the same checks without writing anything.
+//! A zip can also be checked in the same way without writing anything.
 //!
 //! Folders are entered by descriptor, never through a link. Files are created, never opened or
 //! overwritten. The sizes declared in the zip are only a first check: the limits apply to the
@@ -47,12 +47,12 @@ const HIGHEST_RATIO: u64 = 200;
 
 const LONGEST_PATH: usize = 4095;
 
-/// Unpacks a zip to at most `most` bytes. Blocks.
+/// Unpacks a zip to at most this many bytes. Blocks.
 pub(super) fn unpack(zip: &Path, into: &Path, most: u64) -> Result<(), InputError> {
     walk(zip, Some(Target::open(into)?), most)
 }
 
-/// Checks that a zip can be unpacked to at most `most` bytes. Reads all of it, writes nothing.
+/// Checks that a zip can be unpacked to at most this many bytes. Reads all of it, writes nothing.
 /// Blocks.
 pub(super) fn check(zip: &Path, most: u64) -> Result<(), InputError> {
     walk(zip, None, most)

@@ -39,7 +39,7 @@ impl Scene {
         }
     }
 
-    /// A job with a session and a folder of this size, which ended `ended` days ago or has not
+    /// A job with a session and a folder of this size, which ended this many days ago or has not
     /// ended.
     async fn job(&self, ended: Option<i32>, bytes: usize) -> Job {
         let now = self.now.to_zoned(jiff::tz::TimeZone::UTC).datetime();

@@ -20,7 +20,7 @@ impl Folder {
         Ok(Self(Dir::from_fd(open::folder(root, path)?)?))
     }
 
-    /// At most `most` names, sorted, and whether there are more.
+    /// At most this many names, sorted, and whether there are more.
     pub(super) fn names(&self, most: usize) -> io::Result<(Vec<CString>, bool)> {
         // A separate descriptor, to read from the start.
         let mut reader = Dir::from_fd(open::folder(&self.0, b"")?)?;

@@ -69,7 +69,7 @@ struct Level {
 }
 
 impl Tree {
-    /// Visits at most `most` names: the files of a folder by name, then its folders by name.
+    /// Visits at most this many names: the files of a folder by name, then its folders by name.
     pub(crate) fn walk(
         &self,
         most: u64,

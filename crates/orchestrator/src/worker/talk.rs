@@ -52,8 +52,8 @@ impl Talk {
     }
 
     /// Ends the agent gracefully, with its sandbox: the agent records the workspace once more,
-    /// which takes long without any event if there are many files. `hear` receives its remaining
-    /// events. Aborts after `patience` without an event, or when `hurry` completes.
+    /// which takes long without any event if there are many files. The callback receives its
+    /// remaining events. Aborts after the timeout without an event, or when `hurry` completes.
     pub(crate) async fn end(
         mut self,
         mut hear: impl FnMut(&Event),

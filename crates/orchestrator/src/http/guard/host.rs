@@ -72,7 +72,7 @@ impl Hosts {
     }
 }
 
-/// The `name` of `name:port`; brackets are kept.
+/// The host of `host:port`; brackets are kept.
 fn without_port(authority: &str) -> Option<&str> {
     let end = match authority.strip_prefix('[') {
         Some(_) => authority.find(']')? + 1,

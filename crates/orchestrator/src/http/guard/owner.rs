@@ -137,7 +137,7 @@ static OWN_USER: LazyLock<Option<u32>> = LazyLock::new(|| {
     maps_all.then_some(own)
 });
 
-/// The owner of the socket at `peer` that is connected to `local`.
+/// The owner of the peer's socket of a connection.
 fn look_up(peer: SocketAddr, local: SocketAddr) -> io::Result<Option<u32>> {
     let mut found = None;
     for table in TABLES {

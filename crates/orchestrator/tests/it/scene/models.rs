@@ -33,7 +33,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Waits until `count` replies were requested.
+    /// Waits until this many replies were requested.
     pub(crate) async fn asked(&self, count: usize) {
         let mut asked = self.asked.subscribe();
         asked.wait_for(|asked| *asked >= count).await.unwrap();
