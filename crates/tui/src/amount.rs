@@ -1,4 +1,4 @@
-//! Amounts as people read them: money, tokens, time, counts. Pure; knows no clock.
+//! Formats amounts for display: money, tokens, durations, counts. Pure; reads no clock.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) fn tokens(count: u64) -> String {
     }
 }
 
-/// US dollars: whole cents, and more digits for less than one.
+/// US dollars with cents; amounts below one cent get four digits.
 pub(crate) fn money(dollars: f64) -> String {
     match dollars {
         dollars if dollars > 0.0 && dollars < 0.00995 => format!("${dollars:.4}"),
@@ -48,7 +48,7 @@ pub(crate) fn some(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
-/// Whole seconds: `8 s`, `3 min 05 s`, `2 h 10 min`.
+/// A duration in whole seconds: `8 s`, `3 min 05 s`, `2 h 10 min`.
 pub(crate) fn time(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
@@ -58,8 +58,8 @@ pub(crate) fn time(span: Duration) -> String {
     }
 }
 
-/// How long ago: `now`, `5 min`, `3 h`, `2 days`, and the day itself after two weeks or when the
-/// clocks disagree.
+/// How long ago: `now`, `5 min`, `3 h`, `2 days`. The date itself after two weeks, or when `then`
+/// is in the future (clock skew).
 pub(crate) fn age(now: Timestamp, then: Timestamp) -> String {
     match now.as_second() - then.as_second() {
         -60..60 => "now".to_owned(),

@@ -1,9 +1,9 @@
-//! The whole state of the UI, and how it changes. Pure: the time comes in with every input, and
-//! what is to be done goes out as [`Effect`]s.
+//! The whole state of the UI, and how it changes. Pure: the time is passed in with every input, and
+//! side effects are returned as [`Effect`]s.
 //!
-//! A key goes to a question first, then to what stands in front of the page, then to where the
-//! focus is; a letter that none of them wants is typed into the editor, so that none is lost.
-//! Entry type: [`App`].
+//! A key goes to the open question first, then to the overlay, then to the focused part. A
+//! character that none of them handles is typed into the editor, so that no input is lost. Entry
+//! type: [`App`].
 
 mod browsing;
 mod commanding;
@@ -38,16 +38,16 @@ use crate::status::{FRAME, Status};
 use crate::theme::{Look, Theme};
 use crate::transcript::Transcript;
 
-/// How long a hint stays.
+/// How long a hint is shown, and how long the first press of a double press counts.
 const HINT: Duration = Duration::from_secs(2);
-/// Lines by which the wheel of a mouse scrolls.
+/// Lines scrolled per step of the mouse wheel.
 const WHEEL: i32 = 3;
 
-/// What can happen to the UI.
+/// An input to the UI.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(
     clippy::large_enum_variant,
-    reason = "nearly all are notices: a box would be an allocation for each"
+    reason = "nearly all inputs are notices: boxing would allocate for each"
 )]
 pub(crate) enum Input {
     Key(KeyEvent),
@@ -58,34 +58,34 @@ pub(crate) enum Input {
         height: u16,
     },
     Notice(Notice),
-    /// What the person wrote in an editor of their own.
+    /// The text from the user's external editor.
     Edited(String),
-    /// The terminal has told what its background is like.
+    /// The terminal reported its background colour.
     Look(Look),
-    /// The state is on the screen, and no key that was typed before waits to be read.
+    /// The current state has been drawn, and no key typed before that is left unread.
     Shown,
-    /// The moment that [`App::wakes_at`] named has come.
+    /// The time returned by [`App::wakes_at`] has come.
     Time,
 }
 
-/// What the terminal is to do.
+/// A side effect for the terminal loop to perform.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Effect {
     Ask(Request),
-    /// Into the clipboard of the person's terminal.
+    /// Copies the text to the clipboard of the user's terminal.
     Copy(String),
-    /// In the person's own editor: comes back as [`Input::Edited`].
+    /// Opens the text in the user's external editor; the result comes back as [`Input::Edited`].
     Edit(String),
-    /// Gives the shell the terminal for a while.
+    /// Suspends the program and returns the terminal to the shell.
     Suspend,
-    /// Draws everything anew.
+    /// Redraws the whole screen.
     Refresh,
     Quit,
 }
 
 #[derive(Debug)]
 pub(crate) struct App {
-    /// Since the start.
+    /// Time since the start of the UI.
     pub(crate) now: Duration,
     pub(crate) width: u16,
     pub(crate) height: u16,
@@ -94,40 +94,40 @@ pub(crate) struct App {
     pub(crate) status: Status,
     pub(crate) editor: Editor,
     pub(crate) focus: Focus,
-    /// In front of the page; gets the keys that are not for a question.
+    /// Shown in front of the page; gets the keys that the question does not take.
     pub(crate) overlay: Option<Overlay>,
     pub(crate) questions: Questions,
-    /// Messages that wait for the end of the turn, the next one first.
+    /// Messages to send when the turn ends, the next one first.
     pub(crate) queue: VecDeque<Draft>,
-    /// The clock on the wall at the start.
+    /// Wall-clock time at the start.
     pub(crate) began: Option<Timestamp>,
-    /// Where everything stands, by the last layout.
+    /// Screen areas of the last layout.
     pub(crate) areas: Areas,
     completion: Option<Completion>,
     known: Known,
     recall: Recall,
     turn: Turn,
-    /// Pictures that are being read for the message.
+    /// Images that are being read for the message.
     reading: Reading,
-    /// Something is being talked to, or was.
+    /// Whether a session or job has been opened since the start.
     is_opened: bool,
-    /// The agent has ended: only another session can be opened.
+    /// The agent has ended: the only thing left is to open another session.
     is_lost: bool,
-    /// A key that does something only when it comes twice, and until when.
+    /// The first press of a key that acts only when pressed twice, and until when it counts.
     twice: Option<(Twice, Duration)>,
     hint: Option<(String, Duration)>,
 }
 
-/// Where keys go that are for nobody else.
+/// The part that gets the keys which neither the question nor the overlay takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Focus {
     #[default]
     Editor,
-    /// One entry of the page is selected.
+    /// An entry of the page is selected.
     Browse,
-    /// Words to look for on the page are being written.
+    /// A search query for the page is being typed.
     Search { words: String },
-    /// Words to look for in what was said before are being written.
+    /// A search query for the message history is being typed.
     Recall { words: String },
 }
 
@@ -159,32 +159,33 @@ impl App {
         }
     }
 
-    /// What can be put in the place of the word at the cursor.
+    /// Completions for the word at the cursor.
     pub(crate) fn completion(&self) -> Option<&Completion> {
         self.completion.as_ref()
     }
 
-    /// A few words for the next two seconds, such as `once more to leave`.
+    /// A short text shown for two seconds, such as `once more to leave`.
     pub(crate) fn hint(&self) -> Option<&str> {
         self.hint.as_ref().map(|(text, _)| text.as_str())
     }
 
-    /// A turn is under way, or has been asked for.
+    /// Whether a turn is running or has been requested.
     pub(crate) fn is_busy(&self) -> bool {
         !matches!(self.turn, Turn::Idle)
     }
 
-    /// A letter would begin a message: it is part of nothing else.
+    /// Whether a typed character would start a new message: the editor is focused and empty, with
+    /// no overlay open.
     pub(crate) fn is_free(&self) -> bool {
         self.editor.is_empty() && self.overlay.is_none() && self.focus == Focus::Editor
     }
 
-    /// The clock on the wall.
+    /// The current wall-clock time.
     pub(crate) fn clock(&self) -> Option<Timestamp> {
         self.began?.checked_add(self.now).ok()
     }
 
-    /// Takes in what happened at a moment.
+    /// Applies an input that happened at `now`.
     pub(crate) fn update(&mut self, now: Duration, input: Input) -> Vec<Effect> {
         self.now = now;
         self.status.now = now;
@@ -205,7 +206,7 @@ impl App {
                 self.complete()
             }
             Input::Look(look) => {
-                // Who wants no colours gets none.
+                // A user who turned colours off keeps them off.
                 if self.theme.look != Look::Plain {
                     let colours = self.theme.colours;
                     self.theme = Theme {
@@ -223,9 +224,9 @@ impl App {
         }
     }
 
-    /// When something changes on the screen though nothing happens.
+    /// The next time at which the screen changes without any input.
     pub(crate) fn wakes_at(&self) -> Option<Duration> {
-        // Nothing but the seconds changes while a question waits.
+        // While a question is open, only the elapsed seconds change.
         let step = if self.questions.is_empty() {
             FRAME
         } else {
@@ -242,7 +243,7 @@ impl App {
         moments.into_iter().flatten().min()
     }
 
-    /// Lays everything out for the size. Called before every drawing.
+    /// Lays everything out for the screen size. Called before every draw.
     pub(crate) fn arrange(&mut self) {
         self.areas = areas(self);
         let Areas {
@@ -303,7 +304,7 @@ impl App {
             MouseEventKind::ScrollUp => -WHEEL,
             MouseEventKind::ScrollDown => WHEEL,
             MouseEventKind::Down(MouseButton::Left) if self.overlay.is_none() => {
-                // The page begins at the top and has as many rows as it has lines in view.
+                // The page starts at the top of the screen and has one row per visible line.
                 if usize::from(mouse.row) < self.transcript.visible().len() {
                     self.transcript.click(mouse.row);
                 }
@@ -324,7 +325,7 @@ impl App {
         self.hint = Some((text.into(), self.now + HINT));
     }
 
-    /// What was only for a while.
+    /// Drops the hint and the first press of a double press once they have expired.
     fn expire(&mut self) {
         let now = self.now;
         self.hint.take_if(|(_, until)| now >= *until);

@@ -1,20 +1,19 @@
-//! Commands that begin with `/`: the table of all, and how one is read. Pure; shared with the
-//! line mode.
+//! Slash commands: the table of all of them, and the parser. Pure; shared with the line mode.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// A line of the table.
+/// A row of the table of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slash {
     pub name: &'static str,
-    /// What may follow, for people.
+    /// Placeholder for the argument, as shown to the user.
     pub argument: &'static str,
     pub about: &'static str,
 }
 
-/// What a person asked for.
+/// A parsed slash command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlashCommand {
     Help,
@@ -61,7 +60,7 @@ const fn slash(name: &'static str, argument: &'static str, about: &'static str) 
     }
 }
 
-/// In the order in which help shows them.
+/// In the order of the help.
 pub const COMMANDS: &[Slash] = &[
     slash("help", "", "keys and commands"),
     slash("clear", "", "begin a new session"),
@@ -87,8 +86,8 @@ pub const COMMANDS: &[Slash] = &[
 ];
 
 impl SlashCommand {
-    /// Reads a line; `None` when it is no command but words. A space or another slash before the
-    /// first one makes it words.
+    /// Parses a line. Returns `None` if it is a message rather than a command: a line that starts
+    /// with a space or with two slashes is a message.
     pub fn parse(line: &str) -> Option<Result<Self, SlashError>> {
         let rest = line.trim_end().strip_prefix('/')?;
         let (name, argument) = match rest.split_once(char::is_whitespace) {
@@ -154,7 +153,7 @@ pub fn nearest(word: &str) -> Option<&'static str> {
     (distance <= 2 && distance < name.len() - 1 || begins).then_some(name)
 }
 
-/// Letters to put in, take out or change, and neighbours to swap, to make one word of another.
+/// Edit distance: insertions, deletions, substitutions and swaps of neighbours.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];

@@ -1,6 +1,6 @@
-//! Paints the state. Changes nothing, decides nothing: the same state is the same picture.
+//! Paints the state. Never changes it: the same state gives the same picture.
 //!
-//! [`areas()`] says where everything stands; each part of the screen has a file of its own.
+//! [`areas()`] says where everything goes; each part of the screen has its own file.
 
 mod activity;
 mod areas;
@@ -27,7 +27,7 @@ use crate::app::App;
 use crate::overlay::Overlay;
 
 pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
-    // The terminal may have another size by now: nothing is drawn outside of it.
+    // The terminal may have been resized since the layout: never draw outside of it.
     let areas = &app.areas;
     let buffer = frame.buffer_mut();
     let cursor = match &app.overlay {
@@ -57,7 +57,7 @@ fn draw_overlay(overlay: &Overlay, app: &App, area: Rect, buffer: &mut Buffer) -
     }
 }
 
-/// Puts a line on a row of an area, cut at its end.
+/// Draws a line on a row of an area, cut at the right edge.
 fn put(line: &Line<'_>, area: Rect, row: u16, buffer: &mut Buffer) {
     let area = area.intersection(*buffer.area());
     if row < area.height {

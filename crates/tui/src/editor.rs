@@ -1,5 +1,5 @@
-//! What a person is writing: a multi-line editor whose long lines are wrapped, pasted blocks and
-//! pictures that stand in the text as one letter, and the history of what was said. Pure.
+//! A multi-line editor with wrapped lines, pasted blocks and images that are a single character in
+//! the text, and a message history. Pure.
 //!
 //! Never decides what a key means ([`crate::app`] does). Entry type: [`Editor`].
 
@@ -28,12 +28,11 @@ pub(crate) use self::layout::{Kind, Piece};
 pub(crate) use self::paste::is_picture;
 use self::unit::{Unit, Units};
 
-/// Letters that are edited as such; what is longer becomes a unit. Places of the text area below
-/// have to fit 16 bits.
+/// Longest text that is edited as plain text; longer text becomes a unit. Cursor positions of the
+/// underlying text area must fit into 16 bits.
 const LETTERS: usize = 60_000;
-/// Lines that a unit may have to be opened.
+/// A unit with more lines cannot be opened.
 const LINES: usize = 2_000;
-/// Changes that can be taken back.
 const CHANGES: usize = 10_000;
 
 #[derive(Debug)]
@@ -41,31 +40,31 @@ pub(crate) struct Editor {
     area: TextArea<'static>,
     units: Units,
     pub(crate) history: History,
-    /// The column that a run of steps up and down keeps to.
+    /// The column that successive moves up and down keep to.
     wanted: Option<usize>,
-    /// Columns for text, from the last layout.
+    /// Width of the last layout in columns.
     width: u16,
-    /// The first row in view.
+    /// First visible row.
     top: usize,
     view: View,
 }
 
-/// What is to be drawn.
+/// The visible part, ready to be drawn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct View {
     pub(crate) rows: Vec<Vec<Piece>>,
-    /// Column and row, within the rows.
+    /// Column and row, relative to `rows`.
     pub(crate) cursor: (u16, u16),
-    /// Rows out of view.
+    /// Number of rows out of view.
     pub(crate) above: usize,
     pub(crate) below: usize,
 }
 
-/// What became of a paste.
+/// The result of a paste.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Pasted {
     Text,
-    /// Paths of pictures, each with the words that stand for it in the text until it is read.
+    /// Paths of images, each with the text that stands for it until the image is read.
     Pictures(Vec<(String, PathBuf)>),
 }
 
@@ -94,7 +93,7 @@ impl Editor {
         self.area.is_empty()
     }
 
-    /// What is written, with pasted blocks in full.
+    /// The text with pasted blocks in full.
     pub(crate) fn text(&self) -> String {
         self.units.spell(&self.area.lines().join("\n"), Unit::words)
     }
@@ -106,14 +105,14 @@ impl Editor {
         }
     }
 
-    /// Takes what is written.
+    /// Takes the draft and leaves the editor empty.
     pub(crate) fn take(&mut self) -> Draft {
         let draft = self.draft();
         self.set(Draft::default());
         draft
     }
 
-    /// Puts something in the place of what is written, with the cursor at its end.
+    /// Replaces the text, with the cursor at the end.
     pub(crate) fn set(&mut self, draft: Draft) {
         let yanked = self.area.yank_text();
         self.area = area(Vec::new());
@@ -126,7 +125,7 @@ impl Editor {
         self.insert(draft);
     }
 
-    /// Puts something before what is written.
+    /// Inserts a draft before the text.
     pub(crate) fn put_before(&mut self, draft: Draft) {
         let written = self.take();
         self.set(draft);
@@ -136,7 +135,7 @@ impl Editor {
         }
     }
 
-    /// Empties it; [`Change::Undo`] brings it back.
+    /// Clears the text; [`Change::Undo`] restores it.
     pub(crate) fn clear(&mut self) {
         self.history.leave();
         self.area.clear();
@@ -150,13 +149,13 @@ impl Editor {
         self.letters() + more > LETTERS || self.area.lines().len() > LINES
     }
 
-    /// Line and letter.
+    /// Line and character of the cursor.
     pub(crate) fn cursor(&self) -> (usize, usize) {
         let cursor = self.area.cursor();
         (cursor.0, cursor.1)
     }
 
-    /// The line of the cursor, up to it and from it on.
+    /// The line of the cursor, split at the cursor.
     pub(crate) fn around(&self) -> (&str, &str) {
         let (row, column) = self.cursor();
         let line = self.area.lines().get(row).map_or("", String::as_str);
@@ -167,7 +166,7 @@ impl Editor {
         line.split_at(place)
     }
 
-    /// Puts words in the place of so many letters before the cursor.
+    /// Replaces `letters` characters before the cursor.
     pub(crate) fn replace_before(&mut self, letters: usize, words: &str) {
         let (row, column) = self.cursor();
         if self.go(row, column.saturating_sub(letters)) {
@@ -176,7 +175,7 @@ impl Editor {
         self.insert_words(words);
     }
 
-    /// False when the place cannot be reached.
+    /// Moves the cursor. Returns false if it cannot reach the position.
     fn go(&mut self, row: usize, column: usize) -> bool {
         let (Ok(to), Ok(at)) = (u16::try_from(row), u16::try_from(column)) else {
             return false;
@@ -185,12 +184,12 @@ impl Editor {
         self.cursor() == (row, column)
     }
 
-    /// Lines that it wants on the screen.
+    /// Rows needed to show the whole text.
     pub(crate) fn height(&self, width: u16) -> u16 {
         u16::try_from(self.spans(width).len()).unwrap_or(u16::MAX)
     }
 
-    /// Lays out what is in view. Called before every drawing.
+    /// Lays out the visible part. Called before every draw.
     pub(crate) fn arrange(&mut self, width: u16, height: u16) {
         self.width = width;
         let spans = self.spans(width);
@@ -211,7 +210,7 @@ impl Editor {
         };
     }
 
-    /// What [`Editor::arrange`] laid out.
+    /// The layout made by [`Editor::arrange`].
     pub(crate) fn view(&self) -> &View {
         &self.view
     }
@@ -227,7 +226,7 @@ impl Editor {
             .collect()
     }
 
-    /// Row and column of the cursor.
+    /// Screen row and column of the cursor.
     fn place(&self, spans: &[layout::Span]) -> (usize, usize) {
         let (line, letter) = self.cursor();
         let row = spans.partition_point(|span| (span.line, span.start) <= (line, letter));
@@ -243,7 +242,7 @@ impl Editor {
     }
 }
 
-/// One column is left for the cursor after the last letter of a row.
+/// One column is reserved for the cursor after the last character of a row.
 fn text_width(width: u16) -> usize {
     usize::from(width).saturating_sub(1).max(1)
 }

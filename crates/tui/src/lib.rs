@@ -1,10 +1,10 @@
 //! The terminal UI: a client of `protocol` and nothing else.
 //!
-//! Keys and notices go into [`app::App::update`], which changes the state and says what is to be
-//! done; [`app::App::arrange`] lays the state out for a size; [`draw::draw`] paints it and changes
-//! nothing. All three are pure: [`terminal`] is the one place that reads keys, writes to the
-//! terminal and knows what time it is. What the UI needs from the program around it (sessions, files,
-//! jobs of a server) it asks for through [`Request`] and hears as [`Notice`].
+//! Keys and notices go into [`app::App::update`], which changes the state and returns the effects
+//! to perform; [`app::App::arrange`] lays the state out for a screen size; [`draw::draw`] paints
+//! it. All three are pure: only [`terminal`] reads keys, writes to the terminal and reads the
+//! clock. The UI requests what it needs from the host program (sessions, files, jobs of a server)
+//! with [`Request`] and gets the answers as [`Notice`].
 //!
 //! Never opens a file of the workspace, never talks to a model. Entry points: [`channel`], [`run`].
 

@@ -1,6 +1,6 @@
-//! What stands in front of the page for a while: pickers, viewers, help. Holds the state only:
-//! [`crate::draw`] paints it. Never talks to anybody: what it wants goes out as effects, what it
-//! gets comes in as notices. Entry type: [`Overlay`].
+//! Overlays in front of the page: pickers, viewers, help. Holds the state only: [`crate::draw`]
+//! paints it. Never performs I/O: requests go out as effects, answers come in as notices. Entry
+//! type: [`Overlay`].
 
 mod changes;
 mod content;
@@ -31,7 +31,7 @@ use crate::port::Notice;
 use crate::status::Status;
 use crate::theme::Theme;
 
-/// One of them at a time; it gets every key that is not for a question.
+/// At most one is open. It gets every key that the question does not take.
 #[derive(Debug)]
 pub(crate) enum Overlay {
     Viewer(Box<Viewer>),
@@ -40,7 +40,7 @@ pub(crate) enum Overlay {
     Models(Box<Models>),
 }
 
-/// What follows from a key.
+/// Whether the overlay stays open after a key, and the effects of the key.
 #[derive(Debug, PartialEq)]
 pub(crate) enum After {
     Stay(Vec<Effect>),
@@ -52,7 +52,7 @@ impl Overlay {
         Self::view(Content::Help)
     }
 
-    /// Asks for the sessions by itself: what it wants comes with it.
+    /// Opens the session picker; the effects request its rows.
     pub(crate) fn sessions() -> (Self, Vec<Effect>) {
         let (sessions, effects) = Sessions::open();
         (Self::Sessions(Box::new(sessions)), effects)
@@ -114,7 +114,7 @@ impl Overlay {
         Vec::new()
     }
 
-    /// The wheel of a mouse: down by so many lines, or up.
+    /// Scrolls by mouse wheel; positive is down.
     pub(crate) fn scroll(&mut self, lines: i32) -> Vec<Effect> {
         match self {
             Self::Viewer(viewer) => viewer.scroll(lines.into()),
@@ -125,7 +125,7 @@ impl Overlay {
         Vec::new()
     }
 
-    /// Lays it out for its place on the screen. Called before every drawing.
+    /// Lays the overlay out for an area. Called before every draw.
     pub(crate) fn arrange(&mut self, area: Rect, theme: &Theme) {
         let rows = |has_preview| usize::from(panes(area, has_preview).list.height);
         match self {
@@ -139,7 +139,7 @@ impl Overlay {
         }
     }
 
-    /// Answers to what it asked for; it lets everything else pass.
+    /// Handles answers to the overlay's requests; ignores other notices.
     pub(crate) fn hear(&mut self, notice: &Notice) -> Vec<Effect> {
         match self {
             Self::Viewer(_) => {}

@@ -1,7 +1,7 @@
-//! Everything that passes between the UI and the program around it. The whole list.
+//! All messages between the UI and the host program.
 //!
-//! The program sends [`Notice`]s and waits when the UI is behind; the UI sends [`Request`]s and
-//! never waits.
+//! The host sends [`Notice`]s and waits when the UI is behind; the UI sends [`Request`]s and never
+//! waits.
 
 use std::path::PathBuf;
 
@@ -12,46 +12,46 @@ use tokio::sync::mpsc::{self, Receiver, Sender, UnboundedReceiver, UnboundedSend
 
 use crate::terminal::Waker;
 
-/// Notices that may wait for the UI.
+/// Capacity of the notice queue.
 const NOTICES: usize = 256;
 
-/// What the UI asks for.
+/// A request of the UI to the host.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// For the agent that is being talked to, here or on a server.
+    /// A command for the current agent, here or on a server.
     Agent(Command),
     /// A new session: answered by [`Notice::Opened`].
     New,
-    /// A session by its name or how that begins: answered by [`Notice::Opened`].
+    /// Opens a session by its id or a prefix of it: answered by [`Notice::Opened`].
     Load(String),
-    /// Goes on in a copy of the session: answered by [`Notice::Opened`].
+    /// Continues in a copy of the session: answered by [`Notice::Opened`].
     Fork,
-    /// Sessions that have these words, or all; the newest first: [`Notice::Sessions`].
+    /// Sessions that contain these words, or all; the newest first: [`Notice::Sessions`].
     Sessions { words: String },
-    /// The end of a session, to look at: [`Notice::Preview`].
+    /// The end of a session: [`Notice::Preview`].
     Preview(SessionId),
-    /// Reads a picture of the host: [`Notice::Attached`].
+    /// Reads an image file of the host: [`Notice::Attached`].
     Attach(PathBuf),
     /// Writes the session to a file: [`Notice::Said`].
     Export(Option<PathBuf>),
-    /// Names of models that can be chosen: [`Notice::Models`].
+    /// Names of the available models: [`Notice::Models`].
     Models,
     /// Jobs of the server: [`Notice::Jobs`].
     Jobs,
-    /// Follows a job of the server, by its name or how that begins: [`Notice::Opened`].
+    /// Follows a job of the server, by its id or a prefix of it: [`Notice::Opened`].
     Follow(String),
     /// The UI is about to end.
     Quit,
 }
 
-/// What the UI hears.
+/// A message of the host to the UI.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Notice {
-    /// From the agent that is being talked to.
+    /// An event of the current agent.
     Event(Event),
-    /// Another session, or job, is being talked to from now on.
+    /// Another session or job is now the current one.
     Opened(Box<Opened>),
-    /// For the words that were asked for; an answer to older words may come later.
+    /// The answer for a query; an answer to an older query may arrive later.
     Sessions {
         words: String,
         rows: Vec<SessionRow>,
@@ -60,37 +60,37 @@ pub enum Notice {
     Attached(Attachment),
     Models(Vec<String>),
     Jobs(Vec<JobRow>),
-    /// One line of good news.
+    /// A success message of one line.
     Said(String),
-    /// Something could not be done; the session goes on.
+    /// A request failed; the session continues.
     Failed {
         what: String,
         hint: Option<String>,
     },
-    /// The agent ended, and not because it was asked to; only another session can be opened.
+    /// The agent ended unexpectedly. The only thing left is to open another session.
     Lost {
         what: String,
         hint: Option<String>,
     },
-    /// The program wants to end: give the terminal back.
+    /// The program is about to end: restore the terminal.
     Quit,
 }
 
-/// What is being talked to.
+/// The session or job that was opened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Opened {
     pub origin: Origin,
-    /// What happened so far.
+    /// All events so far.
     pub history: Vec<Event>,
-    /// The model that will be asked.
+    /// The model in use.
     pub model: String,
-    /// The folder that is `/workspace`.
+    /// The folder mounted as `/workspace`.
     pub workspace: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Origin {
-    /// An agent of this program. A new session has no name before its first turn.
+    /// An agent of this program. A new session has no id before its first turn.
     Here { session: Option<SessionId> },
     /// A job of a server.
     Job { job: JobId, server: String },
@@ -108,7 +108,7 @@ pub struct SessionRow {
     /// In US dollars.
     pub cost: Option<f64>,
     pub outcome: Option<String>,
-    /// Where the words were found.
+    /// The text around the match.
     pub excerpt: Option<String>,
 }
 
@@ -119,7 +119,7 @@ pub struct Preview {
     pub text: String,
 }
 
-/// A picture that goes with the next message.
+/// An image to send with the next message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attachment {
     pub path: PathBuf,
@@ -136,7 +136,7 @@ pub struct JobRow {
     pub changed: Timestamp,
 }
 
-/// The UI's end.
+/// The UI's end of the channel.
 #[derive(Debug)]
 pub struct Port {
     pub(crate) notices: Receiver<Notice>,
@@ -144,14 +144,14 @@ pub struct Port {
     pub(crate) waker: Waker,
 }
 
-/// The program's end.
+/// The host program's end of the channel.
 #[derive(Debug)]
 pub struct Host {
     pub notices: Notices,
     pub requests: UnboundedReceiver<Request>,
 }
 
-/// Where notices go in.
+/// Sends notices to the UI.
 #[derive(Debug, Clone)]
 pub struct Notices {
     sender: Sender<Notice>,
@@ -159,7 +159,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Waits while the UI is behind. False when it has ended.
+    /// Waits while the queue is full. Returns false if the UI has ended.
     pub async fn send(&self, notice: Notice) -> bool {
         let is_sent = self.sender.send(notice).await.is_ok();
         self.waker.wake();
@@ -167,7 +167,7 @@ impl Notices {
     }
 }
 
-/// Two ends that fit each other.
+/// Creates the channel between the UI and the host.
 pub fn channel() -> std::io::Result<(Host, Port)> {
     let waker = Waker::new()?;
     let (sender, notices) = mpsc::channel(NOTICES);

@@ -1,16 +1,17 @@
-//! Questions that wait for a person's word, and when a key counts as the answer to one.
+//! Approval questions, and the rules for when a key answers one.
 //!
-//! A key that was typed before the question could be read must never answer it, nor one that is
-//! part of a sentence. So:
-//! - the question has to be on the screen, whole, with no earlier key left to be read;
-//! - then nothing may have been typed or pasted for [`QUIET`]: who is writing is not reading;
+//! A key that was typed before the question could be read must never answer it, nor may a key that
+//! is part of a sentence. So:
+//! - the question must be fully on the screen, with no earlier key left unread;
+//! - then nothing may have been typed or pasted for [`QUIET`]: a user who is typing is not reading;
 //! - while there is text in the editor, only Alt with a letter answers;
 //! - an answer is held for [`HOLD`]: if more is typed right after it, it was the beginning of a
-//!   word, and both go to the editor. With Alt too: Esc and a letter look the same to us.
+//! word, and both keys go to the editor. This holds for Alt too, since Esc followed by a letter
+//! sends the same bytes.
 //!
-//! After an answer the next question starts from nothing. Pasted text never answers. A key that
-//! is not taken goes on to the editor: nothing is lost. Pure: the time comes in with every call.
-//! Entry type: [`Questions`].
+//! After an answer, all of this starts again for the next question. Pasted text never answers. A
+//! key that does not answer goes on to the editor, so that no input is lost. Pure: the time is
+//! passed in with every call. Entry type: [`Questions`].
 
 mod panel;
 #[cfg(test)]
@@ -24,12 +25,12 @@ use protocol::{Command, Decision, Question, Scope};
 
 pub(crate) use self::panel::{Panel, Setting};
 
-/// How long nothing may have been typed before a key can be an answer.
+/// Time without typing before a key can be an answer.
 pub(crate) const QUIET: Duration = Duration::from_millis(400);
-/// How long nothing may follow a letter for it to be an answer.
+/// Time without a further key before a letter counts as the answer.
 pub(crate) const HOLD: Duration = Duration::from_millis(250);
 
-/// An answer by its letter, in the order in which they are shown.
+/// Key, whether it allows, and scope of each answer, in the order in which they are shown.
 const CHOICES: [(char, bool, Scope); 5] = [
     ('y', true, Scope::Once),
     ('s', true, Scope::Session),
@@ -38,28 +39,28 @@ const CHOICES: [(char, bool, Scope); 5] = [
     ('d', false, Scope::Always),
 ];
 
-/// The questions that are open; the first is the one that is shown.
+/// The open questions; the first one is shown.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
     waiting: VecDeque<Question>,
-    /// Since the first one began to wait.
+    /// Questions answered since the queue was last empty.
     answered: usize,
-    /// When the first one was on the screen, with no earlier key left to be read.
+    /// When the first question was drawn, with no earlier key left unread.
     shown: Option<Duration>,
-    /// When anything was typed or pasted last.
+    /// Time of the last key or paste.
     typed: Option<Duration>,
     held: Option<Held>,
-    /// The first one is, or is about to be, on the screen to the last word.
+    /// How much of the first question the current layout shows.
     fit: Fit,
 }
 
-/// How much of the first question the screen has room for.
+/// How much of the first question fits on the screen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// It cannot be seen at all.
+    /// Not visible at all.
     #[default]
     Hidden,
-    /// Some of what it asks is left out: it can be refused, not granted.
+    /// Not all of its text is visible: it can be refused, not allowed.
     Cut,
     Whole,
 }
@@ -71,14 +72,14 @@ struct Held {
     decision: Decision,
 }
 
-/// What became of a key.
+/// What the question did with a key.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Taken {
-    /// It is not for the question.
+    /// The key is not for the question.
     No,
-    /// The question has it.
+    /// The question took the key.
     Yes,
-    /// It is not for the question, and neither was this one before it, which is to be typed first.
+    /// The key is not for the question, and neither was the held one: type the held key first.
     NorBefore(KeyEvent),
 }
 
@@ -98,7 +99,7 @@ impl Questions {
         self.waiting.push_back(question);
     }
 
-    /// It was answered, here or elsewhere, or nobody needs the answer any more.
+    /// Removes a question that was answered, here or elsewhere, or is no longer needed.
     pub(crate) fn settle(&mut self, number: u32) {
         let Some(place) = self.waiting.iter().position(|one| one.number == number) else {
             return;
@@ -110,7 +111,7 @@ impl Questions {
         }
     }
 
-    /// None of them matters any more.
+    /// Removes all questions.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
         self.begin();
@@ -124,7 +125,7 @@ impl Questions {
         self.waiting.len()
     }
 
-    /// There is one, and it cannot be seen.
+    /// Whether there is a question that is not visible.
     pub(crate) fn is_hidden(&self) -> bool {
         !self.is_empty() && self.fit == Fit::Hidden
     }
@@ -133,13 +134,13 @@ impl Questions {
         self.waiting.front()
     }
 
-    /// The number of the first one, while nothing says that it is on the screen.
+    /// The number of the first question, while it has not been drawn yet.
     pub(crate) fn unseen(&self) -> Option<u32> {
         let is_unseen = self.shown.is_none() && self.fit != Fit::Hidden;
         self.first().filter(|_| is_unseen).map(|one| one.number)
     }
 
-    /// Says, at every layout, how much of the first question will be drawn.
+    /// Sets how much of the first question the new layout shows.
     pub(crate) fn fits(&mut self, fit: Fit) {
         if fit != self.fit {
             self.fit = fit;
@@ -147,13 +148,13 @@ impl Questions {
         }
     }
 
-    /// The screen has another size: what was drawn before was drawn elsewhere.
+    /// The screen was resized: the question must be drawn again.
     pub(crate) fn resized(&mut self) {
         self.shown = None;
     }
 
-    /// The screen shows the state, and no key that was typed before waits to be read. Returns the
-    /// answer that was held, if nothing came after it.
+    /// The state has been drawn, and no key typed before that is left unread. Returns the held
+    /// answer if it is due.
     pub(crate) fn shown(&mut self, now: Duration) -> Option<Command> {
         if self.shown.is_none() && !self.is_empty() && self.fit != Fit::Hidden {
             self.shown = Some(now);
@@ -161,8 +162,7 @@ impl Questions {
         self.release(now)
     }
 
-    /// Time went by, and no key waits to be read. Returns the answer that was held, if nothing came
-    /// after it.
+    /// Returns the held answer if its hold time has passed. Call only when no key is left unread.
     pub(crate) fn release(&mut self, now: Duration) -> Option<Command> {
         let held = self.held.filter(|held| now >= held.at + HOLD)?;
         self.held = None;
@@ -174,17 +174,17 @@ impl Questions {
         })
     }
 
-    /// When something changes though nothing is typed.
+    /// The next time at which the state changes without a key.
     pub(crate) fn wakes_at(&self, now: Duration) -> Option<Duration> {
         let held = self.held.map(|held| held.at + HOLD);
         held.or_else(|| self.armed_from().filter(|from| *from > now))
     }
 
-    /// Every key, before anybody else gets it, also while there is no question. Free is when nothing
-    /// is being written and nothing else wants letters.
+    /// Handles every key before the rest of the UI, even without an open question. `is_free`: the
+    /// editor is empty and nothing else takes letters.
     pub(crate) fn key(&mut self, now: Duration, key: KeyEvent, is_free: bool) -> Taken {
         if let Some(held) = self.held {
-            // Some people end every answer so.
+            // Enter after an answer is ignored: some users confirm with it.
             if key.code == KeyCode::Enter && key.modifiers.is_empty() {
                 return Taken::Yes;
             }
@@ -209,7 +209,7 @@ impl Questions {
         }
     }
 
-    /// Something was pasted. Returns the letter that was held, which was no answer.
+    /// Notes a paste. Returns the held key, which was not an answer.
     pub(crate) fn pasted(&mut self, now: Duration) -> Option<KeyEvent> {
         self.typed = Some(now);
         self.held.take().map(|held| held.key)
@@ -233,7 +233,7 @@ impl Questions {
         is_open.then_some(Decision { is_allowed, scope })
     }
 
-    /// The next question starts from nothing.
+    /// Resets the state for the next question.
     fn begin(&mut self) {
         self.shown = None;
         self.held = None;

@@ -1,5 +1,4 @@
-//! Sample sessions for tests: events as an agent tells them, with the time standing still but for
-//! what a test says.
+//! Sample sessions for tests: events as an agent sends them, at fixed times.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +11,7 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
-/// When all samples begin.
+/// Start time of all samples.
 pub(crate) const BEGAN: &str = "2026-03-15T12:00:00Z";
 pub(crate) const MODEL: &str = "claude-sonnet-4-5";
 
@@ -24,12 +23,12 @@ pub(crate) fn session() -> SessionId {
     "20260315-120000-k3fd".parse().unwrap()
 }
 
-/// An event at the beginning.
+/// An event at the start time.
 pub(crate) fn event(kind: EventKind) -> Event {
     event_at(0, kind)
 }
 
-/// An event so many milliseconds later.
+/// An event some milliseconds after the start time.
 pub(crate) fn event_at(millis: i64, kind: EventKind) -> Event {
     Event {
         v: VERSION,

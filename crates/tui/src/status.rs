@@ -1,5 +1,5 @@
-//! What is true at this moment: the model, the walls, what it costs, what is being done. A fold
-//! over events. Pure: the time is a value that the app keeps up to date.
+//! The current status: model, walls, cost, activity. A fold over events. Pure: the app keeps the
+//! time up to date.
 //!
 //! Never decides anything; [`bar()`] chooses how much of it fits on a line. Entry type: [`Status`].
 
@@ -19,54 +19,54 @@ pub(crate) use self::bar::{Part, bar};
 pub(crate) use self::ledger::{Bill, Ledger};
 use crate::port::{Opened, Origin};
 
-/// How long a picture stands while something moves.
+/// Time between two frames of an animation.
 pub(crate) const FRAME: Duration = Duration::from_millis(125);
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Status {
-    /// Since the start of the UI; the app sets it with every input.
+    /// Time since the start of the UI; the app sets it with every input.
     pub(crate) now: Duration,
     pub(crate) model: String,
-    /// Tokens that the model can take, where known.
+    /// Context window of the model in tokens, if known.
     pub(crate) window: Option<u64>,
-    /// The folder that is `/workspace`.
+    /// The folder mounted as `/workspace`.
     pub(crate) workspace: String,
     pub(crate) session: Option<SessionId>,
-    /// The job that is followed, with the server that has it.
+    /// The job that is followed, and its server.
     pub(crate) job: Option<(String, String)>,
-    /// What protects the machine; absent until the sandbox stands.
+    /// The walls of the sandbox; absent until it has started.
     pub(crate) walls: Option<Walls>,
     /// The agent has ended, and its sandbox with it.
     pub(crate) is_over: bool,
-    /// A turn is under way.
+    /// A turn is running.
     pub(crate) is_busy: bool,
     pub(crate) activity: Activity,
     pub(crate) spending: Spending,
-    /// What was used, model by model.
+    /// Usage per model.
     pub(crate) ledger: Ledger,
     /// Tokens of the last request and its reply.
     pub(crate) context: u64,
-    /// Commands that go on in the background.
+    /// Number of background commands.
     pub(crate) background: usize,
 }
 
-/// What protects the machine.
+/// The walls of the sandbox.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Walls {
     pub(crate) backend: String,
-    /// What a way out has to break.
+    /// Kind of boundary that an escape has to break.
     pub(crate) strength: String,
-    /// Why these and no others.
+    /// Why this backend was chosen.
     pub(crate) reason: String,
     pub(crate) names: Vec<String>,
-    /// Hosts that can be reached.
+    /// Reachable hosts.
     pub(crate) network: Vec<String>,
-    /// Other hosts are asked about.
+    /// Whether the user is asked about other hosts.
     pub(crate) asks: bool,
 }
 
 impl Status {
-    /// Another session, or job, with what happened in it so far.
+    /// The status of a session or job that is opened, from its events so far.
     pub(crate) fn open(now: Duration, opened: &Opened) -> Self {
         let mut status = Self {
             now,
@@ -78,7 +78,7 @@ impl Status {
         match &opened.origin {
             Origin::Here { session } => {
                 status.session = session.clone().or(status.session);
-                // What protected the machine then, and what was under way, are gone.
+                // The sandbox of that time and its running work are gone.
                 status.walls = None;
                 status.is_busy = false;
                 status.activity = Activity::default();
@@ -93,7 +93,7 @@ impl Status {
         status
     }
 
-    /// The agent has ended before its time.
+    /// The agent ended unexpectedly.
     pub(crate) fn lose(&mut self) {
         self.is_over = true;
         self.is_busy = false;
@@ -102,13 +102,14 @@ impl Status {
         self.background = 0;
     }
 
-    /// Part of the window that is full, in percent.
+    /// Used part of the context window, in percent.
     pub(crate) fn context_used(&self) -> Option<u64> {
         let window = self.window.filter(|window| *window > 0)?;
         Some(self.context.saturating_mul(100) / window)
     }
 
-    /// What was spent: as the agent says, or as its replies add up where it has said nothing yet.
+    /// The usage so far: as reported by the agent, or the sum over the replies where that is
+    /// larger.
     pub(crate) fn bill(&self) -> Bill {
         let all = self.ledger.all();
         if self.spending.usage.total() >= all.usage.total() {
@@ -122,14 +123,14 @@ impl Status {
         }
     }
 
-    /// Since the turn began.
+    /// Time since the start of the turn.
     pub(crate) fn elapsed(&self) -> Option<Duration> {
         self.is_busy.then(|| self.activity.elapsed(self.now))
     }
 }
 
 impl Walls {
-    /// Nothing stands between the model's commands and the machine.
+    /// Whether commands run without a sandbox.
     pub(crate) fn is_none(&self) -> bool {
         self.backend == "none"
     }

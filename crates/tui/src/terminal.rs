@@ -1,4 +1,5 @@
-//! The terminal itself: keys in, pictures out, time. The only place in this crate with effects.
+//! The terminal: reads keys, draws frames, keeps time. The only part of this crate with side
+//! effects.
 
 mod background;
 mod clipboard;

@@ -1,7 +1,6 @@
-//! Text from elsewhere becomes lines that are safe to draw. Pure.
+//! Turns untrusted text into lines that are safe to draw. Pure.
 //!
-//! Everything that a model or a sandbox wrote passes through here; nothing that a terminal would
-//! obey comes out.
+//! All text from a model or a sandbox passes through here; no control sequence gets through.
 
 mod change;
 mod clean;

@@ -1,11 +1,11 @@
-//! Colours by what they mean. With [`Look::Plain`], meaning is carried by bold, dim and reverse
-//! alone, and by the words themselves everywhere.
+//! Styles by meaning. With [`Look::Plain`] there are only bold, dim and reverse. No meaning is
+//! expressed by style alone: the text always says it too.
 
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::text::Colours;
 
-/// What kind of terminal it is.
+/// The colours of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Look {
     #[default]
@@ -37,7 +37,7 @@ pub(crate) struct Theme {
     pub(crate) found: Style,
     pub(crate) border: Style,
     pub(crate) status: Style,
-    /// Of code. Without them, code is plain.
+    /// Syntax colours. Without them, code is plain.
     pub(crate) colours: Option<&'static Colours>,
 }
 
@@ -53,7 +53,7 @@ impl Theme {
         Self {
             look,
             text: plain,
-            // No grey of the palette: in some it is the background.
+            // Not a grey of the palette: in some palettes it is the background.
             dim: plain.add_modifier(Modifier::DIM),
             accent: colour(Color::Cyan, Color::Blue).add_modifier(bold),
             person: colour(Color::Cyan, Color::Blue),

@@ -1,7 +1,8 @@
-//! What happened, as a page to look at: a fold over events, and the part of it in view.
+//! The transcript page: a fold over events, and the visible part of it.
 //!
-//! Only what is in view is ever laid out, so that the length of a session costs nothing: the view
-//! hangs on an entry and a line in it, not on a count of all lines. Entry type: [`Transcript`].
+//! Only the visible part is laid out, so that the cost does not depend on the length of the
+//! session: the view is anchored to an entry and a line in it, not to a count of all lines. Entry
+//! type: [`Transcript`].
 
 mod amount;
 mod browse;
@@ -37,7 +38,7 @@ use self::shelf::Shelf;
 use self::view::{Reveal, View};
 use crate::theme::Theme;
 
-/// Where the view is, in lines of which those out of view are only estimated.
+/// Position of the view in lines. Lines out of view are estimated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     /// Lines above the view.
@@ -46,7 +47,7 @@ pub(crate) struct Position {
     pub(crate) total: usize,
 }
 
-/// All entries, and which of them are looked at.
+/// All entries, and the view on them.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     log: Log,
@@ -54,13 +55,13 @@ pub(crate) struct Transcript {
     view: View,
     selected: Option<usize>,
     search: Option<Search>,
-    /// Open only because the words that are looked for are in it.
+    /// The entry that was opened only to show a search match.
     lent: Option<usize>,
     position: Position,
 }
 
 impl Transcript {
-    /// Begins anew, with what happened so far.
+    /// Builds a transcript from the events so far.
     pub(crate) fn open(history: &[Event]) -> Self {
         let mut transcript = Self::default();
         for event in history {
@@ -76,19 +77,19 @@ impl Transcript {
         }
     }
 
-    /// Adds a line of the UI's own.
+    /// Adds a note of the UI.
     pub(crate) fn note(&mut self, text: impl Into<String>, tone: Tone) {
         let text = crate::text::clean(&text.into()).into_owned();
         self.log.push(Entry::Note { text, tone });
         self.view.notice();
     }
 
-    /// There is nothing to see.
+    /// Whether nothing is shown.
     pub(crate) fn is_empty(&self) -> bool {
         !(0..self.log.len()).any(|index| self.log.is_shown(index))
     }
 
-    /// Lays out what is in view. Called before every drawing.
+    /// Lays out the visible part. Called before every draw.
     pub(crate) fn arrange(&mut self, width: u16, height: u16, theme: &Theme) {
         let changed = self.log.take_changed();
         if let Some(search) = &mut self.search {
@@ -126,14 +127,14 @@ impl Transcript {
         &self.view.lines
     }
 
-    /// Down by so many lines, or up.
+    /// Scrolls by lines; positive is down.
     pub(crate) fn scroll(&mut self, lines: i32) {
         self.view.scroll(i64::from(lines));
     }
 
-    /// Down by so many pages, or up.
+    /// Scrolls by pages; positive is down.
     pub(crate) fn page(&mut self, pages: i32) {
-        // Two lines of the old page stay, to find one's way.
+        // Two lines of the old page stay visible for orientation.
         let lines = i64::from(self.view.height.saturating_sub(2).max(1));
         self.view.scroll(i64::from(pages) * lines);
     }
@@ -146,22 +147,22 @@ impl Transcript {
         self.view.go_to_end();
     }
 
-    /// The end is in view, and stays in view when something comes.
+    /// Whether the end is visible and stays visible as entries are added.
     pub(crate) fn is_following(&self) -> bool {
         self.view.is_following()
     }
 
-    /// Something came while the end was not in view.
+    /// Whether something was added while the end was out of view.
     pub(crate) fn new_below(&self) -> bool {
         self.view.has_news()
     }
 
-    /// Where the view is on the page, about.
+    /// The approximate position of the view.
     pub(crate) fn position(&self) -> Position {
         self.position
     }
 
-    /// The last words of the model, as it wrote them.
+    /// The last reply of the model, as written.
     pub(crate) fn last_reply(&self) -> Option<&str> {
         let words = |index: &usize| match self.log.entry(*index)? {
             Entry::Words { text, .. } if self.log.is_shown(*index) => Some(text.as_str()),
@@ -171,7 +172,7 @@ impl Transcript {
     }
 }
 
-/// The line of the words that were gone to. Looked for again only when it may have moved.
+/// The line of the current match. Located again only when it may have moved.
 fn current_line(search: &mut Search, desk: &mut Desk<'_>) -> Option<desk::Place> {
     let found = search.current()?;
     let entry = found.entry();

@@ -1,11 +1,11 @@
-//! Looking at the page: choosing entries, looking for words.
+//! Browsing the page: selecting entries and searching text.
 
 use super::keys::Action;
 use super::{App, Effect, Focus};
 use crate::overlay::Overlay;
 
 impl App {
-    /// The page gets the keys, if there is anything on it to choose.
+    /// Moves the focus to the page, if it has an entry to select.
     pub(super) fn start_browse(&mut self) {
         self.transcript.select(0);
         match self.transcript.selected() {
@@ -22,7 +22,7 @@ impl App {
         };
     }
 
-    /// What was being looked at or looked for ends; what is written stays.
+    /// Ends browsing and searching. The text in the editor stays.
     pub(super) fn back_to_editor(&mut self) {
         match std::mem::take(&mut self.focus) {
             Focus::Editor => {}
@@ -50,7 +50,7 @@ impl App {
         Vec::new()
     }
 
-    /// While words to look for are being written.
+    /// Handles a key action while a search query is being typed.
     pub(super) fn search(&mut self, action: Action) -> Vec<Effect> {
         match action {
             Action::Done => self.look_at_places(),
@@ -72,7 +72,7 @@ impl App {
         Vec::new()
     }
 
-    /// Looks for words, and shows the places if there are any.
+    /// Searches the page for `words` and goes to the matches, if there are any.
     pub(super) fn search_for(&mut self, words: String) {
         if words.is_empty() {
             self.start_search()
@@ -83,7 +83,7 @@ impl App {
         }
     }
 
-    /// One more letter of the words that are looked for.
+    /// Appends a character to the search query.
     pub(super) fn look_for(&mut self, letter: char) {
         match &mut self.focus {
             Focus::Search { words } => {

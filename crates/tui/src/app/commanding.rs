@@ -1,4 +1,4 @@
-//! Commands that begin with `/`, as they are done here.
+//! Runs slash commands.
 
 use protocol::Command;
 
@@ -9,7 +9,7 @@ use crate::overlay::Overlay;
 use crate::port::Request;
 
 impl App {
-    /// Does what was asked for. When it cannot be done now, what is written stays.
+    /// Runs a slash command. If it cannot run now, the text in the editor stays.
     pub(super) fn command(&mut self, command: SlashCommand) -> Vec<Effect> {
         if self.is_busy() && needs_rest(&command) {
             return self.refuse("interrupt the turn first");
@@ -82,7 +82,7 @@ impl App {
     }
 }
 
-/// Whether it would pull the ground from under a turn.
+/// Whether the command cannot run while a turn is running.
 fn needs_rest(command: &SlashCommand) -> bool {
     match command {
         SlashCommand::Clear
@@ -109,7 +109,7 @@ fn needs_rest(command: &SlashCommand) -> bool {
     }
 }
 
-/// Whether it is for the agent.
+/// Whether the command is sent to the agent.
 fn needs_agent(command: &SlashCommand) -> bool {
     matches!(
         command,

@@ -1,4 +1,4 @@
-//! Completion: what is offered for the word at the cursor, and what is known to offer.
+//! Completion of the word at the cursor, and the candidates known so far.
 
 use std::path::Path;
 
@@ -9,21 +9,21 @@ use crate::command::{COMMANDS, SlashCommand};
 use crate::editor::{self, Completion, Finder, Row, Wanted, is_picture};
 use crate::port::{JobRow, Request, SessionRow};
 
-/// What was heard, to be offered.
+/// Candidates for completion, as received from the host and the agent.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     files: Finder,
-    /// Asked for, and nothing was done since that could change them.
+    /// The file list was requested, and no turn has ended since that could have changed it.
     files_are_fresh: bool,
-    /// Names with what they are.
+    /// Pairs of name and description.
     sessions: Vec<(String, String)>,
     models: Vec<(String, String)>,
     jobs: Vec<(String, String)>,
-    /// The next list of files is to be looked at.
+    /// Open the next file list that arrives in an overlay.
     pub(super) shows_files: bool,
-    /// The next list of changes is to be looked at.
+    /// Open the next diff that arrives in an overlay.
     pub(super) shows_changes: bool,
-    /// What completion was closed for: it stays closed.
+    /// The target for which the user closed the completion; it stays closed for that target.
     closed: Option<Wanted>,
 }
 
@@ -58,7 +58,7 @@ impl Known {
         self.jobs = named.collect();
     }
 
-    /// Not all files have been looked at yet.
+    /// Whether some files have not been matched against the query yet.
     pub(super) fn is_looking(&self) -> bool {
         !self.files.is_done()
     }
@@ -85,7 +85,8 @@ impl App {
         Wanted::read(before, after, self.editor.cursor().0 == 0)
     }
 
-    /// The text or the cursor has changed: offers what fits now, and asks for what is not known.
+    /// Updates the completion after a change of the text or the cursor, and requests candidates
+    /// that are missing.
     pub(super) fn complete(&mut self) -> Vec<Effect> {
         let Some(wanted) = self.wanted() else {
             self.completion = None;
@@ -106,7 +107,7 @@ impl App {
         effects
     }
 
-    /// Something was heard that may fit. What is chosen stays so.
+    /// Updates the completion after new candidates arrived. The selected row stays selected.
     pub(super) fn complete_again(&mut self) {
         let Some(wanted) = self.wanted().filter(|_| self.known.closed.is_none()) else {
             return;
@@ -125,7 +126,7 @@ impl App {
         }
     }
 
-    /// Looks at some more files, if there are more to look at.
+    /// Matches the next batch of files, if any are left.
     pub(super) fn go_on_looking(&mut self) {
         if self.known.is_looking() {
             self.known.files.go_on();
@@ -148,7 +149,7 @@ impl App {
                 self.known.files_are_fresh = true;
                 return vec![ask(Command::ListFiles)];
             }
-            // Once for each time that the command is written.
+            // Request them once each time the command is typed.
             Wanted::Argument(_, word) if !(is_new && word.is_empty()) => return Vec::new(),
             Wanted::Argument("load", _) => Request::Sessions {
                 words: String::new(),
@@ -172,7 +173,7 @@ impl App {
         self.known.closed = self.completion.take().map(|open| open.wanted);
     }
 
-    /// Puts what is chosen into the text, and offers what may follow.
+    /// Inserts the selected row into the text and updates the completion.
     pub(super) fn accept(&mut self) -> Vec<Effect> {
         let mut effects = self.put_chosen();
         effects.extend(self.complete());
@@ -201,14 +202,14 @@ impl App {
         effects
     }
 
-    /// Puts what is chosen into the text, and sends a command that is whole.
+    /// Inserts the selected row into the text, and sends the message if it is a complete command.
     pub(super) fn accept_and_send(&mut self) -> Vec<Effect> {
         let Some(open) = &self.completion else {
             return self.send();
         };
         let chosen = open.rows.get(open.selected).map(|row| row.words.clone());
         let is_whole = match &open.wanted {
-            // Written to the end, it needs no help.
+            // Already complete: Enter sends the message.
             Wanted::File(path) if self.known.has_file(path) => return self.send(),
             Wanted::Command(name) if COMMANDS.iter().any(|known| known.name == name) => {
                 return self.send();

@@ -1,4 +1,4 @@
-//! What comes from the program around and from the agent.
+//! Handles notices from the host program and events from the agent.
 
 use protocol::{Block, Change, Event, EventKind, Outcome};
 
@@ -32,7 +32,7 @@ impl App {
                 self.known.hear_jobs(&rows);
                 self.complete_again();
             }
-            // Only a picker asks for it.
+            // Only a picker requests previews.
             Notice::Preview(_) => {}
             Notice::Attached(attachment) => effects.extend(self.attached(attachment)),
             Notice::Said(text) => self.transcript.note(text, Tone::Good),
@@ -86,9 +86,9 @@ impl App {
         }
     }
 
-    /// Another session, or job. What is being written stays.
+    /// Switches to another session or job. The text in the editor stays.
     fn opened(&mut self, opened: Opened) {
-        // Looking at a page that is gone ends.
+        // The page being browsed is replaced.
         self.back_to_editor();
         self.focus = Focus::Editor;
         self.overlay = None;
@@ -102,7 +102,7 @@ impl App {
             .open(opened.history.iter().filter_map(prompt));
         let is_here = matches!(opened.origin, Origin::Here { .. });
         let is_first = !std::mem::replace(&mut self.is_opened, true);
-        // What was said before there was anybody to say it to is on its way.
+        // Messages sent before the first session was opened are already on their way.
         let left = if is_first {
             None
         } else {
@@ -122,7 +122,8 @@ impl App {
         }
     }
 
-    /// Messages that wait were meant for another session; they are in the history all the same.
+    /// Drops the queued messages: they were meant for another session, and the history still has
+    /// them. Returns a text that says so.
     fn forget_queue(&mut self) -> Option<String> {
         let waited = self.queue.len();
         self.queue.clear();
@@ -136,7 +137,7 @@ impl App {
     }
 }
 
-/// A person's words, if it is a prompt.
+/// The text of the prompt, if the event starts a turn.
 fn prompt(event: &Event) -> Option<String> {
     let EventKind::TurnStarted { prompt, .. } = &event.kind else {
         return None;
@@ -145,7 +146,7 @@ fn prompt(event: &Event) -> Option<String> {
     Some(texts.join("\n"))
 }
 
-/// A turn was begun, and has no end.
+/// Whether the last turn was started and never ended.
 fn is_cut_short(history: &[Event]) -> bool {
     let is_open = history.iter().rev().find_map(|event| match &event.kind {
         EventKind::TurnStarted { .. } | EventKind::TurnContinued { .. } => Some(true),

@@ -1,4 +1,4 @@
-//! All keys and what they do: one table, of which help is made too. Pure. Entry points:
+//! All key bindings in one table, from which the help is made too. Pure. Entry points:
 //! [`BINDINGS`], [`find`].
 
 mod table;
@@ -8,40 +8,40 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 pub(crate) use self::table::BINDINGS;
 use crate::editor::Change;
 
-/// Where a key counts.
+/// The part of the UI in which a binding applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// While writing and while looking at the page.
+    /// In the editor and on the page alike.
     Anywhere,
     Editor,
-    /// While something can be completed.
+    /// While completions are shown.
     Completion,
     Browse,
-    /// While words to look for are written.
+    /// While a search query is being typed.
     Search,
-    /// While words to look for in the history are written.
+    /// While a query for the message history is being typed.
     Recall,
 }
 
-/// What a key does.
+/// The action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Send,
     Change(Change),
     Up,
     Down,
-    /// Looks in what was said before.
+    /// Searches the message history.
     Recall,
-    /// To the page.
+    /// Moves the focus to the page.
     Browse,
-    /// To an editor of the person's own.
+    /// Opens the message in the user's external editor.
     Edit,
     Escape,
-    /// Clears, interrupts, leaves: in this order.
+    /// Clears the editor; if it is empty, interrupts the turn; the second time, quits.
     Leave,
-    /// Deletes a letter, or leaves.
+    /// Deletes a character; quits if the editor is empty and the key is pressed twice.
     DeleteOrLeave,
-    /// A picture cannot come this way.
+    /// Shows how to paste: an image in the clipboard cannot be read through the terminal.
     Clipboard,
     Refresh,
     Suspend,
@@ -51,9 +51,9 @@ pub(crate) enum Action {
     Page(i32),
     ToTop,
     ToEnd,
-    /// Puts what is chosen into the text.
+    /// Inserts the selected completion.
     Accept,
-    /// The same, and sends where that is all there is to say.
+    /// Inserts the selected completion, and sends the message if that completes a command.
     AcceptAndSend,
     Choose(i32),
     Close,
@@ -62,34 +62,33 @@ pub(crate) enum Action {
     Copy,
     Match(i32),
     Diff,
-    /// To the editor.
+    /// Moves the focus to the editor.
     Back,
-    /// Ends the writing of words to look for.
+    /// Ends the typing of a search query.
     Done,
     EraseLetter,
     EraseAll,
 }
 
-/// A line of the table.
+/// A row of the table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Binding {
     pub(crate) place: Place,
-    /// By their names, with a space between two.
+    /// Key names, separated by spaces.
     keys: &'static str,
-    /// Those that help shows, with those of a neighbour where the two belong together; none when
-    /// help leaves the line out.
+    /// The keys that the help shows. May include those of a neighbouring row where the two belong
+    /// together. Empty if the help leaves the row out.
     shown: &'static str,
     pub(crate) about: &'static str,
     action: Action,
 }
 
 impl Binding {
-    /// The keys that help shows: `alt-enter, ctrl-j`.
+    /// The keys that the help shows: `alt-enter, ctrl-j`.
     pub(crate) fn keys(&self) -> String {
         self.shown.replace(' ', ", ")
     }
 
-    /// The names of all its keys.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         self.keys.split(' ')
     }
@@ -115,12 +114,12 @@ const fn bind(
     }
 }
 
-/// A line that help shows together with another, or need not show.
+/// A row that the help leaves out or shows as part of another row.
 const fn same(place: Place, keys: &'static str, action: Action) -> Binding {
     bind(place, keys, "", "", action)
 }
 
-/// What a key does in a place.
+/// The action bound to a key in a context.
 pub(super) fn find(place: Place, key: KeyEvent) -> Option<Action> {
     let name = name(key)?;
     let mut here = BINDINGS.iter().filter(|binding| binding.place == place);
@@ -128,19 +127,20 @@ pub(super) fn find(place: Place, key: KeyEvent) -> Option<Action> {
     Some(binding.action)
 }
 
-/// The letter that a key types.
+/// The character that a key types.
 pub(super) fn typed(key: KeyEvent) -> Option<char> {
     match (key.code, key.modifiers) {
         (KeyCode::Char(letter), held) if !held.contains(CTRL) && !held.contains(ALT) => {
             Some(letter)
         }
-        // Esc and a letter right after it look the same as Alt with the letter: it is not lost.
+        // Esc followed quickly by a letter sends the same bytes as Alt with the letter: keep the
+        // letter.
         (KeyCode::Char(letter), ALT) => Some(letter),
         _ => None,
     }
 }
 
-/// As the table writes it.
+/// The name of a key as used in the table.
 fn name(key: KeyEvent) -> Option<String> {
     let mut held = key.modifiers & (CTRL | ALT | SHIFT);
     let key = match key.code {
@@ -184,7 +184,7 @@ const NAMES: [(KeyCode, &str); 12] = [
     (KeyCode::PageDown, "page-down"),
 ];
 
-/// The key of a name.
+/// The key for a name.
 #[cfg(test)]
 pub(crate) fn named(name: &str) -> Option<KeyEvent> {
     let mut rest = name;

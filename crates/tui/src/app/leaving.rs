@@ -1,4 +1,4 @@
-//! Keys that do something only when they come twice: to leave, and to clear.
+//! Keys that act only when pressed twice: to quit, and to clear the editor.
 
 use protocol::Command;
 
@@ -7,7 +7,7 @@ use super::{App, Effect, Focus, HINT, ask};
 use crate::editor::Change;
 use crate::port::Request;
 
-/// What the second time does.
+/// What the second press does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Twice {
     Leave,
@@ -15,11 +15,11 @@ pub(super) enum Twice {
 }
 
 impl App {
-    /// Clears what is written; with nothing written, interrupts; the second time, leaves.
+    /// Clears the editor; if it is empty, interrupts the turn; the second time, quits.
     pub(super) fn leave(&mut self) -> Vec<Effect> {
         let was_writing = self.focus == Focus::Editor;
         self.back_to_editor();
-        // From elsewhere, the way back is enough, unless there is a turn to interrupt.
+        // Outside the editor the key only returns to it, unless there is a turn to interrupt.
         if !was_writing && (!self.is_busy() || !self.editor.is_empty()) {
             return Vec::new();
         }
@@ -32,7 +32,7 @@ impl App {
         self.leave_at_second()
     }
 
-    /// Deletes the letter at the cursor; with nothing written, leaves the second time.
+    /// Deletes the character at the cursor; if the editor is empty, the second press quits.
     pub(super) fn delete_or_leave(&mut self) -> Vec<Effect> {
         if !self.editor.is_empty() {
             self.editor.change(Change::DeleteForward);
@@ -70,7 +70,7 @@ impl App {
         Vec::new()
     }
 
-    /// Another key in between: the next time is the first again.
+    /// Forgets the first press after any other key.
     pub(super) fn disarm(&mut self, action: Option<Action>) {
         let is_same = match self.twice {
             Some((Twice::Leave, _)) => {

@@ -1,15 +1,15 @@
-//! Looking for something in what was said before, letter by letter.
+//! Incremental search in the message history.
 
 use super::keys::Action;
 use super::{App, Effect, Focus};
 use crate::editor::Draft;
 
-/// Where the looking stands.
+/// State of the history search.
 #[derive(Debug, Default)]
 pub(super) struct Recall {
-    /// The one that is shown.
+    /// Index of the history entry that is shown.
     place: Option<usize>,
-    /// What was being written before.
+    /// The draft from before the search.
     kept: Draft,
 }
 
@@ -31,7 +31,7 @@ impl App {
 
     pub(super) fn recall(&mut self, action: Action) -> Vec<Effect> {
         match action {
-            // What is shown is being written from now on.
+            // The shown entry becomes the draft.
             Action::Done => self.focus = Focus::Editor,
             Action::Back | Action::Leave => self.back_to_editor(),
             Action::Match(step) => self.recall_further(step),
@@ -49,13 +49,13 @@ impl App {
         Vec::new()
     }
 
-    /// Back to what was being written.
+    /// Cancels the search and restores the draft.
     pub(super) fn end_recall(&mut self) {
         let recall = std::mem::take(&mut self.recall);
         self.editor.set(recall.kept);
     }
 
-    /// From the newest one on, with other words.
+    /// Searches again from the newest entry, after the query changed.
     pub(super) fn recall_again(&mut self) {
         self.recall.place = None;
         self.recall_further(-1);

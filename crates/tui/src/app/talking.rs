@@ -1,4 +1,4 @@
-//! Sending what was written: now, when the turn has ended, or when its pictures have been read.
+//! Sends messages: at once, when the turn has ended, or when the images have been read.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -11,25 +11,25 @@ use crate::editor::{Change, Draft, is_picture};
 use crate::port::{Attachment, Request};
 use crate::transcript::Tone;
 
-/// How far the talk is.
+/// Progress of the current turn.
 #[derive(Debug)]
 pub(super) enum Turn {
     Idle,
-    /// The message went out, and nothing has come of it yet.
+    /// The message was sent, and the turn has not started yet.
     Sent(Draft),
     Running,
 }
 
-/// Pictures on their way into the message.
+/// Images that are being read for the message.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     waiting: VecDeque<(String, PathBuf)>,
-    /// The message goes out when the last one is there.
+    /// Send the message when the last image has been read.
     sends: bool,
 }
 
 impl App {
-    /// What the Enter key does.
+    /// Handles the Enter key.
     pub(super) fn send(&mut self) -> Vec<Effect> {
         if self.editor.around().0.ends_with('\\') {
             self.editor.replace_before(1, "");
@@ -84,7 +84,7 @@ impl App {
         ask(Command::Prompt { content })
     }
 
-    /// Something cannot be done now; what is written stays.
+    /// Shows why something cannot be done now. The text in the editor stays.
     pub(super) fn refuse(&mut self, why: &str) -> Vec<Effect> {
         self.transcript.note(why, Tone::Warning);
         Vec::new()
@@ -94,7 +94,8 @@ impl App {
         self.turn = Turn::Running;
     }
 
-    /// The next message goes out, if all is well; or else they all go back into the editor.
+    /// Sends the next queued message if the turn succeeded; otherwise moves all queued messages
+    /// back into the editor.
     pub(super) fn turn_ended(&mut self, is_done: bool) -> Vec<Effect> {
         self.turn = Turn::Idle;
         self.known.files_are_stale();
@@ -106,7 +107,7 @@ impl App {
         Vec::new()
     }
 
-    /// What was not said yet is being written again.
+    /// Moves unsent messages back into the editor.
     pub(super) fn take_back(&mut self) {
         let sent = match std::mem::replace(&mut self.turn, Turn::Idle) {
             Turn::Sent(draft) => Some(draft),
@@ -116,7 +117,7 @@ impl App {
         if drafts.is_empty() {
             return;
         }
-        // The history of what was said, and looking for it, would only be in the way.
+        // Browsing or a history search would hide the restored text.
         self.back_to_editor();
         for draft in drafts.into_iter().rev() {
             self.editor.put_before(draft);
@@ -124,20 +125,20 @@ impl App {
         self.say_hint("what was not sent is back in the editor");
     }
 
-    /// A command was refused: if it was the message, it is being written again.
+    /// The agent refused a command. If it was the prompt, its text goes back into the editor.
     pub(super) fn refused(&mut self) {
         if matches!(self.turn, Turn::Sent(_)) {
             self.take_back();
         }
     }
 
-    /// Asks for a picture that words in the text stand for.
+    /// Requests an image; `words` is the text that stands for it in the editor.
     pub(super) fn read_picture(&mut self, words: String, path: PathBuf) -> Effect {
         self.reading.waiting.push_back((words, path.clone()));
         Effect::Ask(Request::Attach(path))
     }
 
-    /// Pictures of the workspace that were named and are not read yet.
+    /// Requests the workspace images that the message mentions and that are not being read yet.
     fn read_named_pictures(&mut self) -> Vec<Effect> {
         let draft = self.editor.draft();
         let named: Vec<String> = draft
@@ -168,7 +169,7 @@ impl App {
 
     pub(super) fn attached(&mut self, attachment: Attachment) -> Vec<Effect> {
         let waiting = &mut self.reading.waiting;
-        // Whoever read it may have found it by a longer path.
+        // The host may have resolved the path to a longer one, so fall back to the file name.
         let is_same = |path: &PathBuf| *path == attachment.path;
         let is_like = |path: &PathBuf| path.file_name() == attachment.path.file_name();
         let place = waiting.iter().position(|(_, path)| is_same(path));
@@ -182,7 +183,7 @@ impl App {
         }
     }
 
-    /// Something failed, perhaps the oldest of the pictures: then the message is not sent.
+    /// A request failed. It may have been the oldest image, so the message is not sent.
     pub(super) fn reading_failed(&mut self) {
         self.reading.waiting.pop_front();
         self.reading.sends = false;

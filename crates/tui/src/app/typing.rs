@@ -1,4 +1,4 @@
-//! What keys do while something is being written.
+//! Dispatches keys to the focused part and performs their actions.
 
 use crossterm::event::{KeyEvent, KeyEventKind};
 use protocol::Command;
@@ -10,7 +10,7 @@ use crate::overlay::After;
 use crate::port::Request;
 
 impl App {
-    /// A key that is not for a question.
+    /// Handles a key that the question did not take.
     pub(super) fn press(&mut self, key: KeyEvent) -> Vec<Effect> {
         if key.kind == KeyEventKind::Release {
             return Vec::new();
@@ -42,7 +42,7 @@ impl App {
             (None, Place::Search | Place::Recall) => {
                 match typed(key) {
                     Some(letter) => self.look_for(letter),
-                    // Any other key is for the editor.
+                    // Any other key ends the search and goes to the editor.
                     None if place == Place::Recall => {
                         self.focus = Focus::Editor;
                         return self.press(key);
@@ -85,7 +85,7 @@ impl App {
         self.complete()
     }
 
-    /// What a key does wherever the focus is.
+    /// Performs an action that does not depend on the focus.
     pub(super) fn act(&mut self, action: Action) -> Vec<Effect> {
         match action {
             Action::Send => return self.send(),
@@ -125,7 +125,7 @@ impl App {
             Action::ToEnd => self.transcript.go_to_end(),
             Action::Refresh => return vec![Effect::Refresh],
             Action::Suspend => return vec![Effect::Suspend],
-            // These have a meaning only where `browse`, `search` and `recall` give it to them.
+            // Handled by `browse`, `search` and `recall`; no effect elsewhere.
             Action::Select(_)
             | Action::Toggle
             | Action::Copy
@@ -139,7 +139,7 @@ impl App {
         Vec::new()
     }
 
-    /// A row up; in the first one, what was said before.
+    /// Moves up by a row; on the first row, to the previous message of the history.
     fn up(&mut self) -> Vec<Effect> {
         if !self.is_stepping() && self.editor.move_row(-1) {
             return self.complete();
@@ -156,7 +156,7 @@ impl App {
         Vec::new()
     }
 
-    /// What was said before is shown as it was: a step goes on to the next.
+    /// Whether an unchanged history entry is shown: then up and down step through the history.
     fn is_stepping(&self) -> bool {
         self.editor.history.is_open()
     }
@@ -171,7 +171,7 @@ impl App {
     }
 }
 
-/// Whether something else would be talked to.
+/// Whether the effect opens another session or job.
 fn opens_another(effect: &Effect) -> bool {
     matches!(
         effect,

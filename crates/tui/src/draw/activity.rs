@@ -1,5 +1,5 @@
-//! The line above the editor: what the agent does, or words that are looked for; and above it the
-//! messages that wait.
+//! The line above the editor: what the agent is doing, or a search query; and above it the queued
+//! messages.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -12,9 +12,9 @@ use crate::app::{App, Focus};
 use crate::status::FRAME;
 use crate::text::fit;
 
-/// Before a message that waits.
+/// Label of a queued message.
 const MARK: &str = "next  ";
-/// Calm, and of letters that every font has.
+/// Slow, and made of characters that every font has.
 const SPINNER: [&str; 6] = ["·  ", "·· ", "···", " ··", "  ·", "   "];
 
 pub(super) fn draw_queue(app: &App, area: Rect, buffer: &mut Buffer) {
@@ -46,7 +46,7 @@ pub(super) fn draw_queue(app: &App, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// Says where the cursor is, if words are written here.
+/// Returns the cursor position while a query is being typed here.
 pub(super) fn draw(app: &App, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     if area.is_empty() {
         return None;
@@ -80,7 +80,7 @@ pub(super) fn draw(app: &App, area: Rect, buffer: &mut Buffer) -> Option<Positio
     }
 }
 
-/// A line with words that are being written.
+/// Draws a line with a query that is being typed. Returns the cursor position.
 fn asking(
     app: &App,
     name: &str,
@@ -111,7 +111,7 @@ fn asking(
     )
 }
 
-/// The end of some words, as much as fits.
+/// As much of the end of a text as fits.
 pub(super) fn tail(words: &str, room: usize) -> String {
     let mut tail = String::new();
     for (place, _) in words.char_indices() {
@@ -142,7 +142,7 @@ fn working(app: &App, width: u16) -> Line<'static> {
     facts.push("esc interrupts".to_owned());
     let room = usize::from(width);
     let mut rest = format!(" · {}", facts.join(" · "));
-    // What is being done matters more than the tokens of it.
+    // The activity matters more than its token counts.
     if rest.width() + 30 > room {
         facts.retain(|fact| !fact.starts_with('↑'));
         rest = format!(" · {}", facts.join(" · "));
@@ -152,7 +152,7 @@ fn working(app: &App, width: u16) -> Line<'static> {
     }
     let words = match (status.is_busy, &status.walls) {
         (true, _) => status.activity.words(app.now),
-        // It was asked for, and has not begun.
+        // The turn was requested and has not started.
         (false, None) => "starting the sandbox".to_owned(),
         (false, Some(_)) => "waiting for the agent".to_owned(),
     };

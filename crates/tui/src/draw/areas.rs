@@ -1,17 +1,16 @@
-//! Where everything stands on the screen. Pure: the same state and size are the same places.
+//! The layout of the screen. Pure: the same state and size give the same areas.
 
 use ratatui::layout::Rect;
 
 use crate::app::{App, Focus};
 use crate::question::{Fit, Panel, Setting};
 
-/// Below this height there are no rules around the editor.
+/// Minimum screen height for rules around the editor.
 const RULED: u16 = 8;
-/// From this height on queued messages are shown.
+/// Minimum screen height for showing queued messages.
 const QUEUED: u16 = 12;
-/// Queued messages that are shown at most.
 const MOST_QUEUED: usize = 3;
-/// Columns before the text of the editor.
+/// Width of the prompt mark before the text of the editor.
 pub(super) const MARK: u16 = 2;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,21 +18,21 @@ pub(crate) struct Areas {
     /// The transcript. Its last column is for the scroll bar.
     pub(crate) page: Rect,
     pub(super) queue: Rect,
-    /// What the agent does, or words to look for.
+    /// What the agent is doing, or a search query.
     pub(super) line: Rect,
     pub(super) question: Rect,
     /// The editor with its rules.
     pub(super) editor: Rect,
-    /// The text in it.
+    /// The text inside the editor.
     pub(crate) text: Rect,
     pub(super) status: Rect,
-    /// All but the status: what stands in front of everything else.
+    /// Everything but the status: the area of an overlay.
     pub(crate) front: Rect,
-    /// How much of the question is in view.
+    /// How much of the question is visible.
     pub(crate) fit: Fit,
 }
 
-/// From the bottom up, so that the page gets what is left.
+/// Allocates from the bottom up, so that the page gets the remaining rows.
 pub(crate) fn areas(app: &App) -> Areas {
     let screen = Rect::new(0, 0, app.width, app.height);
     if screen.is_empty() {
@@ -89,7 +88,7 @@ pub(crate) fn areas(app: &App) -> Areas {
     }
 }
 
-/// Columns of the page that are for the transcript.
+/// Width of the transcript within the page.
 pub(crate) fn page_width(page: Rect) -> u16 {
     page.width.saturating_sub(u16::from(page.width >= 20))
 }
@@ -107,7 +106,7 @@ fn has_line(app: &App) -> bool {
     app.is_busy() || app.focus != Focus::Editor
 }
 
-/// The question as it fits into so many lines.
+/// The question, laid out for at most `height` lines.
 pub(super) fn panel(app: &App, height: u16) -> Panel {
     app.questions.panel(Setting {
         now: app.now,

@@ -1,4 +1,4 @@
-//! What is being written, between two rules, and what it can be completed to above it.
+//! The editor between two rules, and the completions above it.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -13,10 +13,10 @@ use crate::app::{App, Focus};
 use crate::editor::{Completion, Kind, Row};
 use crate::text::{clean, fit};
 
-/// Rows of a completion that are shown at once.
+/// Completion rows visible at once.
 const ROWS: u16 = 8;
 
-/// Says where the cursor is, if this is where one writes.
+/// Returns the cursor position if the editor has the focus.
 pub(super) fn draw(app: &App, areas: &Areas, buffer: &mut Buffer) -> Option<Position> {
     let (area, text) = (areas.editor, areas.text);
     if area.is_empty() {
@@ -81,7 +81,7 @@ fn placeholder(app: &App) -> &'static str {
     }
 }
 
-/// On top of the page, right above the editor.
+/// Draws over the page, directly above the editor.
 pub(super) fn draw_completion(app: &App, areas: &Areas, buffer: &mut Buffer) {
     let Some(completion) = app.completion().filter(|shown| !shown.rows.is_empty()) else {
         return;

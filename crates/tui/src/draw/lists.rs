@@ -1,4 +1,4 @@
-//! What is listed in the pickers: sessions, jobs, models.
+//! The rows of the pickers: sessions, jobs, models.
 
 use jiff::Timestamp;
 use ratatui::buffer::Buffer;
@@ -15,7 +15,7 @@ use crate::overlay::{Jobs, Models, Sessions};
 use crate::port::{JobRow, SessionRow};
 use crate::text::{fit, wrap_prose};
 
-/// Lines of a preview that are laid out at most.
+/// Maximum number of preview lines that are laid out.
 const PREVIEW: usize = 400;
 
 pub(super) fn draw_sessions(
@@ -99,7 +99,7 @@ pub(super) fn draw_models(
     Some(words_line(models.picker.words(), app, panes.words, buffer))
 }
 
-/// Age, turns, cost, outcome, title: what there is room for.
+/// Age, turns, cost, outcome, title: as many as fit.
 fn session_line(row: &SessionRow, app: &App, width: u16, style: Style) -> Line<'static> {
     let theme = &app.theme;
     let width = usize::from(width);
@@ -161,7 +161,7 @@ fn age(app: &App, then: Timestamp) -> String {
     amount::age(now, then)
 }
 
-/// Where it was, and how it ended.
+/// Workspace and model of a session, and the end of its text.
 fn preview(row: &SessionRow, text: Option<&str>, app: &App, area: Rect, buffer: &mut Buffer) {
     let theme = &app.theme;
     if area.is_empty() {

@@ -1,4 +1,4 @@
-//! The transcript, and where in it one is.
+//! The transcript and its scroll bar.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -38,7 +38,7 @@ pub(super) fn draw(app: &App, areas: &Areas, buffer: &mut Buffer) {
     }
 }
 
-/// Rows of the part of a scroll bar that stands for what is in view.
+/// The rows of a scroll bar's thumb.
 pub(super) fn thumb(above: usize, shown: usize, all: usize, rows: u16) -> std::ops::Range<u16> {
     let rows = usize::from(rows);
     if all <= shown || rows == 0 {

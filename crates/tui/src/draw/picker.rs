@@ -1,5 +1,5 @@
-//! A list to choose from, in front of the page, with the words that are looked for above it. Knows
-//! nothing of what is listed: [`super::lists`] does.
+//! Draws a list with a search query above it, in front of the page. Independent of the kind of
+//! rows: see [`super::lists`].
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -15,14 +15,14 @@ use crate::app::App;
 use crate::overlay::{Picker, State};
 use crate::text::wrap_prose;
 
-/// From this width on, what is chosen is shown beside the list.
+/// Minimum width for a preview beside the list.
 const BESIDE: u16 = 100;
-/// Before the words that are looked for.
+/// Label before the query.
 const MARK: &str = "look for ";
-/// From this height on it is shown below the list.
+/// Minimum list height for a preview below the list.
 const BELOW: u16 = 14;
 
-/// Where the parts of a picker stand.
+/// The areas of a picker.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Panes {
     pub(super) words: Rect,
@@ -71,7 +71,7 @@ pub(crate) fn panes(area: Rect, has_preview: bool) -> Panes {
     }
 }
 
-/// How many there are, and how many are left.
+/// The number of rows, and how many of them match the query.
 pub(super) fn counted<Row>(picker: &Picker<Row>, one: &str) -> String {
     let (kept, all) = picker.counts();
     let many = format!("{one}s");
@@ -82,7 +82,7 @@ pub(super) fn counted<Row>(picker: &Picker<Row>, one: &str) -> String {
     }
 }
 
-/// The words that are looked for. Says where the cursor is.
+/// Draws the query. Returns the cursor position.
 pub(super) fn words_line(words: &str, app: &App, area: Rect, buffer: &mut Buffer) -> Position {
     let shown = tail(
         words,
@@ -98,7 +98,7 @@ pub(super) fn words_line(words: &str, app: &App, area: Rect, buffer: &mut Buffer
     Position::new(area.x.saturating_add(column).min(last), area.y)
 }
 
-/// The rows in view, or why there are none.
+/// Draws the visible rows, or the reason why there are none.
 pub(super) fn list<Row>(
     picker: &Picker<Row>,
     app: &App,
@@ -136,7 +136,7 @@ pub(super) fn list<Row>(
                 height: 1,
                 ..panes.list
             };
-            // One bar, whatever the parts of the row look like.
+            // One uniform bar across the row, whatever the styles of its parts.
             let bar = theme
                 .selected
                 .fg(Color::Reset)

@@ -1,4 +1,4 @@
-//! The question that waits for an answer.
+//! Draws the open question.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

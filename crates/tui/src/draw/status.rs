@@ -1,4 +1,4 @@
-//! The lines at the bottom.
+//! Draws the status lines at the bottom.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -9,7 +9,7 @@ use crate::app::{App, Focus};
 use crate::status::{Part, bar};
 use crate::text::fit;
 
-/// From this height on there may be two lines.
+/// Minimum screen height for two status lines.
 const ROOMY: u16 = 20;
 
 pub(super) fn height(app: &App) -> u16 {
@@ -33,7 +33,7 @@ fn bar_of(app: &App) -> Vec<Line<'static>> {
     bar(&app.status, more(app), app.width, most, &app.theme)
 }
 
-/// What the rest of the UI has to say here.
+/// Parts from the rest of the UI.
 fn more(app: &App) -> Vec<Part> {
     let mut parts = Vec::new();
     if app.questions.is_hidden() {

@@ -1,4 +1,4 @@
-//! Long text in front of the page, with its title above and its keys below.
+//! Draws long text in front of the page, with its title above and its keys below.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::overlay::Viewer;
 use crate::text::fit;
 
-/// Where the text stands.
+/// The area of the text.
 pub(crate) fn body(area: Rect) -> Rect {
     let (above, below) = margins(area);
     Rect {
@@ -23,7 +23,7 @@ pub(crate) fn body(area: Rect) -> Rect {
     }
 }
 
-/// Lines above and below: title and rule, rule and keys; fewer where there is little room.
+/// Lines above and below the text: title and rule, rule and keys. Fewer on a low screen.
 pub(super) fn margins(area: Rect) -> (u16, u16) {
     match area.height {
         0..=2 => (0, 0),
@@ -98,7 +98,7 @@ pub(super) fn draw(
     None
 }
 
-/// Title, what is said beside it, and the rules.
+/// Draws the title, the summary beside it, and the rules.
 pub(super) fn frame(
     app: &App,
     title: &str,
@@ -131,7 +131,7 @@ pub(super) fn frame(
     }
 }
 
-/// The keys, at the bottom.
+/// Draws the key hints at the bottom.
 pub(super) fn hints(app: &App, keys: &str, area: Rect, buffer: &mut Buffer) {
     if margins(area).1 > 0 {
         let keys = fit(keys, usize::from(area.width));
@@ -144,7 +144,7 @@ pub(super) fn hints(app: &App, keys: &str, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// Words that are being written at the bottom. Says where the cursor is.
+/// Draws a query that is being typed at the bottom. Returns the cursor position.
 fn asked(
     name: &str,
     words: &str,
@@ -170,7 +170,7 @@ fn asked(
     Some(Position::new(area.x.saturating_add(column), area.y + row))
 }
 
-/// Marks where the words stand on a row that has been drawn.
+/// Highlights the matches on a row that has been drawn.
 fn mark_words(words: &str, row: Rect, app: &App, buffer: &mut Buffer) {
     let row = row.intersection(*buffer.area());
     if words.is_empty() || row.is_empty() {
@@ -184,7 +184,7 @@ fn mark_words(words: &str, row: Rect, app: &App, buffer: &mut Buffer) {
             text.to_lowercase()
         }
     };
-    // A wide letter fills two cells, of which the second is empty.
+    // A wide character fills two cells, of which the second is empty.
     let mut text = String::new();
     let mut columns = Vec::new();
     for x in row.left()..row.right() {

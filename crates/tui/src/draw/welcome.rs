@@ -1,4 +1,4 @@
-//! The first screen, as long as nothing was said.
+//! The welcome screen, shown until the first message.
 
 use ratatui::text::{Line, Span};
 
@@ -68,7 +68,7 @@ pub(super) fn lines(app: &App, width: u16) -> Vec<Line<'static>> {
     lines
 }
 
-/// What stands between a command and the machine, in one sentence.
+/// How commands are isolated from the machine, in one sentence.
 fn protection(walls: &Walls) -> String {
     let mut parts = walls.names.clone();
     parts.push(match (walls.network.as_slice(), walls.asks) {

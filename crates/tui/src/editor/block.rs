@@ -4,7 +4,7 @@ use super::unit::Unit;
 use super::{Editor, LINES};
 
 impl Editor {
-    /// Opens the pasted block at the cursor, or closes the one that was opened and ends there.
+    /// Opens the pasted block at the cursor, or closes the opened block that ends there.
     pub(super) fn toggle_block(&mut self) -> bool {
         let (row, column) = self.cursor();
         let (before, after) = self.around();
@@ -48,7 +48,7 @@ impl Editor {
         true
     }
 
-    /// The block whose text, in full, ends at the cursor.
+    /// The opened block whose text ends at the cursor.
     fn opened(&self) -> Option<char> {
         let (row, _) = self.cursor();
         let (before, _) = self.around();

@@ -1,4 +1,4 @@
-//! What a key does to the text and the cursor.
+//! Edits and cursor movements.
 
 use ratatui_textarea::{CursorMove, TextArea};
 
@@ -7,7 +7,7 @@ use super::undo::by_words;
 use super::unit::is_mark;
 use super::{Draft, Editor, text_width};
 
-/// A change of the text, or of the cursor's place.
+/// An edit of the text, or a movement of the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     NewLine,
@@ -16,7 +16,7 @@ pub(crate) enum Change {
     WordBack,
     WordForward,
     LineStart,
-    /// Opens or closes a pasted block beside the cursor; without one, to the end of the line.
+    /// Opens or closes a pasted block beside the cursor; without one, moves to the end of the line.
     LineEnd,
     TextStart,
     TextEnd,
@@ -26,14 +26,14 @@ pub(crate) enum Change {
     DeleteWordForward,
     DeleteToStart,
     DeleteToEnd,
-    /// Puts back what was deleted last by more than a letter.
+    /// Inserts the text that was last deleted by a word or line command.
     Yank,
     Undo,
     Redo,
 }
 
 impl Editor {
-    /// A letter that was typed.
+    /// Inserts a typed character.
     pub(crate) fn type_letter(&mut self, letter: char) {
         let letter = match letter {
             letter if is_mark(letter) => '\u{fffd}',
@@ -78,7 +78,7 @@ impl Editor {
             Change::DeleteForward => {
                 let letters = step_forward(self.line(row), &self.units, column);
                 match letters {
-                    // The end of the line, unless it is the last one.
+                    // At the end of a line: join it with the next one.
                     0 if row + 1 < self.area.lines().len() => {
                         self.go(row + 1, 0);
                         self.area.delete_newline();
@@ -102,7 +102,7 @@ impl Editor {
         }
     }
 
-    /// Up or down by a row of the screen. False at the first and the last.
+    /// Moves up or down by a screen row. Returns false at the first and the last row.
     pub(crate) fn move_row(&mut self, rows: isize) -> bool {
         let spans = self.spans(self.width);
         let (row, column) = self.place(&spans);
@@ -117,7 +117,7 @@ impl Editor {
         true
     }
 
-    /// What was said before this, in the place of what is written.
+    /// Shows the previous message of the history.
     pub(crate) fn older(&mut self) -> bool {
         let written = self.draft();
         let Some(draft) = self.history.older(|| written).cloned() else {
@@ -127,7 +127,7 @@ impl Editor {
         true
     }
 
-    /// What was said after this, and at last what was being written.
+    /// Shows the next message of the history, and after the newest one the unsent draft.
     pub(crate) fn newer(&mut self) -> bool {
         let Some(draft) = self.history.newer() else {
             return false;
@@ -136,7 +136,7 @@ impl Editor {
         true
     }
 
-    /// Puts it there without leaving the place in the history.
+    /// Replaces the text and keeps the position in the history.
     fn show(&mut self, draft: Draft) {
         let history = std::mem::take(&mut self.history);
         self.set(draft);
@@ -175,7 +175,7 @@ impl Editor {
         }
     }
 
-    /// Letters after the cursor; what was yanked stays.
+    /// Deletes characters after the cursor; keeps the yank buffer.
     pub(super) fn delete(&mut self, letters: usize) {
         let yanked = self.area.yank_text();
         self.area.delete_str(letters);

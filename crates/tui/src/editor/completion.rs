@@ -1,10 +1,9 @@
-//! What can be put in the place of the word at the cursor. Pure.
+//! Completions for the word at the cursor. Pure.
 
 use super::finder::Finder;
 use crate::command::{COMMANDS, Slash};
 use crate::text::clean;
 
-/// Rows that are offered at most.
 const ROWS: usize = 50;
 
 /// Rows to choose from, drawn above the editor.
@@ -19,25 +18,25 @@ pub(crate) struct Completion {
 pub(crate) struct Row {
     pub(crate) label: String,
     pub(crate) description: String,
-    /// Letters of the label that were asked for, by their place among its letters (`char`s).
+    /// Indices of the label's `char`s that match the query.
     pub(crate) matched: Vec<u32>,
-    /// What goes into the text.
+    /// The text to insert.
     pub(crate) words: String,
 }
 
-/// What the cursor stands in.
+/// What is being completed at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// The name of a command, so far, without its slash.
+    /// The name of a command as typed so far, without its slash.
     Command(String),
-    /// What follows the name of a command, so far.
+    /// A command and its argument as typed so far.
     Argument(&'static str, String),
-    /// A path, so far, without its `@`.
+    /// A path as typed so far, without its `@`.
     File(String),
 }
 
 impl Wanted {
-    /// Read from the line of the cursor, up to it and from it on.
+    /// Parses the line of the cursor, split at the cursor.
     pub(crate) fn read(before: &str, after: &str, is_first_line: bool) -> Option<Self> {
         let is_at_end = after.chars().next().is_none_or(char::is_whitespace);
         let command = before.strip_prefix('/').filter(|_| is_first_line);
@@ -67,7 +66,7 @@ impl Wanted {
         (is_start && is_word).then(|| Self::File(word.to_owned()))
     }
 
-    /// Letters before the cursor that are replaced.
+    /// Number of characters before the cursor that a completion replaces.
     pub(crate) fn letters(&self) -> usize {
         match self {
             Self::Command(word) | Self::File(word) => word.chars().count() + 1,
@@ -75,7 +74,7 @@ impl Wanted {
         }
     }
 
-    /// The same thing, perhaps with more letters.
+    /// Whether both complete the same thing; the text typed so far may differ.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Argument(one, _), Self::Argument(other, _)) => one == other,
@@ -84,7 +83,7 @@ impl Wanted {
     }
 }
 
-/// Commands that begin with a word, then those that have its letters.
+/// Commands that start with a word, then those that contain its letters.
 pub(crate) fn commands(word: &str) -> Vec<Row> {
     let row = |slash: &Slash, matched: Vec<u32>| Row {
         label: match slash.argument {
@@ -116,7 +115,7 @@ pub(crate) fn commands(word: &str) -> Vec<Row> {
     rows
 }
 
-/// What may follow a command: words with their descriptions, of which either may fit.
+/// Arguments of a command. Both the name and the description are matched.
 pub(crate) fn arguments(known: &[(String, String)], word: &str) -> Vec<Row> {
     let row = |(name, about): &(String, String), matched: Vec<u32>| Row {
         label: one_line(name),
@@ -145,7 +144,7 @@ pub(crate) fn arguments(known: &[(String, String)], word: &str) -> Vec<Row> {
     rows
 }
 
-/// The files that fit best, of those that have been looked at.
+/// The best matches among the files searched so far.
 pub(crate) fn files(finder: &mut Finder, letters: &str) -> Vec<Row> {
     finder.look_for(letters);
     let mut rows = Vec::new();
@@ -158,7 +157,7 @@ pub(crate) fn files(finder: &mut Finder, letters: &str) -> Vec<Row> {
             } else {
                 format!("@{label} ")
             },
-            // Letters that are not shown would shift the others.
+            // Removed characters would shift the indices.
             matched: if label == path { matched } else { Vec::new() },
             description: String::new(),
             label,

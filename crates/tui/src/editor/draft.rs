@@ -1,4 +1,4 @@
-//! A message that is not sent yet, with its pasted blocks and pictures. Pure.
+//! An unsent message with its pasted blocks and images. Pure.
 
 use protocol::Block;
 
@@ -6,13 +6,13 @@ use super::unit::{Unit, Units, is_mark};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Draft {
-    /// With one letter for each unit.
+    /// Contains one private-use character per unit.
     pub(super) text: String,
     pub(super) units: Units,
 }
 
 impl Draft {
-    /// Words alone.
+    /// A draft of plain text.
     pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -20,23 +20,23 @@ impl Draft {
         }
     }
 
-    /// Nothing that could be said.
+    /// Whether there is nothing to send.
     pub(crate) fn is_blank(&self) -> bool {
         self.text.trim().is_empty()
     }
 
-    /// In full, as the model reads it.
+    /// The full text, as the model reads it.
     pub(crate) fn full(&self) -> String {
         self.units.spell(&self.text, Unit::words)
     }
 
-    /// The words that were typed, without what was pasted as a block.
+    /// The words outside pasted blocks.
     pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
         let is_end = |letter: char| letter.is_whitespace() || is_mark(letter);
         self.text.split(is_end).filter(|word| !word.is_empty())
     }
 
-    /// One line to show it by.
+    /// One line that summarises the draft.
     pub(crate) fn line(&self) -> String {
         let mut lines = self.text.trim().lines();
         let first = self
@@ -49,12 +49,12 @@ impl Draft {
         }
     }
 
-    /// What is sent: the words, then the pictures that they name.
+    /// The content to send: the text, then the images that it names.
     pub(crate) fn content(&self) -> Vec<Block> {
         let full = self.full();
         let said = full.trim_end().trim_start_matches('\n');
         let said = match said.strip_prefix(['/', ' ']) {
-            // How words that begin with a slash are told from a command.
+            // A slash or space before the first slash marks a message rather than a command.
             Some(rest) if rest.starts_with('/') => rest,
             _ => said,
         };

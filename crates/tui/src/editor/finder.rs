@@ -1,28 +1,29 @@
-//! Looks for a path by some of its letters. Pure.
+//! Fuzzy search in a list of paths. Pure.
 //!
-//! Quick enough to be asked at every key, however many paths there are: what does not fit the
-//! letters so far does not fit more of them, so that each letter looks only at what the one before
-//! has left; and it looks at [`STEP`] paths at a time, with the best so far at any moment.
+//! Fast enough to run at every key press for any number of paths. A path that does not match a
+//! query does not match an extension of it either, so each further letter searches only the
+//! remaining matches. A search proceeds [`STEP`] paths at a time, and the best matches so far are
+//! available at any time.
 
 use nucleo_matcher::pattern::{Atom, AtomKind, CaseMatching, Normalization};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-/// Paths that are looked at in one go: a few milliseconds.
+/// Paths searched per step: a few milliseconds.
 const STEP: usize = 4_096;
-/// Of those that fit, so many are kept in the order of how well they do.
+/// Number of best matches that are kept sorted.
 const BEST: usize = 64;
 
-/// All paths, and how far the looking is.
+/// All paths, and the state of the search.
 #[derive(Debug)]
 pub(crate) struct Finder {
     paths: Vec<String>,
     matcher: Matcher,
     letters: String,
-    /// Places of paths that are still to be looked at, the next one last.
+    /// Indices of the paths still to be searched, the next one last.
     ahead: Vec<u32>,
-    /// Places of those that fit the letters.
+    /// Indices of the paths that match.
     fitting: Vec<u32>,
-    /// The best of them, with how well they fit.
+    /// Score and index of the best matches.
     best: Vec<(u16, u32)>,
 }
 
@@ -57,7 +58,7 @@ impl Finder {
         self.paths.get(place).map_or("", String::as_str)
     }
 
-    /// Begins to look for other letters.
+    /// Sets the query and runs the first step.
     pub(crate) fn look_for(&mut self, letters: &str) {
         if letters == self.letters && !self.best.is_empty() {
             return;
@@ -69,7 +70,7 @@ impl Finder {
         } else {
             self.all()
         };
-        // The first ones first, as the list has them.
+        // Search in the order of the list.
         ahead.sort_unstable_by(|one, other| other.cmp(one));
         self.ahead = ahead;
         self.fitting.clear();
@@ -78,12 +79,12 @@ impl Finder {
         self.go_on();
     }
 
-    /// All have been looked at.
+    /// Whether all paths have been searched.
     pub(crate) fn is_done(&self) -> bool {
         self.ahead.is_empty()
     }
 
-    /// Looks at some more.
+    /// Searches the next [`STEP`] paths.
     pub(crate) fn go_on(&mut self) {
         let atom = self.atom();
         let mut buffer = Vec::new();
@@ -103,7 +104,7 @@ impl Finder {
         self.keep_best();
     }
 
-    /// The best ones so far by their places, each with the letters that were asked for by theirs.
+    /// The best matches so far: the index of the path, and the indices of its matching characters.
     pub(crate) fn best(&mut self) -> Vec<(usize, Vec<u32>)> {
         let atom = self.atom();
         let mut buffer = Vec::new();
@@ -122,7 +123,7 @@ impl Finder {
 
     fn keep_best(&mut self) {
         let paths = &self.paths;
-        // Without letters, all fit alike, and the order of the list holds.
+        // With an empty query all paths match alike: keep the order of the list.
         let has_letters = !self.letters.is_empty();
         let order = |(score, place): &(u16, u32)| {
             let length = paths[*place as usize].len();
@@ -211,7 +212,7 @@ mod tests {
         };
         for needle in [0, STEP, 3 * STEP - 1] {
             let mut finder = Finder::new(paths(needle));
-            // More letters come before all have been looked at.
+            // The query grows before the first search has finished.
             finder.look_for("e");
             finder.look_for("ed");
             let mut steps = 1;

@@ -1,22 +1,21 @@
-//! What was said before, to be said again. Pure.
+//! The history of sent messages. Pure.
 
 use super::draft::Draft;
 
-/// Messages that are remembered.
 const MOST: usize = 1_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// The newest last.
+    /// Sent messages, the newest last.
     said: Vec<Draft>,
-    /// The one that is being looked at.
+    /// Index of the message that is shown.
     place: Option<usize>,
-    /// What was being written before.
+    /// The draft from before the history was opened.
     kept: Draft,
 }
 
 impl History {
-    /// Something was said.
+    /// Adds a sent message.
     pub(crate) fn add(&mut self, draft: Draft) {
         self.place = None;
         if draft.is_blank() {
@@ -29,7 +28,8 @@ impl History {
         }
     }
 
-    /// What was said in a session that is opened now: older than what was said here.
+    /// Adds the prompts of a session that is opened. They count as older than the messages sent
+    /// here.
     pub(crate) fn open(&mut self, prompts: impl IntoIterator<Item = String>) {
         self.place = None;
         let here = std::mem::take(&mut self.said);
@@ -38,7 +38,7 @@ impl History {
         }
     }
 
-    /// The one before, with what is being written kept for later.
+    /// The previous message. Saves the draft on the first step.
     pub(super) fn older(&mut self, written: impl FnOnce() -> Draft) -> Option<&Draft> {
         let place = self.place.unwrap_or(self.said.len()).checked_sub(1)?;
         if self.place.is_none() {
@@ -48,7 +48,7 @@ impl History {
         self.said.get(place)
     }
 
-    /// The one after, and at last what was being written.
+    /// The next message, and after the newest one the saved draft.
     pub(super) fn newer(&mut self) -> Option<Draft> {
         let place = self.place? + 1;
         match self.said.get(place) {
@@ -63,7 +63,7 @@ impl History {
         }
     }
 
-    /// What is shown is being written from now on.
+    /// Leaves the history: the shown message becomes the draft.
     pub(super) fn leave(&mut self) {
         self.place = None;
     }
@@ -72,12 +72,12 @@ impl History {
         self.said.is_empty()
     }
 
-    /// Something that was said is being looked at, as it was.
+    /// Whether an unchanged message of the history is shown.
     pub(crate) fn is_open(&self) -> bool {
         self.place.is_some()
     }
 
-    /// The next one with the words, older than a place or newer, and where it is.
+    /// The next message that contains `words`, older or newer than `from`, and its index.
     pub(crate) fn find(
         &self,
         words: &str,

@@ -1,26 +1,25 @@
-//! Text becomes rows of a width: words stay whole where they can, units are never broken. Pure.
+//! Wraps text into rows. Breaks between words where possible, and never inside a unit. Pure.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 use super::unit::{Unit, Units, is_mark};
 
-/// Columns between two stops of a tab.
 const TAB: usize = 4;
 
-/// A part of a line that is one row on the screen.
+/// The part of a line that is one screen row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Span {
-    /// Of the text.
+    /// Index of the line.
     pub(super) line: usize,
-    /// First letter in the line, and the one after the last.
+    /// Character range within the line.
     pub(super) start: usize,
     pub(super) end: usize,
-    /// The same in bytes.
+    /// Byte range within the line.
     bytes: (usize, usize),
 }
 
-/// A piece of a row.
+/// A run of text within a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) text: String,
@@ -30,14 +29,14 @@ pub(crate) struct Piece {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
-    /// A pasted block or a picture.
+    /// A pasted block or an image.
     Unit,
 }
 
-/// What the eye takes for one letter.
+/// A grapheme, or a unit.
 struct Cell<'a> {
     text: &'a str,
-    /// In letters, as the text counts them.
+    /// Number of `char`s.
     letters: usize,
     kind: CellKind<'a>,
 }
@@ -85,7 +84,7 @@ fn cells<'a>(text: &'a str, units: &'a Units) -> impl Iterator<Item = Cell<'a>> 
     })
 }
 
-/// The rows of one line. Spaces at the end of a row hang over its edge.
+/// The rows of one line. Spaces at the end of a row may extend beyond its width.
 pub(super) fn wrap(line: usize, text: &str, units: &Units, width: usize) -> Vec<Span> {
     let width = width.max(1);
     let span = |(start, end): ((usize, usize), (usize, usize))| Span {
@@ -94,16 +93,16 @@ pub(super) fn wrap(line: usize, text: &str, units: &Units, width: usize) -> Vec<
         end: end.1,
         bytes: (start.0, end.0),
     };
-    // Most lines are short and simple.
+    // Fast path for short ASCII lines.
     if text.len() <= width && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return vec![span(((0, 0), (text.len(), text.len())))];
     }
     let mut rows = Vec::new();
-    // Places are (byte, letter).
+    // Positions are (byte, character).
     let mut start = (0, 0);
     let mut here = (0, 0);
     let mut column = 0;
-    // Where a row may end, and its column.
+    // The last position at which a row may end, and its column.
     let mut stop = ((0, 0), 0);
     for cell in cells(text, units) {
         let is_unit = matches!(cell.kind, CellKind::Unit(_));
@@ -118,7 +117,7 @@ pub(super) fn wrap(line: usize, text: &str, units: &Units, width: usize) -> Vec<
             rows.push((start, end));
             start = end;
             column -= used;
-            // What is left of a word after the stop may still be too long.
+            // The part of a word after the break may still be too long.
             if column + wide > width && here != start {
                 rows.push((start, here));
                 (start, column) = (here, 0);
@@ -139,7 +138,7 @@ impl Span {
         line.get(self.bytes.0..self.bytes.1).unwrap_or_default()
     }
 
-    /// The column of a letter of the line.
+    /// The column of a character of the line.
     pub(super) fn column(&self, line: &str, units: &Units, letter: usize, width: usize) -> usize {
         let mut column = 0;
         let mut place = self.start;
@@ -153,13 +152,13 @@ impl Span {
         column.min(width)
     }
 
-    /// The letter at a column, or the last one before it.
+    /// The character at a column, or the last one before it.
     pub(super) fn letter(&self, line: &str, units: &Units, column: usize, width: usize) -> usize {
         let mut place = self.start;
         let mut at = 0;
         for cell in cells(self.text(line), units) {
             at += cell.width(at, width);
-            // The end of a row that goes on is the beginning of the next.
+            // The end of a wrapped row is the beginning of the next.
             if at > column || place + cell.letters >= self.end && self.goes_on(line) {
                 break;
             }
@@ -224,7 +223,7 @@ fn fitted(label: String, width: usize) -> String {
     fitted
 }
 
-/// Letters of the eye's letter that ends before a place in a line.
+/// Number of `char`s of the grapheme that ends at a position in a line.
 pub(super) fn step_back(text: &str, units: &Units, place: usize) -> usize {
     let mut at = 0;
     for cell in cells(text, units) {
@@ -236,7 +235,7 @@ pub(super) fn step_back(text: &str, units: &Units, place: usize) -> usize {
     0
 }
 
-/// Letters of the eye's letter that begins at a place in a line.
+/// Number of `char`s of the grapheme that begins at a position in a line.
 pub(super) fn step_forward(text: &str, units: &Units, place: usize) -> usize {
     let mut at = 0;
     for cell in cells(text, units) {

@@ -1,18 +1,19 @@
-//! What a paste is: text to be made safe, a block to be shown as one unit, or paths of pictures.
-//! Pure: looks at no file.
+//! Classifies a paste: text to sanitise, a block to show as one unit, or paths of images. Pure:
+//! reads no file.
 
 use std::path::{Path, PathBuf};
 
 use super::unit::is_mark;
 use crate::text::clean;
 
-/// More than this is shown as one unit.
+/// A paste beyond these limits is shown as one unit.
 const LINES: usize = 5;
 const LETTERS: usize = 500;
 
 const PICTURES: [&str; 5] = ["png", "jpg", "jpeg", "gif", "webp"];
 
-/// Only text, with plain line ends.
+/// Sanitises a paste: no control characters, `
+/// ` as line end.
 pub(super) fn normal(text: &str) -> String {
     let text = if text.contains('\r') {
         text.replace("\r\n", "\n").replace('\r', "\n")
@@ -26,17 +27,17 @@ pub(super) fn normal(text: &str) -> String {
     text
 }
 
-/// Too long to be shown in full.
+/// Whether a paste is too long to be shown in full.
 pub(super) fn is_long(text: &str) -> bool {
     text.len() > LETTERS && text.chars().nth(LETTERS).is_some() || lines(text) > LINES
 }
 
-/// A line end at the very end begins no line.
+/// Number of lines. A final line end does not start another line.
 pub(super) fn lines(text: &str) -> usize {
     text.strip_suffix('\n').unwrap_or(text).split('\n').count()
 }
 
-/// Whether the name is that of a picture which a model can look at.
+/// Whether the extension is that of an image format which models accept.
 pub(crate) fn is_picture(path: &Path) -> bool {
     let extension = path.extension().unwrap_or_default().to_string_lossy();
     PICTURES
@@ -44,8 +45,8 @@ pub(crate) fn is_picture(path: &Path) -> bool {
         .any(|known| extension.eq_ignore_ascii_case(known))
 }
 
-/// The pictures that were pasted, when the text is paths of pictures and nothing else; as a
-/// terminal writes files that are dropped on it. Each with its part of the text.
+/// The pasted images, if the text consists of image paths only, as terminals write files that are
+/// dropped on them. Each with its part of the text.
 pub(super) fn pictures(text: &str) -> Option<Vec<(String, PathBuf)>> {
     let text = text.trim();
     if text.is_empty() || text.contains('\n') {
@@ -55,7 +56,7 @@ pub(super) fn pictures(text: &str) -> Option<Vec<(String, PathBuf)>> {
         .into_iter()
         .map(|(word, path)| Some((word, picture(&path)?)))
         .collect();
-    // A path with spaces that nobody has escaped.
+    // A path with unescaped spaces.
     let whole = || {
         let is_rooted = text.starts_with('/') || text.starts_with("~/");
         let path = picture(text).filter(|_| is_rooted)?;
@@ -75,7 +76,7 @@ fn picture(word: &str) -> Option<PathBuf> {
     (is_path && is_picture(&path)).then_some(path)
 }
 
-/// Words as a shell tells them apart, each as it was written and as it is meant.
+/// Splits a text into shell words: each as written and unquoted.
 fn words(text: &str) -> Option<Vec<(String, String)>> {
     let mut words = Vec::new();
     let (mut written, mut meant) = (String::new(), String::new());
@@ -106,7 +107,7 @@ fn words(text: &str) -> Option<Vec<(String, String)>> {
     quote.is_none().then_some(words)
 }
 
-/// `%20` and its like.
+/// Decodes percent escapes such as `%20`.
 fn decoded(address: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(address.len());
     let mut rest = address.as_bytes();

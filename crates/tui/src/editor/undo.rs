@@ -1,8 +1,8 @@
-//! Takes back what was typed, a word at a time, where the text area knows only single letters.
+//! Undo by words, on top of a text area that records single characters.
 
 use ratatui_textarea::TextArea;
 
-/// Takes back, or does again, one word of typed letters, or one other change.
+/// Undoes or redoes one word of typed characters, or one other change.
 pub(super) fn by_words(
     area: &mut TextArea<'static>,
     step: fn(&mut TextArea<'static>) -> bool,
@@ -23,7 +23,7 @@ pub(super) fn by_words(
         let change = after.abs_diff(before);
         let grows = after > before;
         if change != 1 {
-            // Another kind of change: it stays for the next time, unless it came first.
+            // Another kind of change: leave it for the next undo, unless it came first.
             if way.is_some() {
                 back(area);
             }
@@ -38,7 +38,7 @@ pub(super) fn by_words(
     }
 }
 
-/// Between words.
+/// Whether the cursor is after whitespace or at the start of a line.
 fn at_space(area: &TextArea<'_>) -> bool {
     let cursor = area.cursor();
     let line = area.lines().get(cursor.0);

@@ -1,6 +1,5 @@
-//! What stands in the text as one thing: a pasted block, a picture. Each is a single letter of a
-//! private range in the text, so that the cursor steps over it, one Backspace takes it away, and
-//! undo brings it back. Pure.
+//! Pasted blocks and images inside the text. Each is one private-use character, so that the cursor
+//! steps over it, one Backspace deletes it, and undo restores it. Pure.
 
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use crate::amount::count;
 use crate::port::Attachment;
 use crate::text::clean;
 
-/// At the far end of the private letters, where no font of symbols has come to.
+/// The end of the private-use plane, which symbol fonts do not use.
 const FIRST: u32 = 0x10_f000;
 const LAST: u32 = 0x10_fffd;
 
@@ -19,20 +18,20 @@ pub(crate) enum Unit {
     Pasted {
         text: Arc<str>,
         lines: usize,
-        /// Among the pasted blocks of the message, from 1 on.
+        /// Number among the pasted blocks of the message, from 1.
         number: usize,
     },
     Image(Arc<Attachment>),
 }
 
-/// The units of a message, by the letters that stand for them.
+/// The units of a message, by the characters that stand for them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Units {
     list: Vec<Unit>,
 }
 
 impl Unit {
-    /// What is shown in its place.
+    /// The text shown in its place.
     pub(crate) fn label(&self) -> String {
         match self {
             Self::Pasted {
@@ -58,7 +57,7 @@ impl Unit {
         }
     }
 
-    /// What the model reads in its place.
+    /// The text sent to the model in its place.
     pub(super) fn words(&self) -> String {
         match self {
             Self::Pasted { text, .. } => text.to_string(),
@@ -72,7 +71,7 @@ impl Unit {
 }
 
 impl Units {
-    /// The letter that stands for it from now on; none when there are too many.
+    /// Adds a unit and returns its character; `None` if there are too many.
     pub(super) fn add(&mut self, mut unit: Unit) -> Option<char> {
         let letter = char::from_u32(FIRST + u32::try_from(self.list.len()).ok()?)?;
         if !is_mark(letter) {
@@ -91,7 +90,7 @@ impl Units {
         self.list.get(usize::try_from(place).ok()?)
     }
 
-    /// The letters of all, the newest first.
+    /// The characters of all units, the newest first.
     pub(super) fn marks(&self) -> impl Iterator<Item = char> {
         let places = 0..u32::try_from(self.list.len()).unwrap_or(0);
         places
@@ -99,7 +98,7 @@ impl Units {
             .filter_map(|place| char::from_u32(FIRST + place))
     }
 
-    /// With every unit as what it stands for.
+    /// Replaces the character of each unit with a text.
     pub(super) fn spell(&self, text: &str, show: impl Fn(&Unit) -> String) -> String {
         let mut spelled = String::with_capacity(text.len());
         for letter in text.chars() {
@@ -112,7 +111,7 @@ impl Units {
     }
 }
 
-/// Whether the letter stands for a unit, or could.
+/// Whether a character is in the range reserved for units.
 pub(super) fn is_mark(letter: char) -> bool {
     (FIRST..=LAST).contains(&u32::from(letter))
 }

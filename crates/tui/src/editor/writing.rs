@@ -1,4 +1,4 @@
-//! What comes into the text other than by single letters: pastes, pictures, drafts.
+//! Inserts pastes, images and drafts.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use super::{Draft, Editor, LETTERS, LINES, Pasted, paste};
 use crate::port::Attachment;
 
 impl Editor {
-    /// What the person wrote in an editor of their own. Blocks and pictures that are still there
-    /// as they were stay units.
+    /// Replaces the text with that of the external editor. Blocks and images that are still there
+    /// unchanged stay units.
     pub(crate) fn replace(&mut self, text: &str) {
         let text = paste::normal(text.strip_suffix('\n').unwrap_or(text));
         let before = self.draft();
@@ -17,7 +17,7 @@ impl Editor {
             let Some(unit) = before.units.get(letter) else {
                 continue;
             };
-            let (last, _) = pieces.last().expect("there is a piece at any time");
+            let (last, _) = pieces.last().expect("pieces is never empty");
             if let Some((left, right)) = last.split_once(&unit.words()) {
                 let (left, right) = (left.to_owned(), right.to_owned());
                 pieces.pop();
@@ -34,7 +34,7 @@ impl Editor {
         }
     }
 
-    /// A block of text from outside.
+    /// Inserts pasted text.
     pub(crate) fn paste(&mut self, text: &str) -> Pasted {
         let text = paste::normal(text);
         if let Some(pictures) = paste::pictures(&text) {
@@ -50,8 +50,8 @@ impl Editor {
         Pasted::Text
     }
 
-    /// A picture has been read: it stands where the words for it stand, unless they are gone; or at
-    /// the cursor, if there never were any.
+    /// Inserts an image in place of `words`. If `words` is empty, inserts it at the cursor; if the
+    /// text no longer contains `words`, drops it.
     pub(crate) fn attach(&mut self, attachment: Attachment, words: &str) {
         let place = self.find(words).filter(|_| !words.is_empty());
         let (row, column) = self.cursor();
@@ -60,7 +60,7 @@ impl Editor {
             self.go(line, letter);
             self.area.delete_str(letters);
             self.insert_unit(Unit::Image(Arc::new(attachment)));
-            // Back to where the person is writing.
+            // Move the cursor back to where it was.
             if row == line && column >= letter + letters {
                 self.go(row, column + 1 - letters);
             } else if (row, column) < (line, letter) || row > line {
@@ -82,7 +82,7 @@ impl Editor {
             })
     }
 
-    /// At the cursor. Its units get letters of this editor.
+    /// Inserts a draft at the cursor. Its units get characters of this editor.
     pub(super) fn insert(&mut self, draft: Draft) {
         if draft.text.len() > LETTERS || paste::lines(&draft.text) > LINES {
             let full = draft.full();
@@ -118,7 +118,7 @@ impl Editor {
         });
     }
 
-    /// Too many units for one message: what can be said in words is.
+    /// Inserts a unit at the cursor, or its text if the message has too many units.
     fn insert_unit(&mut self, unit: Unit) {
         let words = match self.units.add(unit.clone()) {
             Some(letter) => letter.to_string(),

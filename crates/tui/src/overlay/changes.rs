@@ -1,4 +1,4 @@
-//! Diffs of some files: a list of them with counts, then one after the other.
+//! Diffs of several files: a list with counts, then each diff.
 
 use protocol::Change;
 use ratatui::text::{Line, Span};
@@ -17,7 +17,7 @@ pub(super) fn counts(changes: &[Change]) -> (u64, u64) {
 
 fn counts_of(change: &Change) -> (u64, u64) {
     let diff = change.diff.as_deref().unwrap_or_default();
-    // Names of files stand only before the first hunk.
+    // File names occur only before the first hunk.
     let mut is_in_hunk = !diff.starts_with("---") && !diff.starts_with("diff ");
     let mut sum = (0, 0);
     for line in diff.lines() {
@@ -61,7 +61,7 @@ pub(super) fn lay_out(changes: &[Change], left_out: u64, width: u16, theme: &The
     laid
 }
 
-/// One line a file, with the counts in a column.
+/// One line per file, with the counts in a column.
 fn list(
     changes: &[Change],
     left_out: u64,

@@ -1,4 +1,4 @@
-//! What a viewer shows, and how it becomes lines for a width. Pure.
+//! The content of a viewer and its layout. Pure.
 
 use protocol::Change;
 use ratatui::text::Line;
@@ -17,7 +17,7 @@ pub(crate) enum Content {
     Changes { changes: Vec<Change>, left_out: u64 },
 }
 
-/// Lines of a width, and where its parts begin.
+/// Lines laid out for a width, and the line indices at which the parts begin.
 #[derive(Debug, Default)]
 pub(crate) struct Laid {
     pub(crate) lines: Vec<Line<'static>>,
@@ -34,7 +34,7 @@ impl Content {
         }
     }
 
-    /// One of its parts.
+    /// What one part is called.
     pub(crate) fn part_name(&self) -> &'static str {
         match self {
             Self::Help | Self::Cost(_) => "section",
@@ -43,7 +43,7 @@ impl Content {
         }
     }
 
-    /// Said beside the title.
+    /// Shown beside the title.
     pub(crate) fn summary(&self) -> String {
         match self {
             Self::Help | Self::Cost(_) => String::new(),
@@ -70,7 +70,7 @@ impl Content {
         }
     }
 
-    /// What is copied, where that is not the lines themselves.
+    /// The text to copy, if it differs from the shown lines.
     pub(crate) fn source(&self) -> Option<String> {
         match self {
             Self::Help | Self::Cost(_) => None,

@@ -12,11 +12,11 @@ use crate::text::fit;
 use crate::theme::Theme;
 
 const HEAD: [&str; 6] = ["model", "requests", "input", "cached", "output", "cost"];
-/// Columns of figures, and those that are left where there is less room.
+/// Columns with numbers, from all of them to those for the narrowest screen.
 const PLACES: [&[usize]; 4] = [&[1, 2, 3, 4, 5], &[1, 2, 4, 5], &[2, 4, 5], &[5]];
-/// Letters that are left of a model's name at least.
+/// Minimum width of the model name.
 const NAME: usize = 12;
-/// Letters of the bar that shows how much of a budget is gone.
+/// Width of the bar that shows the used part of a budget.
 const BAR: usize = 24;
 
 pub(super) fn lay_out(status: &Status, width: u16, theme: &Theme) -> Laid {
@@ -89,7 +89,7 @@ fn table(status: &Status, width: usize, theme: &Theme) -> Vec<Line<'static>> {
     let mut rows = vec![HEAD.map(str::to_owned)];
     let bills: Vec<_> = status.ledger.bills().collect();
     rows.extend(bills.iter().map(|(model, bill)| row(model, bill)));
-    // A session that is gone on with may have spent what no reply here tells of.
+    // A resumed session may have spent more than the replies seen here add up to.
     if bills.len() != 1 || status.bill() != status.ledger.all() {
         rows.push(row("all", &status.bill()));
     }

@@ -1,4 +1,4 @@
-//! Paths as a tree: each folder once, what is in it below.
+//! Paths as a tree: each folder once, with its entries below.
 
 use ratatui::text::{Line, Span};
 

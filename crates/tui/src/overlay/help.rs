@@ -1,4 +1,4 @@
-//! All keys and commands, made of the tables that the UI itself goes by.
+//! The help: all keys and commands, made from the tables that the UI itself uses.
 
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
@@ -9,10 +9,10 @@ use crate::command::COMMANDS;
 use crate::text::wrap_words;
 use crate::theme::Theme;
 
-/// Width from which on keys stand beside commands.
+/// Minimum width for keys and commands side by side.
 const BESIDE: u16 = 120;
 
-/// Keys that are no line of the table: what they mean is said where they count.
+/// Keys that are not in the table of bindings: each part handles its own.
 const QUESTION: [(&str, &str); 5] = [
     ("y", "allow it once"),
     ("s", "allow it for this session"),

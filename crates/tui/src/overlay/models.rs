@@ -12,7 +12,7 @@ use crate::text::clean;
 #[derive(Debug)]
 pub(crate) struct Models {
     pub(crate) picker: Picker<String>,
-    /// The one that is asked now.
+    /// The model in use.
     pub(crate) current: String,
 }
 
@@ -68,7 +68,7 @@ impl Models {
         }
     }
 
-    /// What Enter takes: the chosen row, or the words if no row has them.
+    /// The name that Enter selects: the chosen row, or the typed text if no row matches.
     pub(crate) fn name(&self) -> Option<String> {
         let typed = self.picker.words().trim();
         let chosen = self.picker.chosen().cloned();

@@ -1,40 +1,40 @@
-//! A list to choose from, with a line of words to look for. Knows nothing of what is listed.
+//! A list to choose from, with a search query. Independent of the kind of rows.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Rows, the one that is chosen, and the words above them.
+/// Rows, the chosen one, and the query.
 #[derive(Debug)]
 pub(crate) struct Picker<Row> {
-    /// What was typed.
+    /// The query.
     words: String,
     rows: Vec<Row>,
-    /// Rows that the words left, by their place.
+    /// Indices of the rows that match the query.
     kept: Vec<usize>,
     chosen: usize,
-    /// The first row in view.
+    /// First visible row.
     first: usize,
-    /// Rows in view, as of the last layout.
+    /// Number of visible rows in the last layout.
     height: usize,
     state: State,
 }
 
-/// Where the rows are.
+/// Whether the rows have arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Asked for.
+    /// Requested.
     Waiting,
     Here,
-    /// They will not come.
+    /// The request failed.
     Failed(String),
 }
 
-/// What a key did.
+/// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Nothing,
-    /// Another row is chosen.
+    /// The selection moved.
     Moved,
-    /// There are other words.
+    /// The query changed.
     Typed,
     Taken,
     Closed,
@@ -67,12 +67,12 @@ impl<Row> Picker<Row> {
         self.rows.get(*self.kept.get(self.chosen)?)
     }
 
-    /// Rows that are left, and all.
+    /// Number of matching rows, and of all rows.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.kept.len(), self.rows.len())
     }
 
-    /// The rows in view; true for the chosen one.
+    /// The visible rows; true for the chosen one.
     pub(crate) fn visible(&self) -> impl Iterator<Item = (bool, &Row)> {
         let shown = self.kept.iter().enumerate();
         shown
@@ -81,7 +81,7 @@ impl<Row> Picker<Row> {
             .filter_map(|(place, row)| Some((place == self.chosen, self.rows.get(*row)?)))
     }
 
-    /// Puts the rows there. The chosen one stays chosen, if `is_same` finds it among them.
+    /// Sets the rows. The chosen row stays chosen if `is_same` finds it among them.
     pub(crate) fn fill(&mut self, rows: Vec<Row>, is_same: impl Fn(&Row, &Row) -> bool) {
         let place = self
             .chosen()
@@ -93,14 +93,14 @@ impl<Row> Picker<Row> {
         self.keep_in_view();
     }
 
-    /// They did not come. Rows that are there stay.
+    /// The request failed. Rows that have already arrived stay.
     pub(crate) fn fail(&mut self, reason: &str) {
         if self.state == State::Waiting {
             self.state = State::Failed(reason.to_owned());
         }
     }
 
-    /// Leaves only some rows.
+    /// Filters the rows.
     pub(crate) fn keep(&mut self, is_kept: impl Fn(&Row) -> bool) {
         let rows = self.rows.iter().enumerate();
         self.kept = rows
@@ -178,7 +178,7 @@ impl<Row> Picker<Row> {
     }
 }
 
-/// Whether a text has all of the words, small letters or not.
+/// Whether a text contains all words, ignoring case.
 pub(crate) fn has_words(text: &str, words: &str) -> bool {
     let text = text.to_lowercase();
     words

@@ -1,5 +1,5 @@
-//! The picker of sessions: looks for words as they are typed, and shows the end of the one that is
-//! chosen. The host does the looking.
+//! The session picker: searches as the query is typed, and shows the end of the chosen session. The
+//! host does the search.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use crate::app::Effect;
 use crate::port::{Notice, Request, SessionRow};
 use crate::text::clean;
 
-/// Previews that are kept.
+/// Maximum number of cached previews.
 const PREVIEWS: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     pub(crate) picker: Picker<SessionRow>,
     previews: BTreeMap<SessionId, String>,
-    /// Asked for, and not yet here.
+    /// The preview that was requested and has not arrived.
     asked: Option<SessionId>,
 }
 
@@ -30,7 +30,7 @@ impl Sessions {
         (sessions, effects)
     }
 
-    /// The end of the chosen session, if it is here.
+    /// The end of the chosen session, if it has arrived.
     pub(crate) fn preview(&self) -> Option<&str> {
         let row = self.picker.chosen()?;
         self.previews.get(&row.session).map(String::as_str)
@@ -61,7 +61,7 @@ impl Sessions {
 
     pub(crate) fn hear(&mut self, notice: &Notice) -> Vec<Effect> {
         match notice {
-            // An answer to older words may come after one to newer ones.
+            // An answer to an older query may arrive after one to a newer query.
             Notice::Sessions { words, rows } if words == self.picker.words() => {
                 let rows = rows.iter().map(cleaned).collect();
                 self.picker
@@ -75,7 +75,7 @@ impl Sessions {
                 let text = clean(&preview.text).into_owned();
                 self.previews.insert(preview.session.clone(), text);
                 self.asked = None;
-                // Another one may have been chosen meanwhile.
+                // The selection may have moved meanwhile.
                 self.show_chosen()
             }
             Notice::Failed { what, .. } => {
@@ -100,7 +100,8 @@ impl Sessions {
         Effect::Ask(Request::Sessions { words })
     }
 
-    /// One preview is asked for at a time: who runs through the list asks for few.
+    /// Requests the preview of the chosen session. One request at a time, so that moving quickly
+    /// through the list causes few requests.
     fn show_chosen(&mut self) -> Vec<Effect> {
         let Some(row) = self.picker.chosen() else {
             return Vec::new();
@@ -113,7 +114,7 @@ impl Sessions {
     }
 }
 
-/// With nothing in it that a terminal obeys, and each text in one line.
+/// Removes control sequences and line breaks from all texts.
 fn cleaned(row: &SessionRow) -> SessionRow {
     let line = |text: &str| clean(text).replace(['\n', '\t'], " ");
     SessionRow {

@@ -1,4 +1,4 @@
-//! Long text to look at: scrolls, looks for words, copies. Lays the text out once for a width.
+//! A viewer for long text: scrolls, searches, copies. The text is laid out once per width.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
@@ -12,22 +12,22 @@ use crate::theme::{Look, Theme};
 pub(crate) struct Viewer {
     pub(crate) content: Content,
     laid: Laid,
-    /// What it was laid out for.
+    /// The width and look of the current layout.
     size: Option<(u16, Look)>,
-    /// The first line in view.
+    /// First visible line.
     top: usize,
     height: usize,
     search: Search,
 }
 
-/// Words that are looked for.
+/// The search query and its matches.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
     pub(crate) words: String,
     pub(crate) is_being_written: bool,
-    /// Lines that have them.
+    /// Indices of matching lines.
     found: Vec<usize>,
-    /// Which of those was gone to.
+    /// The current match, as an index into `found`.
     at: usize,
 }
 
@@ -49,7 +49,7 @@ impl Viewer {
         if self.size != size {
             let old = self.laid.lines.len().max(1);
             self.laid = self.content.lay_out(width, theme);
-            // About the same place.
+            // Keep about the same position.
             self.top = self.top * self.laid.lines.len() / old;
             self.size = size;
             self.find();
@@ -61,7 +61,7 @@ impl Viewer {
         &self.search
     }
 
-    /// The lines in view; true for those that have the words that are looked for.
+    /// The visible lines; true for those that match the query.
     pub(crate) fn visible(&self) -> impl Iterator<Item = (bool, &Line<'static>)> {
         let lines = self.laid.lines.iter().enumerate();
         lines
@@ -70,12 +70,12 @@ impl Viewer {
             .map(|(place, line)| (self.search.found.binary_search(&place).is_ok(), line))
     }
 
-    /// First line in view, lines in view, all lines.
+    /// First visible line, number of visible lines, number of all lines.
     pub(crate) fn position(&self) -> (usize, usize, usize) {
         (self.top, self.height, self.laid.lines.len())
     }
 
-    /// What its parts are called, where there are several.
+    /// What the parts are called, if there are several.
     pub(crate) fn part_name(&self) -> Option<&'static str> {
         (self.laid.parts.len() > 1).then(|| self.content.part_name())
     }
@@ -177,7 +177,7 @@ impl Viewer {
         }
     }
 
-    /// Large letters count only if some were asked for.
+    /// Finds the matching lines. Case matters only if the query has an uppercase letter.
     fn find(&mut self) {
         let words = &self.search.words;
         let is_exact = words.chars().any(char::is_uppercase);
@@ -224,7 +224,7 @@ impl Viewer {
 }
 
 impl Search {
-    /// Which line was gone to, from 1 on, of how many.
+    /// Number of the current match, from 1, and of all matches.
     pub(crate) fn position(&self) -> Option<(usize, usize)> {
         match (self.words.is_empty(), self.found.len()) {
             (true, _) => None,

@@ -1,4 +1,4 @@
-//! How the first question looks: what, why, and what each answer covers. Pure.
+//! Lays out the first question: what, why, and what each answer covers. Pure.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use super::{CHOICES, Fit, Questions};
 use crate::text::{clean, wrap_line, wrap_words};
 use crate::theme::Theme;
 
-/// The question as it will be drawn.
+/// A question laid out for drawing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Panel {
     pub(crate) lines: Vec<Line<'static>>,
     pub(crate) fit: Fit,
 }
 
-/// What the panel is made for.
+/// Parameters of the layout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setting<'a> {
     pub(crate) now: Duration,
-    /// Nothing is being written, and nothing else wants letters.
+    /// The editor is empty and nothing else takes letters.
     pub(crate) is_free: bool,
     pub(crate) width: u16,
-    /// Lines that it may take at most.
+    /// Maximum number of lines.
     pub(crate) height: u16,
     pub(crate) theme: &'a Theme,
 }
 
 impl Questions {
-    /// The first question for a place on the screen; nothing when there is none, or no room.
+    /// Lays out the first question; empty if there is none, or not enough room.
     pub(crate) fn panel(&self, setting: Setting<'_>) -> Panel {
         let Some(question) = self.first() else {
             return Panel::default();
@@ -48,7 +48,7 @@ impl Questions {
             ),
             room if room > needed => ([title, asked, answers].concat(), Fit::Whole),
             room if room == needed => ([asked, answers].concat(), Fit::Whole),
-            // Both ends of what is asked, all answers, and why some do not count.
+            // The beginning and the end of the question, all answers, and why some are disabled.
             room if room >= answers.len() + 4 => {
                 let left = room - answers.len() - 1;
                 let asked = cut(asked, left, theme);
@@ -73,7 +73,7 @@ impl Questions {
         ])
     }
 
-    /// When the keys count.
+    /// When the keys take effect.
     fn hint(&self, fit: Fit, setting: Setting<'_>) -> Line<'static> {
         let hint = match () {
             () if self.held.is_some() => "answering …",
@@ -89,7 +89,7 @@ impl Questions {
         Line::from(Span::styled(format!("  {hint}"), setting.theme.dim))
     }
 
-    /// All answers with their keys: what allows it, then what refuses it.
+    /// All answers with their keys: those that allow, then those that refuse.
     fn answers(&self, question: &Question, setting: Setting<'_>) -> Vec<Line<'static>> {
         let theme = setting.theme;
         let is_armed = self.is_armed(setting.now);
@@ -122,7 +122,7 @@ impl Questions {
     }
 }
 
-/// What and why.
+/// What is asked, and why.
 fn asked(question: &Question, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     let what = one_line(&question.what);
@@ -139,7 +139,7 @@ fn asked(question: &Question, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     lines
 }
 
-/// Line ends are shown, so that nothing stands where it is not looked for.
+/// Makes line ends visible, so that no part of a question can be hidden on another line.
 fn one_line(text: &str) -> String {
     clean(text).trim().replace('\n', " ⏎ ").replace('\t', " ")
 }
@@ -158,7 +158,7 @@ fn subject(subject: &Subject) -> String {
     }
 }
 
-/// An answer in words, with what it is about.
+/// The text of an answer, with what it covers.
 fn covers(is_allowed: bool, scope: Scope, subject: &str) -> String {
     match (is_allowed, scope) {
         (true, Scope::Once) => "once".to_owned(),
@@ -169,7 +169,7 @@ fn covers(is_allowed: bool, scope: Scope, subject: &str) -> String {
     }
 }
 
-/// Answers beside each other, and on the next line where one does not fit.
+/// Places the answers side by side, and wraps to the next line where needed.
 fn flow(
     choices: &[(String, Style, String, Style)],
     width: u16,
@@ -201,7 +201,7 @@ fn flow(
         .collect()
 }
 
-/// The beginning and the end of what is asked, with the gap between them marked.
+/// Cuts the middle of the question, and marks the gap.
 fn cut(asked: Vec<Line<'static>>, room: usize, theme: &Theme) -> Vec<Line<'static>> {
     let gone = asked.len() + 1 - room;
     let head = room.saturating_sub(1).div_ceil(2);

@@ -1,4 +1,4 @@
-//! What the agent does at this moment, in a few words.
+//! What the agent is doing now, in a few words.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use protocol::{CallId, Usage};
 use crate::amount;
 use crate::text::clean;
 
-/// A turn that is under way.
+/// The running turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Activity {
     pub(crate) phase: Phase,
-    /// Calls that run, by what they do.
+    /// Running calls with their summaries.
     pub(crate) running: Vec<(CallId, String)>,
-    /// Used in this turn.
+    /// Tokens used in this turn.
     pub(crate) usage: Usage,
-    /// When the turn began, as the UI knows time.
+    /// Start of the turn by the clock of the UI.
     since: Duration,
-    /// When the turn began, and when the last thing happened in it, as the agent knows time.
+    /// Start of the turn and time of its last event, by the clock of the agent.
     began: Option<Timestamp>,
     last: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Phase {
-    /// A request is on its way, or about to be.
+    /// A request has been sent or is about to be.
     #[default]
     Waiting,
     Thinking,
@@ -48,9 +48,10 @@ impl Activity {
         }
     }
 
-    /// Something happened in it.
+    /// Notes an event of the turn.
     pub(crate) fn touch(&mut self, now: Duration, time: Timestamp) {
-        // Events that come at once, though they happened one after the other, are history.
+        // Events that arrive in the same instant are history, although they happened one after the
+        // other.
         if now == self.since {
             self.last = Some(time);
         }
@@ -73,7 +74,7 @@ impl Activity {
         self.running.retain(|(other, _)| other != call);
     }
 
-    /// What is being done, in one line of any length.
+    /// The activity as one line of any length.
     pub(crate) fn words(&self, now: Duration) -> String {
         match (self.running.as_slice(), &self.phase) {
             ([(_, summary)], _) if summary.starts_with('$') => format!("running {summary}"),
@@ -92,7 +93,7 @@ impl Activity {
             (_, Phase::Retrying { until, reason }) => match until.saturating_sub(now) {
                 Duration::ZERO => format!("trying again: {reason}"),
                 left => {
-                    // A part of a second is a second still to come.
+                    // Round up to whole seconds.
                     let left = amount::time(left + Duration::from_millis(999));
                     format!("trying again in {left}: {reason}")
                 }

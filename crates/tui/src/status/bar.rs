@@ -1,4 +1,4 @@
-//! What is true, on one line or two: as much as fits, the most important first. Pure.
+//! The status on one or two lines: as much as fits, the most important first. Pure.
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -10,12 +10,12 @@ use crate::text::fit;
 use crate::theme::Theme;
 
 const BETWEEN: &str = " · ";
-/// Parts up to this rank get a second line rather than be left out.
+/// Parts up to this rank get a second line rather than being left out.
 const NEEDED: u8 = 8;
-/// Percent of a window or a budget from which on it is a warning.
+/// Percentage of a window or a budget from which it is a warning.
 const NEARLY: u64 = 80;
 
-/// One thing, in more words and in fewer.
+/// One part of the status, in a long and a short form.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Part {
     pub(crate) long: String,
@@ -42,7 +42,7 @@ impl Part {
     }
 }
 
-/// The lines at the bottom. `more` is what the rest of the UI has to say there.
+/// The status lines. `more` has the parts from the rest of the UI.
 pub(crate) fn bar(
     status: &Status,
     more: Vec<Part>,
@@ -53,7 +53,7 @@ pub(crate) fn bar(
     let mut parts = parts(status, theme);
     let room = usize::from(width);
     let needed = |parts: &[Part]| parts.iter().filter(|part| part.rank <= NEEDED).count();
-    // What comes and goes does not change how many lines there are.
+    // The number of lines depends only on the permanent parts.
     let lines = (1..usize::from(most_lines))
         .find(|lines| needed(&choose(&parts, room, *lines)) == needed(&parts))
         .unwrap_or(usize::from(most_lines).max(1));
@@ -110,7 +110,7 @@ fn protection(walls: &Walls, theme: &Theme) -> Part {
     if walls.is_none() {
         Part::new(0, theme.bad.patch(theme.strong), "NO SANDBOX")
     } else {
-        // Walls that share the host's kernel are what people expect; more is worth a word.
+        // Walls that share the host's kernel are the normal case; only stronger ones are named.
         let more = match walls.strength.as_str() {
             "kernel" | "vm" => format!(" ({})", walls.strength),
             _ => String::new(),
@@ -123,7 +123,7 @@ fn protection(walls: &Walls, theme: &Theme) -> Part {
 fn network(walls: &Walls, theme: &Theme) -> Part {
     let hosts = &walls.network;
     let (long, short) = match hosts.as_slice() {
-        // Nothing stands between a command and the network either.
+        // Without a sandbox the network is open too.
         _ if walls.is_none() => ("open network".to_owned(), "open network".to_owned()),
         [] if walls.asks => ("network: asks".to_owned(), "net: asks".to_owned()),
         [] => ("no network".to_owned(), "no network".to_owned()),
@@ -175,8 +175,8 @@ fn cost(status: &Status, theme: &Theme) -> Option<Part> {
     })
 }
 
-/// Parts that fit into so many lines. What is least important is left out, then said in fewer
-/// words, then left out too.
+/// Chooses parts that fit into `lines` lines. First drops optional parts, then shortens parts, then
+/// drops further ones, always the least important first.
 fn choose(parts: &[Part], room: usize, lines: usize) -> Vec<Part> {
     let mut chosen = parts.to_vec();
     let mut ranks: Vec<u8> = chosen.iter().map(|part| part.rank).collect();
@@ -214,7 +214,7 @@ fn choose(parts: &[Part], room: usize, lines: usize) -> Vec<Part> {
     chosen
 }
 
-/// Which parts stand on which line.
+/// Assigns the parts to lines.
 fn rows(parts: &[Part], room: usize) -> Vec<std::ops::Range<usize>> {
     let mut rows: Vec<std::ops::Range<usize>> = Vec::new();
     let mut used = 0;

@@ -1,4 +1,4 @@
-//! Events change what is true. Text from them is cleaned here, once.
+//! Applies events to the status. Their texts are cleaned here, once.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl Status {
                 walls,
                 network,
                 asks,
-                // Known from the start, or another's.
+                // Already known, or that of another machine.
                 workspace: _,
             } => {
                 self.model = line(model);
@@ -92,7 +92,7 @@ impl Status {
                 usage, cost, model, ..
             } => {
                 self.ledger.add(&line(model), *usage, *cost);
-                // All that the model still knows is the summary.
+                // Only the summary is left in the context.
                 self.context = usage.output_tokens;
             }
             EventKind::Background { jobs } => {
@@ -126,7 +126,7 @@ impl Status {
     }
 }
 
-/// Without anything that a terminal obeys.
+/// One line without control sequences.
 pub(super) fn line(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
 }

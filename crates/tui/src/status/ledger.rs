@@ -1,10 +1,10 @@
-//! What was used, model by model.
+//! Usage per model.
 
 use std::collections::BTreeMap;
 
 use protocol::Usage;
 
-/// Requests and what they came to.
+/// Requests with their usage and cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bill {
     pub(crate) usage: Usage,

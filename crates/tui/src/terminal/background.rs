@@ -1,11 +1,12 @@
-//! Whether the terminal is light or dark. Pure.
+//! Detects whether the terminal is light or dark. Pure.
 
 use crate::theme::Look;
 
-/// The question, and one that every terminal answers, so that the end of waiting is known.
+/// Queries the background colour, then the device attributes. Every terminal answers the second
+/// query, so its answer ends the wait for the first.
 pub(super) const QUESTION: &str = "\x1b]11;?\x1b\\\x1b[c";
 
-/// By the colour behind the text: red, green and blue, each from 0 to 1.
+/// The look for a background colour: red, green and blue, each from 0 to 1.
 pub(super) fn look([red, green, blue]: [f32; 3]) -> Look {
     let brightness = 0.299 * red + 0.587 * green + 0.114 * blue;
     if brightness > 0.5 {

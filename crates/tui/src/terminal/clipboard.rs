@@ -1,17 +1,17 @@
-//! Asks the terminal to put text into the person's clipboard (OSC 52). Pure.
+//! Makes the terminal copy text to the user's clipboard (OSC 52). Pure.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// More than this many bytes are not sent: terminals take far less, and drop the rest.
+/// Longer text is cut: terminals accept far less, and drop the rest.
 pub(super) const MOST: usize = 1 << 20;
 
-/// What the terminal obeys, and how much of the text it has, in bytes.
+/// The control sequence, and how many bytes of the text it contains.
 pub(super) fn sequence(text: &str, is_in_tmux: bool) -> (String, usize) {
     let length = text.floor_char_boundary(MOST);
     let encoded = STANDARD.encode(&text[..length]);
     let plain = format!("\x1b]52;c;{encoded}\x07");
-    // tmux takes it itself or hands it on, as it is set up.
+    // Depending on its settings, tmux handles the sequence itself or passes it on.
     let sequence = if is_in_tmux {
         format!("{plain}\x1bPtmux;\x1b{plain}\x1b\\")
     } else {

@@ -1,9 +1,9 @@
-//! From the bytes that a terminal sends to what was typed. Pure: the time is the caller's.
+//! Decodes the bytes that a terminal sends. Pure: the caller keeps the time.
 //!
-//! Sequences may come in pieces, in any cut. An escape character alone may be a key or the
+//! Sequences may arrive in pieces, cut anywhere. A lone escape character may be a key or the
 //! beginning of a sequence: [`Decoder::is_unsure`] says that more bytes or [`Decoder::expire`] have
-//! to decide. Answers to questions that were asked of the terminal never become keys; anything else
-//! that looks like one does, so that no keystroke is lost. Entry type: [`Decoder`].
+//! to decide. Answers to queries that were sent to the terminal never become keys; everything else
+//! that looks like an answer does, so that no keystroke is lost. Entry type: [`Decoder`].
 
 mod key;
 mod sequence;
@@ -17,47 +17,47 @@ use self::sequence::Parsed;
 const PASTE_END: &[u8] = b"\x1b[201~";
 const CTRL_C: u8 = 3;
 
-/// What a terminal says.
+/// An input from the terminal.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Heard {
     Key(KeyEvent),
     Mouse(MouseEvent),
     Paste(String),
-    /// The answer about the colour behind the text: red, green and blue, each from 0 to 1.
+    /// Answer to the query of the background colour: red, green and blue, each from 0 to 1.
     Background([f32; 3]),
-    /// The answer to "are you there": all that was written before has been drawn.
+    /// Answer to the status query: everything written before it has been processed.
     Present,
-    /// The answer about what it can do, which every terminal gives: no answer to an earlier
-    /// question will follow.
+    /// Answer to the query of device attributes, which every terminal gives: no answer to an
+    /// earlier query will follow.
     Attributes,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// The beginning of a sequence.
+    /// The beginning of an incomplete sequence.
     waiting: Vec<u8>,
-    /// What was pasted so far, while a paste is under way.
+    /// The bytes pasted so far, while a paste is being received.
     paste: Option<Vec<u8>>,
     heard: VecDeque<Heard>,
-    /// The terminal was asked for its background and may still answer.
+    /// The background colour was queried, and the answer may still arrive.
     is_colour_expected: bool,
 }
 
 impl Decoder {
-    /// From now on, an answer about the background may come.
+    /// From now on, an answer to the query of the background colour is expected.
     pub(super) fn expect_colour(&mut self) {
         self.is_colour_expected = true;
     }
 
-    /// Whether an answer may still come that would otherwise be taken for keys.
+    /// Whether an answer may still arrive that would otherwise be taken for keys.
     pub(super) fn is_expecting(&self) -> bool {
         self.is_colour_expected
     }
 
-    /// Takes in what one read brought.
+    /// Decodes the bytes of one read.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         if self.paste.is_some() && bytes == [CTRL_C] {
-            // A person who types at a paste whose end got lost.
+            // The user presses Ctrl-C because the end of a paste got lost.
             return self.end_paste();
         }
         self.waiting.extend_from_slice(bytes);
@@ -100,27 +100,28 @@ impl Decoder {
         self.waiting = waiting;
     }
 
-    /// What was typed, in its order.
+    /// The next decoded input.
     pub(super) fn next(&mut self) -> Option<Heard> {
         self.heard.pop_front()
     }
 
-    /// Whether bytes wait for others that may never come. A paste may take its time.
+    /// Whether there is an incomplete sequence whose end may never arrive. A paste is not one: it
+    /// may take any time.
     pub(super) fn is_unsure(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Whether what waits is an escape character and nothing else.
+    /// Whether the incomplete sequence is a lone escape character.
     pub(super) fn is_escape(&self) -> bool {
         self.waiting == [0x1b]
     }
 
-    /// Whether nothing at all is under way.
+    /// Whether nothing is incomplete or waiting to be read.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.paste.is_none() && self.heard.is_empty()
     }
 
-    /// Nothing more came: what waits is all there is.
+    /// Decodes an incomplete sequence as it is, after a timeout.
     pub(super) fn expire(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         match waiting[..] {
@@ -129,13 +130,13 @@ impl Decoder {
                 let key = key::letter(first.into(), KeyModifiers::ALT);
                 self.heard.push_back(Heard::Key(key));
             }
-            // Half an answer: whoever typed this gets it as typed.
+            // Half an answer: it was typed, so decode it as keys.
             [0x1b, b']', ..] => {
                 let was_expected = std::mem::take(&mut self.is_colour_expected);
                 self.feed(&waiting);
                 self.is_colour_expected = was_expected;
             }
-            // Half a key, which is none.
+            // Half a key: drop it.
             _ => {}
         }
     }
@@ -143,7 +144,7 @@ impl Decoder {
     fn end_paste(&mut self) {
         let paste = self.paste.take().unwrap_or_default();
         let text = String::from_utf8_lossy(&paste);
-        // Terminals send the Enter key for the end of a line.
+        // Terminals send a carriage return for the end of a line.
         let text = if text.contains('\r') {
             text.replace("\r\n", "\n").replace('\r', "\n")
         } else {

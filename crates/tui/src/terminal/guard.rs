@@ -1,7 +1,7 @@
-//! Takes the terminal over, and gives it back as it was, however the program ends.
+//! Switches the terminal to the UI's mode, and restores it however the program ends.
 //!
-//! Whether it is ours is known in one place for the whole process, because a panic of any thread
-//! has to give it back, and nothing may be drawn after that. Entry type: [`Guard`].
+//! The state is global to the process, because a panic of any thread has to restore the terminal,
+//! and nothing may be drawn after that. Entry type: [`Guard`].
 
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -12,21 +12,20 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 
-/// The other screen; pastes in brackets; presses of the mouse and its wheel; keys that can be told
-/// from each other, as xterm understands it. A terminal that takes that for a colour is told to
-/// forget it.
+/// Alternate screen; bracketed paste; mouse presses and wheel; xterm's modifyOtherKeys. The final
+/// reset is for terminals that take modifyOtherKeys for a colour.
 const ENTER: &str = "\x1b[?1049h\x1b[?2004h\x1b[?1000h\x1b[?1006h\x1b[>4;1m\x1b[0m";
-/// Keys that can be told from each other, as kitty understands it. It counts how often it hears it.
+/// Kitty's keyboard protocol. The terminal keeps a stack, so this is sent only once.
 const ENTER_ONCE: &str = "\x1b[>1u";
-/// All of that undone, and a drawing that was cut short completed. Terminals that understand none
-/// of it may print some, so the screen is cleared after.
+/// Undoes all of that and ends a frame that was cut short. Terminals that do not know these
+/// sequences may print parts of them, so the screen is cleared after.
 const LEAVE: &str = "\x1b[?2026l\x1b[>4;0m\x1b[<u\x1b[?1006l\x1b[?1000l\x1b[?2004l\x1b[0m\x1b[2J\
                      \x1b[?1049l\x1b[?25h";
 
-/// How the terminal was before, while it is ours.
+/// The original settings, while the UI owns the terminal.
 static TAKEN: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// The terminal is ours as long as this lives.
+/// The UI owns the terminal as long as this lives.
 #[derive(Debug)]
 pub(super) struct Guard(());
 
@@ -43,7 +42,7 @@ impl Drop for Guard {
     }
 }
 
-/// Takes it, again or for the first time.
+/// Takes the terminal, for the first time or again.
 pub(super) fn take() -> io::Result<()> {
     let mut taken = lock();
     let input = io::stdin();
@@ -53,7 +52,7 @@ pub(super) fn take() -> io::Result<()> {
     let before = tcgetattr(&input)?;
     let mut raw = before.clone();
     cfmakeraw(&mut raw);
-    // What was typed ahead stays.
+    // TCSANOW keeps what was typed ahead.
     tcsetattr(&input, SetArg::TCSANOW, &raw)?;
     let once = match taken.replace(before) {
         None => ENTER_ONCE,
@@ -65,14 +64,15 @@ pub(super) fn take() -> io::Result<()> {
     write_all(format!("{ENTER}{once}\x1b[2J").as_bytes())
 }
 
-/// Gives it back. Does no harm when there is nothing to give back, and waits for no one for long.
+/// Restores the terminal. Does nothing if the UI does not own it, and waits at most 500 ms for the
+/// lock.
 pub(super) fn restore() {
     let give_up = Instant::now() + Duration::from_millis(500);
     let mut taken = loop {
         match TAKEN.try_lock() {
             Ok(taken) => break Some(taken),
             Err(TryLockError::Poisoned(taken)) => break Some(taken.into_inner()),
-            // A drawing is under way, or stuck at a terminal that reads nothing.
+            // A frame is being written, or the write is blocked by a terminal that does not read.
             Err(TryLockError::WouldBlock) if Instant::now() > give_up => break None,
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
         }
@@ -84,7 +84,7 @@ pub(super) fn restore() {
     }
 }
 
-/// Writes to the terminal, if it is ours.
+/// Writes to the terminal, if the UI owns it.
 pub(super) fn write(bytes: &[u8]) -> io::Result<()> {
     match *lock() {
         Some(_) => write_all(bytes),
@@ -96,8 +96,8 @@ fn lock() -> MutexGuard<'static, Option<Termios>> {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// In one call where the kernel takes all of it. The terminal may have been made non-blocking by
-/// another program that has it too.
+/// Writes in one call where the kernel accepts everything. The terminal may have been made
+/// non-blocking by another program that shares it.
 fn write_all(mut bytes: &[u8]) -> io::Result<()> {
     let output = io::stdout();
     while !bytes.is_empty() {

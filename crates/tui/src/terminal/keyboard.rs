@@ -1,4 +1,4 @@
-//! What is typed, read without ever waiting for it.
+//! Reads the keyboard without blocking.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,23 +9,24 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::decoder::{Decoder, Heard};
 
-/// Bytes that are taken in before anything else gets its turn.
+/// Maximum number of bytes read before other work gets its turn.
 const BATCH: usize = 256 * 1024;
-/// How long an escape character alone may be the beginning of a sequence, and not the key.
+/// How long a lone escape character may still become a sequence before it counts as the Esc key.
 const PATIENCE: Duration = Duration::from_millis(30);
-/// How long the rest of a sequence may take: nobody waits for this one, and a slow line may cut it.
+/// How long the rest of a sequence may take. This can be longer: it delays no key, and a slow line
+/// may split a sequence.
 const LONG_PATIENCE: Duration = Duration::from_millis(200);
-/// How long answers are waited for that would become words at the shell's prompt.
+/// How long to wait at exit for answers that would otherwise appear at the shell's prompt.
 const FAREWELL: Duration = Duration::from_millis(100);
 
-/// Nobody is there any more.
+/// The terminal has been closed.
 #[derive(Debug)]
 pub(super) struct Gone;
 
 #[derive(Debug, Default)]
 pub(super) struct Keyboard {
     decoder: Decoder,
-    /// When the last bytes came.
+    /// Time of the last read.
     fed: Duration,
 }
 
@@ -34,7 +35,7 @@ impl Keyboard {
         self.decoder.expect_colour();
     }
 
-    /// Takes in what was typed by now.
+    /// Reads everything that has been typed so far.
     pub(super) fn read(&mut self, now: Duration) -> io::Result<Result<(), Gone>> {
         let mut buffer = [0; 16 * 1024];
         let mut taken = 0;
@@ -60,7 +61,7 @@ impl Keyboard {
         self.decoder.next()
     }
 
-    /// When half a sequence has to be taken for what it is.
+    /// When an incomplete sequence has to be decoded as it is.
     pub(super) fn doubts_until(&self) -> Option<Duration> {
         let patience = if self.decoder.is_escape() {
             PATIENCE
@@ -70,12 +71,12 @@ impl Keyboard {
         self.decoder.is_unsure().then(|| self.fed + patience)
     }
 
-    /// Whether nothing that was typed by now is unread.
+    /// Whether everything typed so far has been read.
     pub(super) fn is_quiet(&self) -> io::Result<bool> {
         Ok(self.decoder.is_idle() && !is_readable(Duration::ZERO)?)
     }
 
-    /// Waits a little for answers to questions that were asked, so that the shell does not get them.
+    /// Waits a little for answers to queries, so that the shell does not get them.
     pub(super) fn leave(&mut self, now: Duration) -> io::Result<()> {
         while self.decoder.is_expecting() && is_readable(FAREWELL)? {
             if self.read(now)?.is_err() {
@@ -88,12 +89,12 @@ impl Keyboard {
 
 impl AsFd for Keyboard {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: this descriptor stays open as long as the process lives.
+        // SAFETY: standard input stays open as long as the process lives.
         unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) }
     }
 }
 
-/// Whether there are bytes, or nobody is there any more.
+/// Whether there is something to read, or the terminal has been closed.
 fn is_readable(longest: Duration) -> io::Result<bool> {
     let input = io::stdin();
     let mut source = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];

@@ -1,4 +1,4 @@
-//! Collects a drawing, so that it reaches the terminal in one piece.
+//! Collects a frame, so that it reaches the terminal in one write.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -6,17 +6,17 @@ use std::rc::Rc;
 
 use super::guard;
 
-/// All clones collect into the same drawing.
+/// All clones collect into the same frame.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Output(Rc<RefCell<Vec<u8>>>);
 
 impl Output {
-    /// Adds what the terminal obeys.
+    /// Adds a control sequence.
     pub(super) fn add(&self, sequence: &str) {
         self.0.borrow_mut().extend_from_slice(sequence.as_bytes());
     }
 
-    /// Writes all of it.
+    /// Writes the collected bytes to the terminal.
     pub(super) fn send(&self) -> io::Result<()> {
         let mut collected = self.0.borrow_mut();
         let result = guard::write(&collected);
@@ -31,7 +31,7 @@ impl Write for Output {
         Ok(bytes.len())
     }
 
-    /// Those who draw ask for this many times in one drawing.
+    /// No-op: ratatui flushes several times per frame.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -1,29 +1,29 @@
-//! Lets a person write in an editor of their own. The text goes through a file that only they can
-//! read, and that is gone afterwards.
+//! Opens the message in the user's external editor. The text goes through a private temporary file,
+//! which is removed afterwards.
 
 use std::io::{self, Read, Write};
 use std::process::{Command, ExitStatus};
 
 use thiserror::Error;
 
-/// More than this is not taken back.
+/// Longer text is cut.
 const MOST: u64 = 16 << 20;
 
 #[derive(Debug, Error)]
 pub(super) enum OutsideError {
-    #[error("cannot make a file to write in")]
+    #[error("cannot create a temporary file")]
     Make(#[source] io::Error),
     #[error("cannot start `{editor}`")]
     Start { editor: String, source: io::Error },
-    #[error("`{editor}` ended with {status}; what was written is left as it was")]
+    #[error("`{editor}` ended with {status}; the message is unchanged")]
     Failed { editor: String, status: ExitStatus },
-    #[error("cannot read what was written")]
+    #[error("cannot read the edited message")]
     Read(#[source] io::Error),
 }
 
-/// Blocks until the editor ends. The terminal must be its own by then.
+/// Blocks until the editor ends. The caller must have restored the terminal.
 pub(super) fn edit(editor: &str, text: &str) -> Result<String, OutsideError> {
-    // Readable by nobody else.
+    // Created with mode 600.
     let mut file = tempfile::Builder::new()
         .prefix("hotcell-")
         .suffix(".md")
@@ -31,7 +31,7 @@ pub(super) fn edit(editor: &str, text: &str) -> Result<String, OutsideError> {
         .map_err(OutsideError::Make)?;
     file.write_all(text.as_bytes())
         .map_err(OutsideError::Make)?;
-    // As the shell has it: the variable may hold arguments, and quotes.
+    // Through a shell: the variable may contain arguments and quotes.
     let status = Command::new("/bin/sh")
         .args(["-c", &format!("{editor} \"$1\""), "sh"])
         .arg(file.path())
@@ -46,13 +46,13 @@ pub(super) fn edit(editor: &str, text: &str) -> Result<String, OutsideError> {
             status,
         });
     }
-    // Many editors put a new file in the place of the old one.
+    // Many editors replace the file, so open it again by its path.
     let written = std::fs::File::open(file.path()).map_err(OutsideError::Read)?;
     let mut bytes = Vec::new();
     let result = written.take(MOST).read_to_end(&mut bytes);
     result.map_err(OutsideError::Read)?;
     let text = String::from_utf8_lossy(&bytes);
-    // Editors end the last line, people do not mean it.
+    // Editors end the last line with a newline that is not part of the message.
     Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
 }
 
@@ -77,9 +77,9 @@ mod tests {
         check(
             "exit 3; :",
             "",
-            Err("`exit 3; :` ended with exit status: 3; what was written is left as it was"),
+            Err("`exit 3; :` ended with exit status: 3; the message is unchanged"),
         );
-        check("rm", "", Err("cannot read what was written"));
+        check("rm", "", Err("cannot read the edited message"));
     }
 
     #[test]

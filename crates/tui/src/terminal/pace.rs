@@ -1,38 +1,38 @@
-//! When to draw. Pure.
+//! Decides when to draw. Pure.
 //!
-//! What a person does is shown at once. What happens by itself is shown at most sixty times a
-//! second, and never so often that drawing takes more than a quarter of the time, so that a slow
-//! terminal or a large page leaves time to listen. Entry type: [`Pace`].
+//! The effect of a user's input is drawn at once. Other changes are drawn at most sixty times a
+//! second, and drawing never takes more than a quarter of the time, so that a slow terminal or a
+//! large page leaves time to read input. Entry type: [`Pace`].
 
 use std::time::Duration;
 
-/// Between two drawings.
+/// Minimum time between the starts of two frames.
 const SHORTEST: Duration = Duration::from_millis(16);
-/// Time in which nothing is drawn, for each time that is spent on drawing.
+/// The next frame starts at the earliest after this multiple of the time that the last one took.
 const REST: u32 = 4;
 
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// Whether anything changed since the last drawing.
+    /// Whether anything changed since the last frame.
     is_changed: bool,
-    /// Whether a person did it.
+    /// Whether the user caused the change.
     is_urgent: bool,
-    /// When the next drawing may begin.
+    /// When the next frame may start.
     earliest: Duration,
 }
 
 impl Pace {
-    /// Something happened by itself.
+    /// Something changed without input.
     pub(super) fn change(&mut self) {
         self.is_changed = true;
     }
 
-    /// A person did something.
+    /// The user did something.
     pub(super) fn hurry(&mut self) {
         (self.is_changed, self.is_urgent) = (true, true);
     }
 
-    /// When to draw, if there is anything to draw: a moment that may be past.
+    /// When to draw, if anything changed. The time may be past.
     pub(super) fn due(&self) -> Option<Duration> {
         match (self.is_changed, self.is_urgent) {
             (false, _) => None,

@@ -1,4 +1,4 @@
-//! A panic gives the terminal back before its message is printed, whichever thread it was.
+//! Restores the terminal on a panic of any thread, before the panic message is printed.
 
 use std::panic::{self, PanicHookInfo};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::waker::Waker;
 
 type Report = dyn Fn(&PanicHookInfo<'_>) + Sync + Send;
 
-/// What is done at a panic, as long as this lives.
+/// Keeps the panic hook installed as long as this lives.
 pub(super) struct Panics {
     has_panicked: Arc<AtomicBool>,
     before: Arc<Report>,
@@ -27,7 +27,7 @@ impl Panics {
         panic::set_hook(Box::new(move |info| {
             guard::restore();
             flag.store(true, Ordering::Release);
-            // If it was another thread, the loop has to hear that the terminal is gone.
+            // If it was another thread, the loop must learn that the terminal has been restored.
             waker.wake();
             report(info);
         }));
@@ -37,7 +37,7 @@ impl Panics {
         }
     }
 
-    /// Whether any thread has.
+    /// Whether any thread has panicked.
     pub(super) fn have_been(&self) -> bool {
         self.has_panicked.load(Ordering::Acquire)
     }
@@ -45,7 +45,7 @@ impl Panics {
 
 impl Drop for Panics {
     fn drop(&mut self) {
-        // A panicking thread may not change what is done at a panic.
+        // A panicking thread must not change the hook.
         if !std::thread::panicking() {
             let before = Arc::clone(&self.before);
             panic::set_hook(Box::new(move |info| before(info)));

@@ -1,7 +1,7 @@
-//! The loop: what happened goes into the state, the state goes to the screen.
+//! The event loop: applies inputs to the state and draws it.
 //!
-//! Keys are read before notices, and a flood of notices is taken in small helpings, so that no key
-//! waits. Entry point: [`run`].
+//! Keys are read before notices, and notices are handled in short time slices, so that a flood of
+//! notices delays no key. Entry point: [`run`].
 
 use std::io;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -26,33 +26,33 @@ use crate::port::{Notice, Port, Request};
 use crate::text::{Colours, colours};
 use crate::theme::Look;
 
-/// Time that notices may take before keys are looked for again.
+/// Time that notices may take before keys are read again.
 const HELPING: Duration = Duration::from_millis(2);
 
-/// Between two moments of which the state is told.
+/// Minimum time between two time inputs to the state.
 const TICK: Duration = Duration::from_millis(16);
 
-/// What the program around knows of the terminal and the person.
+/// What the host program knows about the terminal and the user.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Until the terminal says otherwise, if it is asked.
+    /// The look until the terminal reports its background, if it is asked.
     pub look: Look,
     /// Asks the terminal whether it is light or dark. It may never answer.
     pub asks_look: bool,
-    /// The person's own editor, such as `vim`; arguments may follow.
+    /// The user's editor, such as `vim`; may include arguments.
     pub editor: Option<String>,
-    /// What is written goes through tmux.
+    /// Whether the terminal is inside tmux.
     pub is_in_tmux: bool,
 }
 
-/// Why the UI ended. The terminal is as it was before.
+/// Why the UI ended. The terminal has been restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// The person left, or the program wanted to end.
+    /// The user quit, or the host program ended it.
     Left,
-    /// A signal asked for it.
+    /// A signal ended it.
     Signal(i32),
-    /// The terminal is gone.
+    /// The terminal has been closed.
     Gone,
 }
 
@@ -60,15 +60,15 @@ pub enum Ended {
 pub enum TuiError {
     #[error("cannot use the terminal")]
     Terminal(#[from] io::Error),
-    /// The message is on the terminal by now.
-    #[error("cannot go on after a panic")]
+    /// The panic message has already been printed.
+    #[error("cannot continue after a panic")]
     Panicked,
 }
 
-/// Shows the UI until the person leaves. Blocks: it wants a thread of its own.
+/// Runs the UI until the user quits. Blocks: needs its own thread.
 pub fn run(settings: &Settings, port: Port) -> Result<Ended, TuiError> {
     match show(settings, port) {
-        // What every call says once the terminal has hung up.
+        // Every call fails with EIO once the terminal has hung up.
         Err(TuiError::Terminal(error)) if error.raw_os_error() == Some(libc::EIO) => {
             Ok(Ended::Gone)
         }
@@ -106,11 +106,11 @@ fn show(settings: &Settings, port: Port) -> Result<Ended, TuiError> {
     }
     let ended = session.run();
     if matches!(ended, Ok(Ended::Signal(_) | Ended::Gone) | Err(_)) {
-        // Nobody hears it if the program has ended too.
+        // Fails if the host program has ended too.
         let _ = session.port.requests.send(Request::Quit);
     }
     if !matches!(ended, Ok(Ended::Gone) | Err(_)) {
-        // A terminal that goes away meanwhile has no late answers either.
+        // If the terminal closes meanwhile, there are no late answers either.
         let _ = session.keyboard.leave(session.now());
     }
     ended
@@ -129,11 +129,11 @@ struct Session<'a> {
     pace: Pace,
     sight: Sight,
     begun: Instant,
-    /// There may be notices although nobody wakes us for them.
+    /// Notices may be left in the queue without a further wake-up.
     has_notices: bool,
-    /// The state is told the time no earlier than this, whatever it asks for.
+    /// The next time input to the state comes no earlier than this.
     time_again: Duration,
-    /// The colours of code that were there at the last drawing.
+    /// Version of the syntax colours at the last frame.
     coloured: u64,
 }
 
@@ -182,7 +182,7 @@ impl Session<'_> {
         self.begun.elapsed()
     }
 
-    /// How long nothing needs to be done if nothing happens.
+    /// How long the loop may wait if there is no input.
     fn rest(&self) -> Option<Duration> {
         if self.has_notices {
             return Some(Duration::ZERO);
@@ -197,8 +197,8 @@ impl Session<'_> {
         Some(first.saturating_sub(self.now()))
     }
 
-    /// Draws, if there is anything new and it is time. The size is looked at each time: a signal
-    /// that it changed may still be on its way.
+    /// Draws if something changed and a frame is due. Checks the size each time, since the signal
+    /// of a resize may still be on its way.
     fn draw(&mut self) -> io::Result<()> {
         let begun = self.now();
         if self.pace.due().is_none_or(|due| begun < due) {
@@ -206,7 +206,7 @@ impl Session<'_> {
         }
         let (width, height) = screen::size()?;
         if (width, height) != (self.app.width, self.app.height) {
-            // Nothing is asked for by another size.
+            // A resize has no effects.
             self.app.update(begun, Input::Resized { width, height });
         }
         self.coloured = colours(&self.app.theme);
@@ -219,7 +219,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Says that the state is on the screen, when that is so and every key from before was read.
+    /// Tells the state that it has been drawn, once that is so and every earlier key has been read.
     fn show(&mut self) -> Step {
         let unseen = self.unseen();
         let is_on_screen = self.pace.due().is_none() || unseen.is_some();
@@ -245,7 +245,8 @@ impl Session<'_> {
                     }
                 }
                 Asked::GoOn => self.take_back()?,
-                // Also when it is the old size again: a terminal moves what it shows each time.
+                // Even if the size is the old one again: the terminal moves its content at each
+                // resize.
                 Asked::Resize => {
                     self.screen.forget();
                     self.pace.change();
@@ -292,7 +293,7 @@ impl Session<'_> {
                     self.has_notices = false;
                     break;
                 }
-                // The program has ended without a word.
+                // The host program ended without a `Quit`.
                 Err(TryRecvError::Disconnected) => return Ok(Break(Ended::Left)),
             };
             self.pace.change();
@@ -313,7 +314,7 @@ impl Session<'_> {
             return Ok(Continue(()));
         }
         self.time_again = now + TICK;
-        // The state may count on it that every earlier key was heard.
+        // The state relies on every earlier key having been read.
         if self.keyboard.is_quiet()? {
             self.pace.change();
             self.update(Input::Time)
@@ -326,11 +327,11 @@ impl Session<'_> {
         Some(self.app.wakes_at()?.max(self.time_again))
     }
 
-    /// Changes the state, and does what comes of it.
+    /// Applies an input to the state and performs the effects.
     fn update(&mut self, input: Input) -> Step {
         for effect in self.app.update(self.now(), input) {
             match effect {
-                // Nobody hears it if the program has ended; the next look at it tells.
+                // Fails if the host program has ended; the next receive notices that.
                 Effect::Ask(request) => drop(self.port.requests.send(request)),
                 Effect::Copy(text) => self.copy(&text)?,
                 Effect::Edit(text) => {
@@ -358,7 +359,7 @@ impl Session<'_> {
         self.screen.tell(&sequence)?;
         if length < text.len() {
             let said = "too long for the clipboard: the first 1 MiB was copied".to_owned();
-            // A note asks for nothing.
+            // A note has no effects.
             self.app
                 .update(self.now(), Input::Notice(Notice::Said(said)));
         }
@@ -368,8 +369,8 @@ impl Session<'_> {
     fn edit(&mut self, text: &str) -> Step {
         let Some(editor) = &self.settings.editor else {
             return self.update(Input::Notice(Notice::Failed {
-                what: "cannot tell which editor is yours".to_owned(),
-                hint: Some("set the variable EDITOR".to_owned()),
+                what: "cannot open an editor: none is set".to_owned(),
+                hint: Some("set the environment variable `EDITOR`".to_owned()),
             }));
         };
         guard::restore();
@@ -392,7 +393,8 @@ impl Session<'_> {
         self.come_back()
     }
 
-    /// After another program had the terminal: signals may have been meant for that one.
+    /// Resumes after another program had the terminal. Signals may have been meant for that
+    /// program.
     fn come_back(&mut self) -> Step {
         if let Some(signal) = self.signals.forgive() {
             return Ok(Break(Ended::Signal(signal)));
@@ -401,7 +403,7 @@ impl Session<'_> {
         Ok(Continue(()))
     }
 
-    /// The terminal is ours again, and shows something else.
+    /// Takes the terminal again and redraws everything.
     fn take_back(&mut self) -> Result<(), TuiError> {
         if self.panics.have_been() {
             return Err(TuiError::Panicked);

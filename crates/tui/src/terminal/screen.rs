@@ -1,5 +1,4 @@
-//! Draws the state: whole frames, each in one write, only what changed, never at a size that the
-//! terminal does not have any more.
+//! Draws the state: each frame in one write, only what changed, and always at the current size.
 
 use std::io;
 
@@ -12,15 +11,15 @@ use super::output::Output;
 use crate::app::App;
 use crate::draw::draw;
 
-/// The terminal shows nothing of a frame before its end, where it knows how to.
+/// Synchronized output: terminals that support it show a frame only when it is complete.
 const BEGIN: &str = "\x1b[?2026h\x1b[?25l";
 const END: &str = "\x1b[?2026l";
-/// Answered when everything before it has been drawn.
+/// Status query: answered when everything before it has been processed.
 const ARE_YOU_THERE: &str = "\x1b[5n";
 
 nix::ioctl_read_bad!(window_size, libc::TIOCGWINSZ, libc::winsize);
 
-/// Columns and lines. A terminal that does not know its own gets the classic size.
+/// Columns and lines; 80 by 24 if the terminal does not know its size.
 pub(super) fn size() -> io::Result<(u16, u16)> {
     let mut size = libc::winsize {
         ws_row: 0,
@@ -40,7 +39,7 @@ pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Output>>,
     output: Output,
     area: Rect,
-    /// What the terminal shows is not what was drawn last.
+    /// The screen content is unknown: draw the next frame completely.
     is_lost: bool,
 }
 
@@ -49,7 +48,7 @@ impl Screen {
         let output = Output::default();
         let area = Rect::new(0, 0, width, height);
         let backend = CrosstermBackend::new(output.clone());
-        // Of a fixed size: it asks nobody for it before each frame, since the loop knows it.
+        // Fixed size: the loop knows it, so ratatui need not query it before each frame.
         let viewport = Viewport::Fixed(area);
         Ok(Self {
             terminal: Terminal::with_options(backend, TerminalOptions { viewport })?,
@@ -59,12 +58,12 @@ impl Screen {
         })
     }
 
-    /// The next frame is drawn whole.
+    /// Draws the next frame completely.
     pub(super) fn forget(&mut self) {
         self.is_lost = true;
     }
 
-    /// Draws; with `asks`, the terminal answers when it has.
+    /// Draws a frame. With `asks`, the terminal answers when it has processed the frame.
     pub(super) fn draw(&mut self, app: &App, asks: bool) -> io::Result<()> {
         self.output.add(BEGIN);
         let area = Rect::new(0, 0, app.width, app.height);
@@ -80,7 +79,7 @@ impl Screen {
         self.output.send()
     }
 
-    /// Writes what changes nothing on the screen.
+    /// Writes a sequence that changes nothing on the screen.
     pub(super) fn tell(&self, sequence: &str) -> io::Result<()> {
         self.output.add(sequence);
         self.output.send()

@@ -1,23 +1,23 @@
-//! Whether a person can have seen what was drawn. Pure.
+//! Tracks whether the user can have seen what was drawn. Pure.
 //!
-//! A frame that was written is not yet a frame that was seen: it may be on its way through a slow
-//! line, and so may keys be that were typed before it. So while a question is new on the screen, the
-//! terminal is asked to answer after the frame; its answer comes behind every key that was typed
-//! before. A terminal that does not answer in time is not asked again. Entry type: [`Sight`].
+//! A frame that was written may still be on its way through a slow line, and so may keys that were
+//! typed before it. So while a question is new on the screen, a status query follows the frame; its
+//! answer arrives after every key that was typed before. A terminal that does not answer in time is
+//! not queried again. Entry type: [`Sight`].
 
 use std::time::Duration;
 
-/// How long an answer may take before the terminal counts as one that never gives any.
+/// Time after which a terminal without an answer counts as one that never answers.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What has to be seen: the number of a question, and the size in which it was drawn.
+/// What has to be seen: the number of a question, and the screen size at which it was drawn.
 pub(super) type Unseen = (u32, u16, u16);
 
 #[derive(Debug, Default)]
 pub(super) struct Sight {
-    /// What was on the screen when the terminal was asked, and when that was.
+    /// What was on the screen when the query was sent, and when that was.
     asked: Option<(Unseen, Duration)>,
-    /// What was on the screen when it answered last.
+    /// What was on the screen at the query that was answered last.
     answered: Option<Unseen>,
     /// The terminal does not answer.
     is_mute: bool,
@@ -26,13 +26,13 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// Whether a frame has to be drawn that ends with a question to the terminal.
+    /// Whether the next frame must end with a status query.
     pub(super) fn asks(&self, unseen: Option<Unseen>) -> bool {
         let is_open = !self.is_mute && self.asked.is_none();
         is_open && unseen.is_some() && unseen != self.answered
     }
 
-    /// A frame was written, and asked if it had to.
+    /// A frame was written, with a query if one was needed.
     pub(super) fn drawn(&mut self, now: Duration, unseen: Option<Unseen>) {
         if self.asks(unseen) {
             self.asked = unseen.map(|unseen| (unseen, now));
@@ -40,23 +40,23 @@ impl Sight {
         self.is_owed = true;
     }
 
-    /// The terminal answered.
+    /// The terminal answered the query.
     pub(super) fn answer(&mut self) {
         self.answered = self.asked.take().map(|(unseen, _)| unseen);
     }
 
-    /// Whether the last frame counts as seen, once nothing that was typed is unread.
+    /// Whether the last frame counts as seen, provided that every typed key has been read.
     pub(super) fn is_clear(&self, unseen: Option<Unseen>) -> bool {
         let is_sure = self.is_mute || unseen.is_none() || unseen == self.answered;
         self.is_owed && is_sure
     }
 
-    /// It was called seen.
+    /// The frame has been reported as seen.
     pub(super) fn settle(&mut self) {
         (self.is_owed, self.answered) = (false, None);
     }
 
-    /// When the terminal counts as mute.
+    /// When the query times out.
     pub(super) fn gives_up_at(&self) -> Option<Duration> {
         self.asked.map(|(_, at)| at + PATIENCE)
     }
@@ -75,7 +75,8 @@ mod tests {
     const QUESTION: Unseen = (1, 80, 24);
     const NEXT: Unseen = (2, 80, 24);
 
-    /// A script, one step a letter: `d` draws, `a` answers, `p` lets time pass, `s` is seen.
+    /// Plays a script, one step per letter: `d` draws, `a` answers, `p` lets time pass, `s` marks
+    /// as seen.
     fn after(unseen: Option<Unseen>, script: &str) -> (bool, bool) {
         let mut sight = Sight::default();
         play(&mut sight, unseen, script);
@@ -110,13 +111,13 @@ mod tests {
         check(Some(QUESTION), "dd", false, false);
         check(Some(QUESTION), "da", false, true);
         check(Some(QUESTION), "dadd", false, true);
-        // Drawn anew, it has to be proved anew.
+        // A redrawn question needs a new answer.
         check(Some(QUESTION), "das", true, false);
         check(Some(QUESTION), "dasd", false, false);
-        // A stray answer proves nothing.
+        // A stray answer does not count.
         check(Some(QUESTION), "ada", false, true);
         check(Some(QUESTION), "aad", false, false);
-        // A terminal that is silent is believed.
+        // After the timeout, the frame counts as seen.
         check(Some(QUESTION), "dp", false, true);
     }
 

@@ -1,6 +1,6 @@
-//! Signals as something to wait for. Those that end the program are heard once; a second one ends
-//! it at once, in whatever state it is. A terminal that closes does not count as a second one: the
-//! kernel and the shell both tell of it.
+//! Delivers signals through a file descriptor. The first terminating signal is reported; a second
+//! one ends the program at once, whatever its state. SIGHUP does not count as a second one: the
+//! kernel and the shell both send it when a terminal closes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,17 +16,17 @@ use signal_hook::iterator::exfiltrator::SignalOnly;
 use signal_hook::{SigId, flag, low_level};
 
 const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
-/// Those that end it at once when they come second.
+/// Signals that end the program at once if they are the second one.
 const IMPATIENT: [i32; 3] = [SIGINT, SIGQUIT, SIGTERM];
 
-/// What a signal asks for.
+/// The meaning of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// End, because of this signal.
+    /// End the program because of this signal.
     End(i32),
-    /// Give the terminal to the shell, and wait.
+    /// Suspend and return the terminal to the shell.
     Stop,
-    /// It may be the shell that had the terminal until now.
+    /// Continued; the shell may have used the terminal meanwhile.
     GoOn,
     Resize,
 }
@@ -34,7 +34,7 @@ pub(super) enum Asked {
 #[derive(Debug)]
 pub(super) struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
-    /// Makes a second signal end the program.
+    /// Handlers that make a second signal end the program.
     impatience: Vec<SigId>,
 }
 
@@ -46,8 +46,8 @@ impl Signals {
             let flag = Arc::clone(&is_ending);
             impatience.push(flag::register_conditional_default(signal, flag)?);
         }
-        // After the above: the first signal is heard, and the next one finds the flag set. The
-        // others may be meant for an editor that a person writes in.
+        // Registered after the above: the first signal sets the flag, and the next one finds it
+        // set. SIGINT and SIGQUIT do not set it, since they may be meant for an external editor.
         for signal in [SIGHUP, SIGTERM] {
             impatience.push(flag::register(signal, Arc::clone(&is_ending))?);
         }
@@ -60,14 +60,14 @@ impl Signals {
         })
     }
 
-    /// Forgets what was typed at another program that had the terminal. Returns a signal that
-    /// cannot have been.
+    /// Discards signals that were meant for another program which had the terminal. Returns a
+    /// signal that cannot have been.
     pub(super) fn forgive(&mut self) -> Option<i32> {
         let mut signals = self.delivery.pending();
         signals.find(|signal| [SIGHUP, SIGTERM].contains(signal))
     }
 
-    /// What was asked for since the last time; an end counts more than all the rest.
+    /// The signals since the last call; terminating ones first.
     pub(super) fn take(&mut self) -> Vec<Asked> {
         let mut asked: Vec<Asked> = self.delivery.pending().map(meaning).collect();
         asked.sort_by_key(|asked| !matches!(asked, Asked::End(_)));
@@ -77,7 +77,7 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // From here on, signals are the business of the program around.
+        // From here on, the host program handles signals.
         for id in self.impatience.drain(..) {
             low_level::unregister(id);
         }
@@ -99,30 +99,31 @@ fn meaning(signal: i32) -> Asked {
     }
 }
 
-/// Stops the whole job, as Ctrl-Z does, until the shell lets it go on. Returns at once where there
-/// is no shell that could.
+/// Stops the whole job, as Ctrl-Z does, until the shell continues it. Returns at once if there is
+/// no shell that could.
 pub(super) fn stop() -> io::Result<()> {
-    // The others of the job, such as a script that runs this. Not this process: which of its
-    // threads would hear of it, and when, is open, and it could be stopped twice.
+    // Stops the other processes of the job, such as a script that runs this one. Not this process:
+    // it is not defined which of its threads gets the signal and when, and it could be stopped
+    // twice.
     during(SigHandler::SigIgn, || {
         kill(Pid::from_raw(0), Signal::SIGTSTP)
     })??;
-    // To this thread: the process has stopped, and goes on, when this returns.
+    // Sent to this thread: the process is stopped here, and `raise` returns when it continues.
     Ok(stoppable(|| raise(Signal::SIGTSTP))??)
 }
 
-/// Runs something during which Ctrl-Z stops this process too, with nobody being asked.
+/// Runs `work` with the default action for Ctrl-Z: the kernel stops this process too.
 pub(super) fn stoppable<T>(work: impl FnOnce() -> T) -> io::Result<T> {
     during(SigHandler::SigDfl, work)
 }
 
-/// Runs something during which Ctrl-Z does what the kernel does by itself: to stop, or nothing.
+/// Runs `work` with another handler for Ctrl-Z: the default action, or ignoring it.
 fn during<T>(handler: SigHandler, work: impl FnOnce() -> T) -> io::Result<T> {
     let usual = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
-    // SAFETY: no function of ours is installed.
+    // SAFETY: the action is a default or to ignore, so no handler function is installed.
     let ours = unsafe { sigaction(Signal::SIGTSTP, &usual) }?;
     let done = work();
-    // SAFETY: this one was there before.
+    // SAFETY: restores the action that was installed before.
     unsafe { sigaction(Signal::SIGTSTP, &ours) }?;
     Ok(done)
 }

@@ -1,4 +1,4 @@
-//! Waits for keys, notices, signals and a moment at once: no thread, and no wake-up for nothing.
+//! Waits for keys, notices, signals and a timeout at once, without a thread or periodic wake-ups.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-/// Returns when any of them has something to read, or when the time is up.
+/// Returns when a source is readable, or after the timeout.
 pub(super) fn wait(sources: [BorrowedFd<'_>; 3], longest: Option<Duration>) -> io::Result<()> {
     let mut sources = sources.map(|source| PollFd::new(source, PollFlags::POLLIN));
     let timeout = longest.map(TimeSpec::from_duration);

@@ -1,4 +1,4 @@
-//! Wakes the UI while it waits for keys.
+//! Wakes the event loop.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-/// Cheap to clone; all clones wake the same.
+/// Cheap to clone; all clones wake the same loop.
 #[derive(Debug, Clone)]
 pub(crate) struct Waker(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     event: EventFd,
-    /// Woken, and not yet awake: once is enough.
+    /// A wake-up is pending: no further write is needed.
     is_ringing: AtomicBool,
 }
 
@@ -29,12 +29,12 @@ impl Waker {
 
     pub(crate) fn wake(&self) {
         if !self.0.is_ringing.swap(true, Ordering::AcqRel) {
-            // It can only fail by being full, and then it rings already.
+            // Fails only if the counter is full, and then the wake-up is already pending.
             let _ = self.0.event.write(1);
         }
     }
 
-    /// From now on, a call of [`Waker::wake`] counts again.
+    /// Clears the pending wake-up. Later calls of [`Waker::wake`] wake the loop again.
     pub(crate) fn quiet(&self) {
         if self.0.is_ringing.load(Ordering::Acquire) {
             let _ = self.0.event.read();
@@ -43,7 +43,7 @@ impl Waker {
     }
 }
 
-/// The UI has to hear that nobody will tell it anything any more.
+/// Wakes the loop so that it notices that all senders are gone.
 impl Drop for Waker {
     fn drop(&mut self) {
         self.wake();

@@ -1,22 +1,21 @@
-//! Which words of a line were changed into which of another.
+//! Word-level differences between two lines.
 //!
-//! Says nothing of lines that have too little in common: then all of it changed. Entry point:
-//! [`changed`].
+//! Reports nothing for lines that have too little in common: then all of both counts as changed.
+//! Entry point: [`changed`].
 
 use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Lines with more letters are not compared.
+/// Longer lines are not compared.
 const LONGEST_LINE: usize = 2_000;
-/// Cells of the table that finds what two lines have in common.
+/// Maximum size of the table for the longest common subsequence.
 const MOST_CELLS: usize = 40_000;
 
-/// Parts of an old line, and of a new one.
+/// Changed byte ranges of the old line and of the new one.
 pub(super) type Parts = (Vec<Range<usize>>, Vec<Range<usize>>);
 
-/// The parts of both lines that the other does not have. Nothing, if they have less than a third
-/// in common.
+/// The changed ranges of both lines; `None` if less than a third is in common.
 pub(super) fn changed(old: &str, new: &str) -> Option<Parts> {
     if old.len().max(new.len()) > LONGEST_LINE {
         return None;
@@ -56,7 +55,7 @@ fn letters(words: &[&str]) -> usize {
     words.iter().map(|word| word.trim().len()).sum()
 }
 
-/// Joins a range to the one before it where they touch.
+/// Appends a range, merged with the last one if they touch.
 fn extend(ranges: &mut Vec<Range<usize>>, range: Range<usize>) {
     match ranges.last_mut() {
         Some(last) if last.end == range.start => last.end = range.end,
@@ -64,7 +63,7 @@ fn extend(ranges: &mut Vec<Range<usize>>, range: Range<usize>) {
     }
 }
 
-/// Names and numbers, runs of spaces, and every other letter alone.
+/// Splits a line into names and numbers, runs of spaces, and single other characters.
 fn words(line: &str) -> Vec<&str> {
     let kind = |letter: &str| match letter.chars().next() {
         Some(letter) if letter.is_alphanumeric() || letter == '_' => 1,
@@ -95,13 +94,13 @@ fn common<'a>(
     old.zip(new).take_while(|(old, new)| old == new).count()
 }
 
-/// Pairs of places with the same words, as many as can be found in the same order.
+/// The longest common subsequence, as pairs of indices.
 fn common_words(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
     let (height, width) = (old.len() + 1, new.len() + 1);
     if height * width > MOST_CELLS {
         return Vec::new();
     }
-    // `longest[row * width + column]`: of what follows these places.
+    // `longest[row * width + column]`: length for the suffixes from these indices on.
     let mut longest = vec![0_u16; height * width];
     for row in (0..old.len()).rev() {
         for column in (0..new.len()).rev() {

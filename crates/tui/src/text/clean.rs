@@ -1,7 +1,7 @@
-//! Takes out of text whatever a terminal would obey, and whatever would hide words from a reader.
+//! Removes control sequences from text, and characters that would hide words from a reader.
 //!
-//! What is left is text, line ends and tabs. Of a line that was written over (`\r`, backspace),
-//! what would be seen at its end is left. Entry points: [`clean`] for a whole, [`Cleaner`] for
+//! The result has only text, line ends and tabs. Of a line that was overwritten (`\r`, backspace),
+//! the final content is kept. Entry points: [`clean`] for a whole text, [`Cleaner`] for text in
 //! pieces, [`reveal`] where nothing may be left out.
 
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::escape::{Scanner, Seen};
 use super::sieve::{self, Sieve};
 
-/// Only text, line ends and tabs.
+/// Reduces a text to printable characters, line ends and tabs.
 pub fn clean(text: &str) -> Cow<'_, str> {
     if text
         .bytes()
@@ -27,8 +27,8 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
-/// As safe as [`clean`], for text that is reviewed, such as files: what would be dropped is shown
-/// as a sign in its place.
+/// As safe as [`clean`], for text that is reviewed, such as files: a visible symbol stands for each
+/// removed character.
 pub(crate) fn reveal(text: &str) -> Cow<'_, str> {
     if text
         .bytes()
@@ -50,34 +50,34 @@ pub(crate) fn reveal(text: &str) -> Cow<'_, str> {
             letter => revealed.push(letter),
         }
     }
-    // Joiners and towers of marks.
+    // Removes stray joiners and excess combining marks.
     match clean(&revealed) {
         Cow::Borrowed(_) => Cow::Owned(revealed),
         Cow::Owned(cleaned) => Cow::Owned(cleaned),
     }
 }
 
-/// Where clean text goes.
+/// Receives clean text.
 pub(super) trait Paper {
     fn put(&mut self, letter: char);
     fn put_all(&mut self, text: &str);
     fn end_line(&mut self);
-    /// Takes back the line that is being written.
+    /// Removes the current line.
     fn erase_line(&mut self);
-    /// Takes back the last letter of the line, if it has one.
+    /// Removes the last grapheme of the current line, if it has one.
     fn erase_letter(&mut self);
-    /// From here on, text has the style of these parameters.
+    /// Sets the style of the following text by SGR parameters.
     fn style(&mut self, _parameters: &str) {}
 }
 
-/// Cleans a text that comes in pieces, however it was cut.
+/// Cleans a text that arrives in pieces. The result does not depend on where it was cut.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cleaner {
     scanner: Scanner,
     sieve: Sieve,
-    /// The next letter begins the line anew.
+    /// After `\r`: the next character overwrites the line.
     has_returned: bool,
-    /// So many letters back is where the next one goes.
+    /// Number of graphemes that the next character overwrites.
     steps_back: usize,
 }
 
@@ -100,7 +100,7 @@ impl Cleaner {
             match self.scanner.take(letter) {
                 Seen::Nothing => {}
                 Seen::Style => {
-                    // A mark cannot be in another style than its letter.
+                    // A combining mark cannot have another style than its base character.
                     self.sieve.begin();
                     paper.style(self.scanner.parameters());
                 }
@@ -109,7 +109,7 @@ impl Cleaner {
         }
     }
 
-    /// Takes a piece in without writing it down. Whether it would be the same.
+    /// Processes a piece without writing it. Returns whether cleaning leaves it unchanged.
     pub(super) fn passes(&mut self, text: &str) -> bool {
         let mut comparison = Comparison {
             rest: text,
@@ -160,7 +160,7 @@ impl Cleaner {
     }
 }
 
-/// Bytes of what a reader sees as the last letter of a text.
+/// Length of the last grapheme of a text in bytes.
 pub(super) fn last_letter(text: &str) -> usize {
     text.graphemes(true).next_back().map_or(0, str::len)
 }
@@ -193,7 +193,7 @@ impl Paper for String {
     }
 }
 
-/// Tells whether cleaning changes anything, without writing it down.
+/// Detects whether cleaning changes the text, without storing the result.
 struct Comparison<'a> {
     rest: &'a str,
     is_same: bool,

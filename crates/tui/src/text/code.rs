@@ -1,6 +1,6 @@
-//! Source code in colours, where they are known; plain until then.
+//! Source code with syntax colours; plain until they are available.
 //!
-//! Entry points: [`code_lines`] for a whole, [`Code`] for code that grows or is looked at in part.
+//! Entry points: [`code_lines`] for a whole text, [`Code`] for code that grows or is shown in part.
 
 use std::ops::Range;
 
@@ -16,12 +16,13 @@ use crate::theme::{Look, Theme};
 
 /// Columns between tab stops.
 const TAB: usize = 4;
-/// Code with more lines stays plain from there on.
+/// Lines after this one stay plain.
 const MOST_LINES: usize = 2_000;
-/// More lines than these are coloured elsewhere: one takes a tenth of a millisecond.
+/// More lines than this are coloured on the background thread: one line takes a tenth of a
+/// millisecond.
 const AT_ONCE: usize = 12;
 
-/// The lines of a file, wrapped to a width. The language is named, or known by a path.
+/// The lines of a file, wrapped to a width. `language` is a name or a path.
 pub(crate) fn code_lines(
     text: &str,
     language: &str,
@@ -45,30 +46,30 @@ fn wrapped(parts: &[(&str, Style)], width: u16) -> Vec<Line<'static>> {
     wrap_line(&Line::from(spans(parts.iter().copied(), TAB)), width, "")
 }
 
-/// Code laid out for a width. Lines are laid out plain when they come, and get their colours when
-/// they are looked at: colours never change how many lines there are.
+/// Code laid out for a width. Lines are laid out plain when they are pushed, and coloured when they
+/// are shown: colours never change the number of lines.
 #[derive(Debug, Clone)]
 pub(super) struct Code {
     language: String,
     width: u16,
     pub(super) lines: Vec<Line<'static>>,
     colouring: Colouring,
-    /// What is being coloured elsewhere: so much of the text.
+    /// The pending request to the background thread: its key, and the length of the text.
     asked: Option<(Key, usize)>,
 }
 
 #[derive(Debug, Clone)]
 enum Colouring {
-    /// Not looked at yet, or its language is not ready since this generation.
+    /// Not shown yet, or its language was not ready in this generation.
     Waiting { since: Option<u64> },
-    /// All before these places has its colours.
+    /// Everything before these positions is coloured.
     Going {
         highlighter: Box<Highlighter>,
         source: usize,
         line: usize,
         count: usize,
     },
-    /// It stays as it is.
+    /// It stays plain.
     Done,
 }
 
@@ -91,7 +92,8 @@ impl Code {
         }
     }
 
-    /// Colours what of `text`, all that was pushed, reaches into the first `end` laid out lines.
+    /// Colours the part of `text` that reaches into the first `end` lines of the layout. `text` is
+    /// everything that was pushed.
     pub(super) fn colour(&mut self, text: &str, end: usize, theme: &Theme) {
         self.begin(text, theme);
         if self.is_much(text, end) {
@@ -125,17 +127,17 @@ impl Code {
         }
     }
 
-    /// More than should hold up a drawing is to be coloured.
+    /// Whether there is too much to colour before the next frame.
     fn is_much(&self, text: &str, end: usize) -> bool {
         let Colouring::Going { source, line, .. } = &self.colouring else {
             return false;
         };
-        // Every line of the text takes at least one that is laid out.
+        // Every line of the text takes at least one line of the layout.
         let lines = end.min(self.lines.len()).saturating_sub(*line);
         lines > AT_ONCE && text[*source..].lines().nth(AT_ONCE).is_some()
     }
 
-    /// Takes over what was coloured elsewhere, or asks for it.
+    /// Applies the result of the background thread, or requests it.
     fn colour_much(&mut self, text: &str, theme: &Theme) {
         let Some(colours) = theme.colours else {
             return;
@@ -170,7 +172,7 @@ impl Code {
         };
     }
 
-    /// The line that is still being written, as it looks so far. Not kept.
+    /// Lays out the line that is still being written. The result is not stored.
     pub(super) fn unfinished(
         &mut self,
         text: &str,
@@ -191,12 +193,12 @@ impl Code {
         }
     }
 
-    /// Plain, and no longer so once the language is ready.
+    /// Whether it is plain only until colours are available.
     pub(super) fn is_waiting(&self) -> bool {
         self.asked.is_some() || matches!(self.colouring, Colouring::Waiting { since: Some(_) })
     }
 
-    /// Takes up colouring if the language may have become ready.
+    /// Starts colouring if the language may have become ready.
     fn begin(&mut self, text: &str, theme: &Theme) {
         let Colouring::Waiting { since } = self.colouring else {
             return;

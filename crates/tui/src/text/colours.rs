@@ -1,8 +1,8 @@
-//! Knows which languages can be coloured, and has long code coloured behind the UI's back.
+//! Manages the languages for syntax colours, and colours long code in the background.
 //!
-//! Reading the definitions and the first lines of a language costs tens of milliseconds, and every
-//! line a part of one, so all that is long happens on a thread of its own, begun by
-//! [`Colours::start`]. Until it is done code is plain; then [`Colours::generation`] grows and the
+//! Loading the definitions and colouring the first lines of a language costs tens of milliseconds,
+//! and each line a part of one. So everything long happens on a background thread, started by
+//! [`Colours::start`]. Until it is done, code is plain; then [`Colours::generation`] grows and the
 //! UI is woken. Entry type: [`Colours`].
 
 use std::collections::HashMap;
@@ -17,12 +17,12 @@ use super::highlighter::{Highlighter, Languages};
 use super::painted::{Key, Painted, Shelf};
 use crate::theme::Theme;
 
-/// Names of languages that are remembered. Whoever makes up more gets plain code.
+/// Maximum number of language names that are tracked. Code in further languages stays plain.
 const MOST_LANGUAGES: usize = 256;
-/// Lines that a language is tried out with.
+/// Lines of code used to warm up a language.
 const SAMPLE_LINES: usize = 64;
 
-/// The languages. There is one for the whole program, and none in most tests.
+/// The state of all languages. One instance for the whole program, and none in most tests.
 pub(crate) struct Colours {
     loaded: OnceLock<Languages>,
     languages: Mutex<HashMap<String, Language>>,
@@ -38,12 +38,12 @@ enum Language {
     Ready,
 }
 
-/// What the thread is to do.
+/// A task for the background thread.
 #[derive(Debug)]
 enum Wanted {
-    /// Make a language ready, and try it out.
+    /// Load a language and warm it up.
     Language { name: String, sample: String },
-    /// Colour all of some code.
+    /// Colour a whole text.
     Code {
         key: Key,
         name: String,
@@ -67,7 +67,7 @@ impl PartialEq for Colours {
 }
 
 impl Colours {
-    /// Begins the thread, which rests until there is code to colour. `wake` is called whenever
+    /// Starts the thread, which sleeps until there is code to colour. `wake` is called whenever
     /// there is something new to draw. Only the first call has an effect.
     pub(crate) fn start(wake: impl Fn() + Send + 'static) -> &'static Self {
         static COLOURS: OnceLock<Colours> = OnceLock::new();
@@ -76,7 +76,8 @@ impl Colours {
         STARTED.get_or_init(|| {
             let (sender, receiver) = channel();
             let work = move || colours.work(&receiver, &wake);
-            // Without a thread, code is plain. It holds nothing and ends with the program.
+            // Without a thread, code stays plain. The thread owns no resources and ends with the
+            // program.
             if thread::Builder::new()
                 .name("colours".into())
                 .spawn(work)
@@ -98,13 +99,13 @@ impl Colours {
         }
     }
 
-    /// Grows whenever what was drawn plain can have colours now.
+    /// Grows whenever colours for more code are available.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// For code from its first line on. `None` if it stays plain, or is plain for now: then the
-    /// language is asked for, and the second value says so.
+    /// A highlighter for the start of some code. `None` if the code stays plain, or is plain for
+    /// now: then the language is requested, and the second value is true.
     pub(super) fn highlighter(
         &'static self,
         language: &str,
@@ -136,8 +137,7 @@ impl Colours {
         }
     }
 
-    /// All of some code in its colours, whose language is ready. `None` for now: then it is
-    /// asked for.
+    /// The coloured code, whose language must be ready. `None` for now: then it is requested.
     pub(super) fn painted(
         &'static self,
         key: Key,
@@ -157,7 +157,7 @@ impl Colours {
         if is_asked {
             return None;
         }
-        // There is nobody else to do it.
+        // There is no background thread.
         let painted = Arc::new(Painted::new(self.begin(&name)?, text));
         shelf.put(key, Arc::clone(&painted));
         Some(painted)
@@ -203,7 +203,7 @@ impl Colours {
         self.loaded.get()?.highlighter(name)
     }
 
-    /// With these languages ready from the beginning, and no others ever.
+    /// An instance with these languages and no others.
     #[cfg(test)]
     pub(crate) fn ready(names: &[&str]) -> &'static Self {
         let colours: &'static Self = Box::leak(Box::new(Self::new()));
@@ -214,7 +214,7 @@ impl Colours {
     }
 }
 
-/// What grows whenever code that was laid out with a theme can have more colours.
+/// The generation of the colours of a theme: grows whenever more code can be coloured.
 pub(crate) fn colours(theme: &Theme) -> u64 {
     theme.colours.map_or(0, Colours::generation)
 }
@@ -223,8 +223,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Of what stands after a fence, or of a path: `Rust`, `rust,ignore` and `src/main.rs` are all
-/// one language, the last by its own name.
+/// The name of a language from the info string of a fence, or from a path: `Rust`, `rust,ignore`
+/// and `src/main.rs` (by its file name).
 fn language_name(tag: &str) -> Option<String> {
     let tag = tag.trim().trim_start_matches(['{', '.']);
     let end = tag.find([' ', ',', '{', '}', '\t']).unwrap_or(tag.len());

@@ -1,7 +1,7 @@
-//! A unified diff in colours, with the words that changed in a line made to stand out.
+//! A unified diff in colours, with the changed words of a line emphasised.
 //!
-//! Every line keeps its sign, so that nothing is said by colour alone, and controls are shown
-//! instead of obeyed or dropped: whoever reviews a change sees all of it.
+//! Every line keeps its sign, so that nothing is expressed by colour alone. Control characters are
+//! made visible instead of dropped, so that a reviewer sees the whole change.
 
 use std::ops::Range;
 
@@ -50,13 +50,13 @@ enum Kind {
     Added,
     Removed,
     Same,
-    /// Where a hunk is.
+    /// The header of a hunk.
     Hunk,
-    /// Which file it is, and whatever else is no line of it.
+    /// The name of a file, or any other line outside a hunk.
     About,
 }
 
-/// Lines of the hunk that are still to come. They tell a removed `-- a` from the name of a file.
+/// Remaining lines of the hunk. They distinguish a removed line `-- a` from the name of a file.
 #[derive(Default)]
 struct Left {
     old: usize,
@@ -79,7 +79,7 @@ impl Left {
                 self.new = self.new.saturating_sub(1);
             }
             _ if line.starts_with("+++ ") || line.starts_with("--- ") => return Kind::About,
-            // A diff without the lines that say where it is.
+            // A diff without hunk headers.
             Some(b'+' | b'-' | b' ') if !self.has_hunks => {}
             _ => return Kind::About,
         }
@@ -91,7 +91,7 @@ impl Left {
     }
 }
 
-/// How many old and new lines follow `@@ -1,3 +1,4 @@`.
+/// The number of old and new lines from a header such as `@@ -1,3 +1,4 @@`.
 fn hunk(line: &str) -> Option<(usize, usize)> {
     let mut ranges = line.strip_prefix("@@ -")?.split_whitespace();
     let count = |range: &str| match range.split_once(',') {
@@ -122,7 +122,7 @@ impl Painter<'_> {
         }
     }
 
-    /// Lines that were removed, and those that came in their place.
+    /// Draws removed lines and the added lines that replace them.
     fn changes(&mut self, removed: &mut Vec<&str>, added: &mut Vec<&str>) {
         let pairs: Vec<_> = if removed.len() == added.len() {
             removed
@@ -153,7 +153,7 @@ impl Painter<'_> {
             at = range.end;
         }
         parts.push((&text[at..], style));
-        // The sign takes a column of its own, on every line that the text needs.
+        // The sign has its own column, on every line into which the text is wrapped.
         let room = match self.width {
             0 | 1 => self.width,
             width => width - u16::try_from(columns(sign)).unwrap_or(0),

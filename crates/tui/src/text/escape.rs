@@ -1,17 +1,18 @@
-//! Finds the sequences that a terminal would obey. What they say is lost, except for a style.
+//! Finds control sequences. Their content is dropped, except for styles.
 //!
-//! No sequence reaches over the end of a line: an unfinished one hides the rest of its line at
-//! most, and every line can be judged alone. Entry type: [`Scanner`].
+//! No sequence extends over the end of a line: an unfinished one hides at most the rest of its
+//! line, and every line can be processed alone. Entry type: [`Scanner`].
 
-/// Parameters of a style beyond this many letters are no style.
+/// Longer parameters are not taken for a style.
 const MOST_PARAMETERS: usize = 64;
 
-/// What a letter turned out to be.
+/// The meaning of a scanned character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// Part of a sequence, or a control that has no place in text.
+    /// Part of a sequence, or a control character that is dropped.
     Nothing,
-    /// A letter of the text. The only controls among them: `\n`, `\r`, `\t` and backspace.
+    /// A character of the text. The only control characters among them: `
+    /// `, `\r`, `\t` and backspace.
     Letter(char),
     /// The end of a sequence that sets a style: see [`Scanner::parameters`].
     Style,
@@ -23,19 +24,19 @@ enum State {
     Text,
     /// After ESC.
     Escape,
-    /// Between ESC and the last letter of a sequence such as a choice of letters.
+    /// Between ESC and the final byte of a sequence such as the choice of a character set.
     Between,
     /// After ESC `[`.
     Control,
-    /// As before, and it is no style.
+    /// After ESC `[`, in a sequence that is not a style.
     OtherControl,
-    /// In a string for the terminal: a title, a picture, a link.
+    /// In a control string: a title, an image, a link.
     String,
-    /// After an ESC in such a string, perhaps its end.
+    /// After an ESC in a control string, which may be its end.
     StringEscape,
 }
 
-/// Reads letter by letter, so that it does not matter where a text was cut into pieces.
+/// Reads character by character, so that it does not matter where a text was cut into pieces.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scanner {
     state: State,
@@ -47,7 +48,7 @@ impl Scanner {
         self.state == State::Text
     }
 
-    /// Of the style that was just seen, such as `1;31`.
+    /// Parameters of the last style, such as `1;31`.
     pub(super) fn parameters(&self) -> &str {
         &self.parameters
     }

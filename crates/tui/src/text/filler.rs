@@ -1,4 +1,4 @@
-//! Fills lines with letters up to a width, and never beyond it. Entry type: [`Filler`].
+//! Fills lines with graphemes up to a width, and never beyond it. Entry type: [`Filler`].
 
 use ratatui::buffer::CellWidth;
 use ratatui::style::Style;
@@ -6,10 +6,10 @@ use ratatui::text::{Line, Span};
 
 use super::wrap::letters;
 
-/// Shown for a letter that is wider than the whole line.
+/// Shown for a grapheme that is wider than the whole line.
 const TOO_WIDE: &str = "·";
 
-/// What a reader sees as one letter.
+/// A grapheme with its width and style.
 #[derive(Clone, Copy)]
 pub(super) struct Letter<'a> {
     pub(super) text: &'a str,
@@ -22,7 +22,7 @@ impl Letter<'_> {
         self.text == " "
     }
 
-    /// Scripts without spaces may be broken at any letter that does not close a phrase.
+    /// Scripts without spaces may be broken at any grapheme that is not closing punctuation.
     pub(super) fn is_breakable(&self) -> bool {
         self.columns == 2
     }
@@ -47,7 +47,6 @@ impl Letter<'_> {
     }
 }
 
-/// Fills lines up to a width.
 pub(super) struct Filler {
     width: usize,
     style: Style,
@@ -56,7 +55,7 @@ pub(super) struct Filler {
     lines: Vec<Line<'static>>,
     spans: Vec<Span<'static>>,
     used: usize,
-    /// Something besides the indent is in the line.
+    /// The line has more than the indent.
     is_begun: bool,
 }
 
@@ -114,7 +113,7 @@ impl Filler {
         self.put(text, columns, style);
     }
 
-    /// Several signs that are one letter are taken apart, as far as it needs.
+    /// Splits a grapheme of several characters as far as needed.
     fn put_too_wide(&mut self, letter: &str, style: Style) {
         let room = self.width.saturating_sub(self.indent_columns);
         if room == 0 {
@@ -130,7 +129,7 @@ impl Filler {
             part.truncate(end);
             let alone = sign.to_string();
             match usize::from(alone.cell_width()) {
-                // It made the others wider.
+                // A zero-width character that made the others wider.
                 0 => {}
                 columns if columns <= room => {
                     let part = std::mem::replace(&mut part, alone);

@@ -1,6 +1,6 @@
-//! Colours the lines of one code, one after the other.
+//! Highlights code line by line.
 //!
-//! What cannot be read is plain, and so is all that follows it. Entry type: [`Highlighter`].
+//! If a line cannot be parsed, it and everything after it stay plain. Entry type: [`Highlighter`].
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use unicode_segmentation::GraphemeCursor;
 
 use super::palette::{Palette, Part};
 
-/// Lines with more bytes stay plain, and so does what follows them.
+/// A longer line stays plain, and so does everything after it.
 const LONGEST_LINE: usize = 2_000;
 
 /// The definitions of all languages.
@@ -19,7 +19,7 @@ pub(super) struct Languages {
 }
 
 impl Languages {
-    /// Costs tens of milliseconds.
+    /// Takes tens of milliseconds.
     pub(super) fn load() -> Self {
         Self {
             set: two_face::syntax::extra_newlines(),
@@ -27,7 +27,7 @@ impl Languages {
         }
     }
 
-    /// For code in the language of a name, if it is known.
+    /// A highlighter for a language, if it is known.
     pub(super) fn highlighter(&'static self, name: &str) -> Option<Highlighter> {
         Some(Highlighter {
             languages: self,
@@ -57,13 +57,14 @@ fn find<'a>(set: &'a SyntaxSet, name: &str) -> Option<&'a SyntaxReference> {
         .or_else(|| set.find_syntax_by_token(extension()?))
 }
 
-/// Colours the lines of one code, from the first on. Cheap to clone: a clone looks ahead.
+/// Highlights the lines of one text from the first on. Cheap to clone: a clone is used to look
+/// ahead.
 #[derive(Clone)]
 pub(super) struct Highlighter {
     languages: &'static Languages,
     state: ParseState,
     stack: ScopeStack,
-    /// Something could not be read: the rest is plain.
+    /// A line could not be parsed: the rest is plain.
     is_lost: bool,
 }
 
@@ -112,8 +113,8 @@ impl Highlighter {
     }
 }
 
-/// A part never ends in the middle of what is one letter to a reader: lines would be wrapped
-/// elsewhere than without colours.
+/// Moves a position to the next grapheme boundary. A part that ended inside a grapheme would change
+/// how lines are wrapped.
 fn letter_start(line: &str, at: usize) -> usize {
     if line.is_ascii() {
         return at;

@@ -1,8 +1,9 @@
-//! A model's words, as they come, laid out as markdown.
+//! Lays out a model's text as markdown while it arrives.
 //!
-//! Only the last of the outermost blocks can still change; all before it are laid out once for a
-//! width. So the cost of a drawing depends on that block, and not on the length of the text. What
-//! is shown is a function of the text, whatever pieces it came in. Entry type: [`Markdown`].
+//! Only the last top-level block can still change; all blocks before it are laid out once per
+//! width. So the cost of a frame depends on that block, and not on the length of the text. The
+//! result depends only on the text, not on the pieces in which it arrived. Entry type:
+//! [`Markdown`].
 
 mod block;
 mod calm;
@@ -27,16 +28,16 @@ use self::layout::{Layout, Source};
 use super::clean::Cleaner;
 use crate::theme::Theme;
 
-/// Text that grows.
+/// A growing text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Markdown {
     source: String,
-    /// If it is not the same as the source.
+    /// The cleaned text, if it differs from the source.
     cleaned: Option<String>,
     cleaner: Cleaner,
     is_open: bool,
     revision: u64,
-    /// What was laid out already. It changes nothing that can be seen.
+    /// Cache of the layout. Has no visible effect.
     layout: RefCell<Layout>,
 }
 
@@ -47,7 +48,7 @@ impl PartialEq for Markdown {
 }
 
 impl Markdown {
-    /// A whole text.
+    /// A complete text.
     #[cfg(test)]
     pub(crate) fn new(source: &str) -> Self {
         let mut markdown = Self::default();
@@ -56,7 +57,7 @@ impl Markdown {
         markdown
     }
 
-    /// More of it, and more is to come: unfinished marks at its end count as finished.
+    /// Appends a piece. The text stays open: unfinished marks at its end are shown as if closed.
     pub(crate) fn push(&mut self, piece: &str) {
         let is_clean = self.cleaned.is_none() && self.cleaner.passes(piece);
         self.source.push_str(piece);
@@ -72,13 +73,13 @@ impl Markdown {
         self.revision += 1;
     }
 
-    /// Nothing more is to come: its end is shown as it was written.
+    /// Ends the text: its end is shown as written.
     pub(crate) fn finish(&mut self) {
         self.is_open = false;
         self.revision += 1;
     }
 
-    /// As the model wrote it: not safe to draw.
+    /// The text as the model wrote it: not safe to draw.
     pub(crate) fn source(&self) -> &str {
         &self.source
     }
@@ -94,7 +95,7 @@ impl Markdown {
         layout.count()
     }
 
-    /// The lines of these numbers, as far as there are any.
+    /// The lines in this range, as far as they exist.
     pub(crate) fn lines_range(
         &self,
         range: Range<usize>,

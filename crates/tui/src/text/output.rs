@@ -1,5 +1,4 @@
-//! What commands print: colours are kept as styles, everything else that a terminal would obey
-//! is taken out.
+//! Output of commands: colours become styles, all other control sequences are removed.
 
 use ratatui::style::Style;
 use ratatui::text::Line;
@@ -9,7 +8,7 @@ use super::paint::Paint;
 use super::wrap::{spans, wrap_line};
 use crate::theme::{Look, Theme};
 
-/// Columns between tab stops, as terminals have them.
+/// Columns between tab stops, as in terminals.
 const TAB: usize = 8;
 
 /// The lines of some output, wrapped to a width.
@@ -39,7 +38,7 @@ struct Sheet {
     base: Style,
     look: Look,
     paint: Paint,
-    /// The line that is being written.
+    /// The current line.
     runs: Vec<(Paint, String)>,
     lines: Vec<Line<'static>>,
 }
@@ -56,7 +55,7 @@ impl Sheet {
         &mut self
             .runs
             .last_mut()
-            .expect("one was pushed if there was none")
+            .expect("runs is not empty")
             .1
     }
 }

@@ -1,5 +1,5 @@
-//! The styles that commands print, as styles of ours. Nothing that is painted can be hidden:
-//! letters that one could not tell from their ground lose their colours.
+//! Converts the SGR styles of command output to styles of the UI. Output cannot hide text:
+//! unreadable combinations of foreground and background lose their colours.
 //!
 //! Entry type: [`Paint`].
 
@@ -7,7 +7,7 @@ use ratatui::style::{Color, Modifier, Style};
 
 use crate::theme::Look;
 
-/// What the sequences so far add up to.
+/// The style set by the sequences so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Paint {
     letters: Option<Color>,
@@ -16,7 +16,7 @@ pub(super) struct Paint {
 }
 
 impl Paint {
-    /// Takes in the parameters of one sequence, such as `1;38;5;196`.
+    /// Applies the parameters of one sequence, such as `1;38;5;196`.
     pub(super) fn apply(&mut self, parameters: &str) {
         let mut groups = parameters.split(';');
         while let Some(group) = groups.next() {
@@ -46,13 +46,13 @@ impl Paint {
                         _ => {}
                     }
                 }
-                // Blinking, hidden, other fonts: none of them.
+                // Blinking, hidden text and other fonts are ignored.
                 _ => {}
             }
         }
     }
 
-    /// How letters are shown, on top of a style.
+    /// The style of the text, on top of a base style.
     pub(super) fn style(self, base: Style, look: Look) -> Style {
         if look == Look::Plain || self == Self::default() {
             return base;
@@ -90,7 +90,7 @@ fn modifier(code: u16) -> Modifier {
     }
 }
 
-/// The sixteen colours that every terminal has.
+/// The sixteen ANSI colours.
 const NAMED: [(Color, (u8, u8, u8)); 16] = [
     (Color::Black, (0, 0, 0)),
     (Color::Red, (205, 0, 0)),
@@ -121,7 +121,7 @@ fn indexed(index: u16) -> Option<Color> {
     }
 }
 
-/// After `38;`: the kind, then its values, each in a group of its own.
+/// Parses what follows `38;`: the kind, then its values, each in its own group.
 fn colour_of_groups<'a>(groups: &mut impl Iterator<Item = &'a str>) -> Option<Color> {
     match number(groups.next()) {
         5 => indexed(number(groups.next())),
@@ -134,7 +134,7 @@ fn colour_of_groups<'a>(groups: &mut impl Iterator<Item = &'a str>) -> Option<Co
     }
 }
 
-/// After `38:`: as above, and perhaps the name of a colour space before three values.
+/// Parses what follows `38:`: as above, but a colour space may precede the three values.
 fn colour_of_parts(parts: &[&str]) -> Option<Color> {
     let value = |text: &&str| u8::try_from(number(Some(text))).ok();
     match parts {
@@ -146,7 +146,7 @@ fn colour_of_parts(parts: &[&str]) -> Option<Color> {
     }
 }
 
-/// Red, green and blue, as most terminals show it.
+/// Red, green and blue as shown by most terminals.
 fn values(colour: Color) -> (u8, u8, u8) {
     match colour {
         Color::Rgb(red, green, blue) => (red, green, blue),
@@ -166,7 +166,7 @@ fn values(colour: Color) -> (u8, u8, u8) {
     }
 }
 
-/// From 0 to 255.
+/// Brightness from 0 to 255.
 fn light((red, green, blue): (u8, u8, u8)) -> u32 {
     (2126 * u32::from(red) + 7152 * u32::from(green) + 722 * u32::from(blue)) / 10_000
 }

@@ -1,4 +1,4 @@
-//! Code that was coloured as a whole, kept for a while.
+//! A cache of coloured code.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::highlighter::Highlighter;
 use super::palette::Part;
 
-/// Lines that are kept, of all codes together; the latest code is kept whatever its length.
+/// Maximum number of cached lines over all texts. The latest text is kept whatever its length.
 const MOST_LINES: usize = 20_000;
 
-/// Which code it is: a hash of its language and text.
+/// Identifies a text: a hash of its language and content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key(u64);
 
@@ -22,11 +22,11 @@ impl Key {
     }
 }
 
-/// The parts of every line, by their lengths.
+/// The parts of every line with their lengths in bytes.
 #[derive(Debug)]
 pub(super) struct Painted {
     lines: Vec<Vec<(usize, Part)>>,
-    /// Goes on after the last line.
+    /// The state after the last line.
     end: Highlighter,
 }
 
@@ -49,7 +49,7 @@ impl Painted {
         self.end.clone()
     }
 
-    /// The parts of a line, if it is the one that was coloured.
+    /// The coloured parts of a line. Text that does not match the coloured one is plain.
     pub(super) fn parts<'a>(&self, number: usize, line: &'a str) -> Vec<(&'a str, Part)> {
         let mut parts = Vec::new();
         let mut rest = line;
@@ -67,18 +67,19 @@ impl Painted {
     }
 }
 
-/// The codes that are kept.
+/// The cached texts.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     /// `None` while it is being coloured.
     codes: HashMap<Key, Option<Arc<Painted>>>,
-    /// The latest is the last.
+    /// The latest one is last.
     order: VecDeque<Key>,
     lines: usize,
 }
 
 impl Shelf {
-    /// A code, if it is there; `Some(None)` if it is to be coloured, which is said only once.
+    /// The cached text; `Some(None)` if the caller has to request it, which is returned only once
+    /// per key; `None` while it is being coloured.
     pub(super) fn take_or_ask(&mut self, key: Key) -> Option<Option<Arc<Painted>>> {
         match self.codes.get(&key) {
             Some(Some(painted)) => Some(Some(Arc::clone(painted))),

@@ -1,13 +1,13 @@
-//! Parts of code by what they are, in the colours that every terminal has.
+//! Maps parts of code to the sixteen ANSI colours.
 //!
-//! Sixteen colours and not more: they are the person's own, and so fit their page.
+//! No other colours are used: these come from the user's own palette, and so fit the background.
 
 use ratatui::style::{Color, Modifier, Style};
 use syntect::parsing::Scope;
 
 use crate::theme::{Look, Theme};
 
-/// What a part of code is.
+/// The kind of a part of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Plain,
@@ -25,8 +25,7 @@ pub(super) enum Part {
     Hunk,
 }
 
-/// Names of scopes and what they mean; the first that fits counts. A name also stands for all
-/// that are more special.
+/// Scope prefixes with their meaning; the first match counts.
 const RULES: &[(&str, Part)] = &[
     ("comment", Part::Comment),
     ("punctuation.definition.comment", Part::Comment),
@@ -70,7 +69,7 @@ const RULES: &[(&str, Part)] = &[
     ("meta.diff.header", Part::Hunk),
 ];
 
-/// The rules in the form that scopes are compared in.
+/// The rules with parsed scopes.
 #[derive(Debug)]
 pub(super) struct Palette {
     rules: Vec<(Scope, Part)>,
@@ -89,7 +88,7 @@ impl Palette {
         }
     }
 
-    /// What the innermost scope that has a meaning says.
+    /// The meaning of the innermost scope that matches a rule.
     pub(super) fn part(&self, stack: &[Scope]) -> Part {
         let found = stack.iter().rev().find_map(|scope| {
             self.rules
@@ -104,7 +103,7 @@ impl Palette {
         }
     }
 
-    /// A name is often written as a string.
+    /// Whether a string is the key of a mapping.
     fn is_key(&self, stack: &[Scope]) -> bool {
         self.key
             .is_some_and(|key| stack.iter().any(|scope| key.is_prefix_of(*scope)))

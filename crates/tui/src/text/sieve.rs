@@ -1,13 +1,13 @@
-//! Drops letters that nobody sees, or that change how others are seen: turned directions, tags,
-//! joiners and selectors where they join and select nothing, towers of marks.
+//! Drops characters that are invisible or change how others are shown: direction controls, tags,
+//! joiners and variation selectors without effect, excess combining marks.
 //!
-//! Judges letters alone, never sequences for a terminal. Entry type: [`Sieve`].
+//! Looks at characters only, not at control sequences. Entry type: [`Sieve`].
 
 use unicode_width::UnicodeWidthChar;
 
-/// Marks on one letter.
+/// Maximum number of combining marks per character.
 const MOST_MARKS: u8 = 8;
-/// Pictures joined into one.
+/// Maximum number of emoji joined into one.
 const MOST_JOINED: u8 = 8;
 
 const JOINER: char = '\u{200d}';
@@ -16,10 +16,10 @@ const AS_TEXT: char = '\u{fe0e}';
 const AS_PICTURE: char = '\u{fe0f}';
 const KEYCAP: char = '\u{20e3}';
 
-/// Takes letters one by one; a joiner waits for the letter that it joins.
+/// Processes characters one by one; a joiner is held back until the next character is known.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sieve {
-    /// The last letter with a place of its own in this line.
+    /// The last base character of this line.
     last: Option<char>,
     marks: u8,
     joined: u8,
@@ -28,12 +28,12 @@ pub(super) struct Sieve {
 }
 
 impl Sieve {
-    /// Nothing is before the next letter that a mark could be on.
+    /// Resets the state: there is no base character for a following mark.
     pub(super) fn begin(&mut self) {
         *self = Self::default();
     }
 
-    /// A letter went past that needed no look.
+    /// Notes a plain character that needed no filtering.
     pub(super) fn passed(&mut self, letter: char) {
         *self = Self {
             last: Some(letter),
@@ -82,7 +82,7 @@ impl Sieve {
         }
     }
 
-    /// Whether what waits has a meaning between the last letter and the next.
+    /// Whether the held character has an effect between the last and the next one.
     fn belongs(&self, waiting: char, next: char) -> bool {
         let Some(last) = self.last else {
             return false;
@@ -107,14 +107,14 @@ fn is_picture(letter: char) -> bool {
         | '\u{3030}' | '\u{303d}' | '\u{3297}' | '\u{3299}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// From Arabic to Sinhala, Myanmar, Khmer: there joiners are part of the spelling.
+/// Arabic to Sinhala, Myanmar, Khmer: joiners are part of the spelling in these scripts.
 fn is_of_joining_script(letter: char) -> bool {
     matches!(letter, '\u{600}'..='\u{dff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}')
         && !is_hidden(letter)
 }
 
-/// What a font shows nothing for, and marks of direction. Joiners and selectors are not among
-/// them: they have a meaning in some places.
+/// Invisible characters and direction controls. Joiners and variation selectors are not included:
+/// they have an effect in some places.
 pub(super) fn is_hidden(letter: char) -> bool {
     matches!(letter,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'

@@ -1,7 +1,7 @@
-//! Lines become lines that fit a width, counted in columns of the terminal.
+//! Wraps lines to a width in terminal columns.
 //!
-//! No line is ever wider than the width. Controls that came this far are left out; a tab is four
-//! columns, unless [`spans`] has seen it before.
+//! No result is ever wider than the width. Remaining control characters are dropped; a tab takes
+//! four columns, unless [`spans`] has expanded it before.
 
 use ratatui::buffer::CellWidth;
 use ratatui::style::Style;
@@ -10,7 +10,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::filler::{Filler, Letter};
 
-/// Wraps text of a single style at any letter.
+/// Wraps text of a single style at any character.
 pub(crate) fn wrap_plain(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
     text.split('\n')
         .flat_map(|line| wrap_line(&Line::from(Span::styled(line, style)), width, ""))
@@ -24,7 +24,7 @@ pub(crate) fn wrap_prose(text: &str, width: u16, style: Style) -> Vec<Line<'stat
         .collect()
 }
 
-/// Wraps a styled line at any letter; lines after the first begin with `indent`.
+/// Wraps a styled line at any character; lines after the first begin with `indent`.
 pub(crate) fn wrap_line(line: &Line<'_>, width: u16, indent: &str) -> Vec<Line<'static>> {
     let mut filler = Filler::new(line.style, width, indent);
     for span in &line.spans {
@@ -62,7 +62,7 @@ pub(crate) fn wrap_words(line: &Line<'_>, width: u16, indent: &str) -> Vec<Line<
     filler.finish()
 }
 
-/// The beginning of a line, as much as fits, with `…` where it was cut.
+/// Cuts a text to a width, with `…` at the cut.
 pub(crate) fn fit(text: &str, width: usize) -> String {
     let mut fitting = String::with_capacity(text.len().min(width * 4));
     let mut used = 0;
@@ -85,7 +85,7 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     fitting
 }
 
-/// How many columns a text takes.
+/// The width of a text in columns.
 pub(crate) fn columns(text: &str) -> usize {
     letters(text).map(|(_, columns)| columns).sum()
 }
@@ -117,7 +117,7 @@ fn expand_tabs(text: &str, stop: usize, used: &mut usize) -> String {
     expanded
 }
 
-/// What a reader sees as single letters, with their columns.
+/// The graphemes of a text with their widths.
 pub(super) fn letters(text: &str) -> impl Iterator<Item = (&str, usize)> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -140,7 +140,7 @@ pub(super) fn letters(text: &str) -> impl Iterator<Item = (&str, usize)> {
 fn split_letter(text: &str) -> Option<(&str, &str)> {
     match text.as_bytes() {
         [] => None,
-        // Nothing joins two of these.
+        // Two ASCII characters never form one grapheme.
         [first] if first.is_ascii() => Some(text.split_at(1)),
         [first, second, ..] if first.is_ascii() && second.is_ascii() => Some(text.split_at(1)),
         _ => {
@@ -150,7 +150,7 @@ fn split_letter(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Letters up to where a line may end.
+/// Number of graphemes up to the next possible line break.
 fn word_end(letters: &[Letter<'_>]) -> usize {
     letters
         .iter()

@@ -1,10 +1,10 @@
-//! How long and how much, beside those amounts that all screens share. Pure.
+//! Durations and sizes as shown in the transcript only. Pure.
 
 use std::time::Duration;
 
 use crate::amount;
 
-/// `0.3 s`, `12.3 s`, and from a minute on without tenths.
+/// A duration: `0.3 s`, `12.3 s`, and without tenths from a minute on.
 pub(super) fn time(millis: u64) -> String {
     match millis {
         0..60_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),

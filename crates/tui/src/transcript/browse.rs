@@ -1,4 +1,4 @@
-//! Choosing, opening, searching and copying: what a person does with the page beside scrolling.
+//! Selecting, opening, searching and copying entries.
 
 use super::Transcript;
 use super::desk::Place;
@@ -9,8 +9,8 @@ use super::view::Reveal;
 use crate::text::clean;
 
 impl Transcript {
-    /// Chooses the entry so many steps further down, or up; the last one that opens, if none is
-    /// chosen yet.
+    /// Moves the selection by `step` entries; positive is down. Without a selection, selects the
+    /// last entry that can be opened.
     pub(crate) fn select(&mut self, step: i32) {
         let log = &self.log;
         let is_shown = |index: &usize| log.is_shown(*index);
@@ -68,7 +68,7 @@ impl Transcript {
         self.log.toggle_thinking();
     }
 
-    /// A click on a row of the view. True if something opened or closed.
+    /// Handles a click on a row of the view. Returns whether an entry was opened or closed.
     pub(crate) fn click(&mut self, row: u16) -> bool {
         let place = self.view.places.get(usize::from(row)).copied();
         match place.filter(|place| place.block > 0) {
@@ -77,7 +77,7 @@ impl Transcript {
         }
     }
 
-    /// Its first line stays where it is, or comes into view.
+    /// Opens or closes an entry. Its first line stays on its row, or is scrolled into view.
     fn toggle(&mut self, index: usize) -> bool {
         if !self.log.opens(index) {
             return false;
@@ -90,8 +90,8 @@ impl Transcript {
         true
     }
 
-    /// Looks for words everywhere, and goes to the nearest place above the end of the view in which
-    /// the search began. Says how many places there are.
+    /// Searches all entries and goes to the nearest match above the end of the view in which the
+    /// search began. Returns the number of matches.
     pub(crate) fn search(&mut self, words: &str) -> usize {
         let Some(needle) = Needle::new(words) else {
             self.search = None;
@@ -108,7 +108,7 @@ impl Transcript {
         count
     }
 
-    /// Goes to a later place, or an earlier one; around at the ends.
+    /// Goes to a later match, or an earlier one; wraps around at the ends.
     pub(crate) fn next_match(&mut self, step: i32) {
         let changed = self.log.take_changed();
         if let Some(search) = &mut self.search {
@@ -118,18 +118,19 @@ impl Transcript {
         }
     }
 
-    /// Which place was gone to, from 1 on, of how many.
+    /// Number of the current match, from 1, and of all matches.
     pub(crate) fn match_position(&self) -> Option<(usize, usize)> {
         self.search.as_ref()?.position()
     }
 
-    /// What was gone to stays open: somebody is reading it.
+    /// Ends the search. The entry of the current match stays open for reading.
     pub(crate) fn clear_search(&mut self) {
         self.search = None;
         self.lent = None;
     }
 
-    /// Opens what has to be open for the words to be seen, and closes what was opened for others.
+    /// Goes to the current match: opens its entry if needed, and closes the one opened for an
+    /// earlier match.
     fn go_to_match(&mut self) {
         let found = self.search.as_ref().and_then(Search::current);
         self.close_lent(found.map(Found::entry));
@@ -151,7 +152,7 @@ impl Transcript {
         }
     }
 
-    /// What is copied of the selected entry.
+    /// The text to copy for the selected entry.
     pub(crate) fn copy_selected(&self) -> Option<String> {
         let text = match self.log.entry(self.selected()?)? {
             Entry::Prompt { text, .. } | Entry::Words { text, .. } | Entry::Note { text, .. } => {
@@ -166,7 +167,7 @@ impl Transcript {
         Some(clean(&text).into_owned())
     }
 
-    /// What the selected entry changed.
+    /// The diff of the selected entry.
     pub(crate) fn selected_diff(&self) -> Option<String> {
         match self.log.entry(self.selected()?)? {
             Entry::Call(call) => call.diff(),

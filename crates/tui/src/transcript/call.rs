@@ -1,4 +1,4 @@
-//! A tool call, from the first piece of its input to its end, and what goes on of it afterwards.
+//! A tool call, from the first piece of its input to its end, and its background job.
 
 use protocol::{BackgroundJob, CallId, Change, Kept};
 use serde_json::Value;
@@ -7,15 +7,15 @@ use super::input::Input;
 use super::summary;
 use crate::text::clean;
 
-/// Of what a call prints while it runs, its end is kept, in bytes.
+/// Bytes kept of the end of the output while a call runs.
 const LIVE: usize = 64 * 1024;
 
-/// Of an input that is being written, its beginning is kept, in bytes.
+/// Bytes kept of the beginning of an input that is still being written.
 const WRITTEN: usize = 2048;
 
-/// How the last line of a command's result begins: that of the harness.
+/// Prefixes of the last line of a command's result, which the agent adds.
 const ENDINGS: [&str; 4] = [
-    // The first two: of what is over.
+    // The first two mean that the command has ended.
     "exit code: ",
     "killed by signal ",
     "running in the background as job ",
@@ -26,19 +26,19 @@ const ENDINGS: [&str; 4] = [
 pub(crate) struct Call {
     pub(crate) id: CallId,
     pub(crate) name: String,
-    /// One line for a person.
+    /// One line for the user.
     pub(crate) summary: String,
     pub(crate) input: Input,
     pub(crate) state: CallState,
-    /// What it printed so far, its end at least; then its result. Cleaned of nothing.
+    /// The output so far, or at least its end; then the result. Not cleaned.
     pub(crate) output: String,
     pub(crate) changes: Vec<Change>,
-    /// Lines added and taken away by the changes.
+    /// Lines added and removed by the changes.
     pub(crate) tally: (usize, usize),
-    /// Lines of each change's diff.
+    /// Number of lines of each diff.
     pub(crate) lengths: Vec<usize>,
     pub(crate) kept: Option<Kept>,
-    /// What goes on of it.
+    /// Its background job.
     pub(crate) background: Option<BackgroundJob>,
 }
 
@@ -46,19 +46,19 @@ pub(crate) struct Call {
 pub(crate) enum CallState {
     /// The model is still writing its input.
     Written,
-    /// It has not begun.
+    /// It has not started.
     Waiting,
     Running,
     Ended {
         is_error: bool,
         millis: u64,
     },
-    /// Its turn was over before it was.
+    /// The turn ended before the call did.
     CutOff,
 }
 
 impl Call {
-    /// One whose input is being written.
+    /// A call whose input is being written.
     pub(super) fn written(id: &CallId, name: &str) -> Self {
         Self {
             id: id.clone(),
@@ -78,7 +78,7 @@ impl Call {
         }
     }
 
-    /// A piece of its input, as JSON text.
+    /// Adds a piece of the input, as JSON text.
     pub(super) fn write(&mut self, json: &str) {
         let Input::Part { start, bytes } = &mut self.input else {
             return;
@@ -91,7 +91,7 @@ impl Call {
         }
     }
 
-    /// The whole input.
+    /// Sets the complete input.
     pub(super) fn ask(&mut self, input: &Value) {
         self.summary = summary::of(&self.name, input);
         self.input = Input::of(&self.name, input);
@@ -103,7 +103,7 @@ impl Call {
     pub(super) fn print(&mut self, text: &str) {
         let text = &text[text.ceil_char_boundary(text.len().saturating_sub(LIVE))..];
         self.output.push_str(text);
-        // Dropped in large pieces, so that a byte is moved once.
+        // Cut in large pieces, so that each byte is moved at most once.
         if self.output.len() > 2 * LIVE {
             let cut = self.output.ceil_char_boundary(self.output.len() - LIVE);
             self.output.drain(..cut);
@@ -136,7 +136,7 @@ impl Call {
         matches!(self.state, CallState::Ended { is_error: true, .. })
     }
 
-    /// The last line of a command's result, if it says how that ended.
+    /// The last line of a command's result, if it says how the command ended.
     fn last_words(&self) -> Option<&str> {
         let is_command = matches!(self.name.as_str(), "bash" | "bash_job");
         let line = self.output.trim_end().rsplit('\n').next()?;
@@ -144,7 +144,7 @@ impl Call {
         (is_command && is_ending && self.is_over()).then_some(line)
     }
 
-    /// It was to kill a job, and that is over: however it ended, nothing has failed.
+    /// Whether the call killed a job that has ended. Its exit status then counts as success.
     pub(super) fn has_killed(&self) -> bool {
         let is_kill = self.name == "bash_job" && self.summary.starts_with("kill job ");
         let line = self.output.trim_end().rsplit('\n').next();
@@ -155,7 +155,7 @@ impl Call {
         is_kill && line.is_some_and(is_over)
     }
 
-    /// What it printed, without what the harness says of its end.
+    /// The output without the final line about how it ended.
     pub(super) fn printed(&self) -> &str {
         let whole = self.output.trim_end();
         match self.last_words() {
@@ -164,7 +164,7 @@ impl Call {
         }
     }
 
-    /// How it ended, if that is worth a word beside the summary.
+    /// How it ended, if that is worth showing beside the summary.
     pub(super) fn ending(&self) -> Option<String> {
         if self.state == CallState::CutOff {
             return Some("cut off".to_owned());
@@ -184,13 +184,13 @@ impl Call {
         Some(what.to_owned())
     }
 
-    /// It went into the background as a whole.
+    /// Whether the command was moved to the background.
     pub(super) fn goes_on(&self) -> bool {
         let line = self.last_words();
         line.is_some_and(|line| line.starts_with("running in the background"))
     }
 
-    /// All that it holds.
+    /// Size of its texts in bytes.
     pub(super) fn bytes(&self) -> usize {
         let input = match &self.input {
             Input::Part { .. } | Input::Nothing => 0,
@@ -209,7 +209,7 @@ impl Call {
         self.bytes() > 0 || self.kept.is_some() || self.background.is_some()
     }
 
-    /// What it was asked, and what came of it.
+    /// The text to copy: input and result.
     pub(super) fn copied(&self) -> String {
         let asked = match &self.input {
             Input::Command(command) => format!("$ {command}"),
@@ -223,7 +223,7 @@ impl Call {
         format!("{}\n{}", asked.trim_end(), self.output)
     }
 
-    /// Everything that it changed.
+    /// The diffs of all its changes.
     pub(super) fn diff(&self) -> Option<String> {
         let mut all = String::new();
         for change in &self.changes {

@@ -1,5 +1,5 @@
-//! A line of the page becomes a line of the screen: with its margin, and with what is chosen or
-//! found standing out.
+//! Turns a line of the page into a line of the screen: adds the margin and highlights the selection
+//! and search matches.
 
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -11,11 +11,11 @@ use super::log::Log;
 use crate::text::wrap_line;
 use crate::theme::Theme;
 
-/// What stands out.
+/// What to highlight.
 pub(super) struct Emphasis<'a> {
     pub(super) selected: Option<usize>,
     pub(super) needle: Option<&'a Needle>,
-    /// The line of the words that were gone to.
+    /// The line of the current match.
     pub(super) found: Option<Place>,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn compose(
     }
 }
 
-/// The margin: the entry's sign, a line beside what belongs to it.
+/// The margin: the sign of the entry, and a rule beside its body.
 fn sides(
     log: &Log,
     place: Place,
@@ -93,7 +93,7 @@ fn sides(
     spans
 }
 
-/// Gives words a style of their own wherever they are in a line.
+/// Styles all matches in a line.
 fn highlight(spans: Vec<Span<'static>>, needle: &Needle, style: Style) -> Vec<Span<'static>> {
     let text: String = spans.iter().map(|span| span.content.as_ref()).collect();
     let mut places = Vec::new();
@@ -109,7 +109,7 @@ fn highlight(spans: Vec<Span<'static>>, needle: &Needle, style: Style) -> Vec<Sp
     let mut offset = 0;
     for span in spans {
         let end = offset + span.content.len();
-        // Where this span is cut: at the edges of all places in it.
+        // The span is cut at the edges of all matches in it.
         let edges = places.iter().flat_map(|(start, end)| [*start, *end]);
         let mut edges: Vec<usize> = edges.filter(|edge| (offset..end).contains(edge)).collect();
         edges.push(end);

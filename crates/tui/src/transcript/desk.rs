@@ -1,8 +1,7 @@
-//! The page as blocks of lines, one under the other, of which only those are laid out that somebody
-//! asks for.
+//! The page as a sequence of blocks of lines, laid out on demand.
 //!
-//! A block is the gap above an entry, or a piece of one of its sections. Which blocks there are
-//! does not depend on the width, so that a place survives a change of it.
+//! A block is the gap above an entry, or a piece of one of its sections. The division into blocks
+//! does not depend on the width, so that a position survives a resize.
 
 use std::ops::Range;
 
@@ -14,7 +13,7 @@ use super::section::{self, Content, Section};
 use super::shelf::{Key, Shelf, Stamp};
 use crate::theme::Theme;
 
-/// A line of the page.
+/// The position of a line on the page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) entry: usize,
@@ -34,7 +33,7 @@ impl Place {
     }
 }
 
-/// Where the page is laid out for a width.
+/// Lays out the page for a width.
 pub(super) struct Desk<'a> {
     pub(super) log: &'a Log,
     pub(super) shelf: &'a mut Shelf,
@@ -42,7 +41,7 @@ pub(super) struct Desk<'a> {
     pub(super) theme: &'a Theme,
 }
 
-/// A line, its place, and whether it belongs to the line above it.
+/// A line, its position, and whether it is part of an entry's body.
 pub(super) struct Row {
     pub(super) place: Place,
     pub(super) line: Line<'static>,
@@ -57,7 +56,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The nearest line that there is.
+    /// The nearest existing line.
     pub(super) fn settle(&mut self, place: Place) -> Place {
         let blocks = self.blocks(place.entry);
         if blocks == 0 || place.entry >= self.log.len() {
@@ -73,7 +72,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Down by so many lines, or to the end.
+    /// Moves down by `lines`, at most to the end.
     pub(super) fn forward(&mut self, mut place: Place, mut lines: usize) -> Place {
         while place.entry < self.log.len() {
             let left = self
@@ -89,7 +88,7 @@ impl<'a> Desk<'a> {
         self.end()
     }
 
-    /// Up by so many lines, or to the beginning.
+    /// Moves up by `lines`, at most to the beginning.
     pub(super) fn back(&mut self, mut place: Place, mut lines: usize) -> Place {
         loop {
             if lines <= place.line {
@@ -108,7 +107,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Lines from a place on, at most so many.
+    /// At most `height` lines from a position on.
     pub(super) fn fill(&mut self, mut place: Place, height: usize) -> Vec<Row> {
         let mut rows = Vec::new();
         while rows.len() < height && place.entry < self.log.len() {
@@ -138,7 +137,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The section that a block is of, its number, and which piece of it.
+    /// The section of a block, its number, and the piece of it.
     fn find(&self, entry: usize, block: usize) -> Option<(Section<'a>, usize, usize)> {
         let mut left = block.checked_sub(1)?;
         for (number, section) in self.sections(entry).into_iter().enumerate() {
@@ -226,12 +225,12 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Columns that are left beside the margin.
+    /// Columns beside the margin.
     fn room(&self, is_body: bool) -> u16 {
         self.width - margin(self.width, is_body)
     }
 
-    /// An empty line sets people's and the model's words apart; what is done stands close.
+    /// Prompts and replies are separated by an empty line; calls and notes stand close together.
     fn has_gap(&self, entry: usize) -> bool {
         let is_work = |entry: usize| {
             !matches!(
@@ -255,7 +254,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The gap above the first entry from here on that is shown.
+    /// The gap above the next shown entry.
     fn next_entry(&self, entry: usize) -> Place {
         let shown = (entry..self.log.len()).find(|entry| self.log.is_shown(*entry));
         Place {
@@ -281,7 +280,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// Columns to the left of a line.
+/// Width of the margin left of a line.
 pub(super) fn margin(width: u16, is_body: bool) -> u16 {
     match (width, is_body) {
         (0..8, _) => 0,

@@ -1,4 +1,4 @@
-//! One thing that happened, as text that is kept once. Knows nothing of how it looks.
+//! An entry of the transcript as text. Independent of its layout.
 
 use jiff::Timestamp;
 
@@ -6,48 +6,48 @@ use super::call::Call;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Entry {
-    /// A person's words.
+    /// A message of the user.
     Prompt {
         text: String,
         images: usize,
     },
-    /// The model's words, as markdown.
+    /// A reply of the model, as markdown.
     Words {
         text: String,
         is_whole: bool,
     },
     Thinking(Thinking),
     Call(Box<Call>),
-    /// Words of the harness or of the UI.
+    /// A note of the agent or of the UI.
     Note {
         text: String,
         tone: Tone,
     },
-    /// One line that opens.
+    /// One line that can be expanded.
     Folded {
         title: String,
         text: String,
     },
-    /// Turns that no longer count: what came before this entry and is hidden by it.
+    /// Undone turns: the entries before this one that it hides.
     Undone {
         title: String,
         left: Vec<String>,
     },
-    /// What was here is void. Its place stays, so that all others keep theirs.
+    /// A removed entry. Its index stays, so that all others keep theirs.
     Gone,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Thinking {
     pub(crate) text: String,
-    /// When its first piece came; unknown of what was read from the store.
+    /// Time of the first piece; unknown if read from the store.
     pub(crate) begun: Option<Timestamp>,
-    /// How long it took, in milliseconds, once it is over.
+    /// Duration in milliseconds, once it has ended.
     pub(crate) millis: Option<u64>,
     pub(crate) is_over: bool,
 }
 
-/// How a note is meant.
+/// The kind of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -56,9 +56,9 @@ pub(crate) enum Tone {
     Error,
 }
 
-/// A longer prompt is shown in part.
+/// A prompt with more lines is shown in part.
 pub(super) const LONGEST_PROMPT: usize = 12;
-/// In bytes: one line may be long too.
+/// A prompt with more bytes is shown in part too: it may be one long line.
 const LARGEST_PROMPT: usize = 4096;
 
 impl Entry {
@@ -69,7 +69,7 @@ impl Entry {
         }
     }
 
-    /// There is more to it than is shown.
+    /// Whether it can be expanded.
     pub(super) fn opens(&self) -> bool {
         match self {
             Self::Prompt { text, .. } => is_long(text),
@@ -80,7 +80,7 @@ impl Entry {
         }
     }
 
-    /// There is nothing to see.
+    /// Whether it shows nothing.
     pub(super) fn is_blank(&self) -> bool {
         match self {
             Self::Words { text, .. } => text.trim().is_empty(),
@@ -89,7 +89,7 @@ impl Entry {
         }
     }
 
-    /// Lines that it takes, about, at a usual width.
+    /// Estimated number of lines at a typical width.
     pub(super) fn weight(&self, is_open: bool) -> u32 {
         let lines = |bytes: usize| (bytes / 48 + 1) as u32;
         match self {

@@ -1,18 +1,18 @@
-//! Words in texts, whatever their case; with a capital letter among them, as they are written.
+//! Text search. Ignores case, unless the query has an uppercase letter.
 
-/// What is looked for.
+/// The text to search for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Needle {
-    /// As it is.
+    /// Case-sensitive.
     Exact(String),
-    /// ASCII in any case; kept in lower case.
+    /// ASCII in any case; stored in lower case.
     Ascii(Vec<u8>),
-    /// Any letters in any case; kept in lower case.
+    /// Any characters in any case; stored in lower case.
     Letters(Vec<char>),
 }
 
 impl Needle {
-    /// `None` for nothing.
+    /// `None` for an empty query.
     pub(super) fn new(words: &str) -> Option<Self> {
         if words.is_empty() {
             return None;
@@ -26,7 +26,7 @@ impl Needle {
         })
     }
 
-    /// The bytes of the first place from an offset on.
+    /// The byte range of the first match from an offset on.
     pub(super) fn find(&self, text: &str, from: usize) -> Option<(usize, usize)> {
         match self {
             Self::Exact(words) => {
@@ -46,7 +46,7 @@ impl Needle {
     }
 }
 
-/// A place in ASCII letters is one between letters, whatever else the text is made of.
+/// A match of ASCII bytes always lies on character boundaries, whatever else the text contains.
 fn find_ascii(text: &[u8], words: &[u8], from: usize) -> Option<usize> {
     let (first, rest) = words.split_first()?;
     let upper = first.to_ascii_uppercase();
@@ -87,7 +87,7 @@ fn find_letters(text: &str, words: &[char], from: usize) -> Option<(usize, usize
     None
 }
 
-/// Letters whose small form is several keep the first of them.
+/// Characters with a lowercase form of several characters keep the first of them.
 fn lower(letter: char) -> char {
     if letter.is_ascii() {
         letter.to_ascii_lowercase()

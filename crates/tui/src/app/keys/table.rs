@@ -1,10 +1,9 @@
-//! The table itself: where a key counts, its names, which of them help shows, what for, and what it
-//! does.
+//! The table itself: context, key names, the keys shown in the help, description, action.
 
 use super::{Action as A, Binding, Place as P, bind, same};
 use crate::editor::Change as C;
 
-/// In the order in which help shows them.
+/// In the order of the help.
 #[rustfmt::skip]
 pub(crate) const BINDINGS: &[Binding] = &[
     bind(P::Editor, "enter ctrl-m", "enter", "send; `\\` before it begins a new line", A::Send),

@@ -1,8 +1,8 @@
-//! Names of keys: the old codes, xterm's and kitty's. The result is as `crossterm` has it.
+//! Decodes keys: legacy codes, xterm's and kitty's. The result is the same as that of `crossterm`.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// A character that was typed.
+/// The key for a typed character.
 pub(super) fn letter(character: char, modifiers: KeyModifiers) -> KeyEvent {
     let shift = if character.is_uppercase() {
         KeyModifiers::SHIFT
@@ -12,7 +12,7 @@ pub(super) fn letter(character: char, modifiers: KeyModifiers) -> KeyEvent {
     KeyEvent::new(KeyCode::Char(character), modifiers | shift)
 }
 
-/// One byte below 0x80, the escape character too.
+/// The key for a byte below 0x80, including the escape character.
 pub(super) fn ascii(byte: u8, modifiers: KeyModifiers) -> KeyEvent {
     let control = |character: u8| {
         KeyEvent::new(
@@ -32,7 +32,7 @@ pub(super) fn ascii(byte: u8, modifiers: KeyModifiers) -> KeyEvent {
     }
 }
 
-/// `ESC O` and this.
+/// The key for `ESC O` and a final byte.
 pub(super) fn keypad(last: u8) -> Option<KeyEvent> {
     let code = match last {
         b'M' => KeyCode::Enter,
@@ -42,12 +42,12 @@ pub(super) fn keypad(last: u8) -> Option<KeyEvent> {
     Some(code.into())
 }
 
-/// `ESC [`, these parameters, and this.
+/// The key for `ESC [`, parameters and a final byte.
 pub(super) fn control(parameters: &str, last: u8) -> Option<KeyEvent> {
     let mut fields = parameters.split(';');
     let first = number(fields.next());
     let second = fields.next();
-    // The kind of the event follows the modifiers: 3 is a release.
+    // The event type follows the modifiers: 3 is a release.
     if second.and_then(|field| field.split(':').nth(1)) == Some("3") {
         return None;
     }
@@ -79,7 +79,7 @@ pub(super) fn control(parameters: &str, last: u8) -> Option<KeyEvent> {
     Some(KeyEvent::new(code, modifiers))
 }
 
-/// The first part of a field.
+/// The number in the first part of a field.
 fn number(field: Option<&str>) -> Option<u32> {
     field?.split(':').next()?.parse().ok()
 }
@@ -102,7 +102,7 @@ fn named(last: u8) -> Option<KeyCode> {
     })
 }
 
-/// A bit for each modifier, and 1. Locks are none.
+/// Decodes modifiers: a bit mask plus 1. Caps Lock and Num Lock are ignored.
 fn modifiers(value: Option<u32>) -> KeyModifiers {
     let bits = value.unwrap_or(1).saturating_sub(1);
     let all = [
@@ -119,7 +119,7 @@ fn modifiers(value: Option<u32>) -> KeyModifiers {
         .fold(KeyModifiers::NONE, |all, (_, one)| all | one)
 }
 
-/// A key by the character that it types, or by a number of kitty's for those that type none.
+/// The key for a Unicode code point, or for one of kitty's numbers for keys without a character.
 fn by_code(code: u32, modifiers: KeyModifiers) -> Option<KeyEvent> {
     const KEYPAD: &str = "0123456789./*-+";
     let code = match code {
@@ -145,11 +145,11 @@ fn by_code(code: u32, modifiers: KeyModifiers) -> Option<KeyEvent> {
         57_425 => KeyCode::Insert,
         57_426 => KeyCode::Delete,
         57_427 => KeyCode::KeypadBegin,
-        // Kitty's other keys, and those of media.
+        // Other kitty keys, such as media keys.
         0xe000..0xf900 => return None,
         _ => {
             let typed = char::from_u32(code).filter(|char| !char.is_control())?;
-            // As it would come without the other modifiers.
+            // The character as it would be sent with Shift alone.
             let is_shifted = modifiers.contains(KeyModifiers::SHIFT) && typed.is_lowercase();
             let mut upper = typed.to_uppercase();
             let typed = match (is_shifted, upper.next(), upper.next()) {

@@ -1,25 +1,25 @@
-//! The grammar: where a key, a report of the mouse or an answer ends, and what it is.
+//! The grammar of terminal input: where a key, a mouse report or an answer ends, and what it means.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use super::{Heard, key};
 
-/// What the beginning of some bytes is.
+/// The result of parsing the beginning of some bytes.
 #[derive(Debug)]
 pub(super) enum Parsed {
-    /// More bytes have to say.
+    /// More bytes are needed.
     Unfinished,
-    /// This many bytes, which may mean nothing.
+    /// A sequence of this many bytes, with the input that it means, if any.
     Done(usize, Option<Heard>),
-    /// This many bytes, after which comes what was pasted.
+    /// A start of a paste of this many bytes; the pasted text follows.
     Paste(usize),
 }
 
 const ESCAPE: u8 = 0x1b;
-/// No sequence that means anything is longer.
+/// No known sequence is longer.
 const LONGEST: usize = 128;
 
-/// Looks at the first thing in `bytes`, of which there is at least one.
+/// Parses the first sequence in `bytes`, which must not be empty.
 pub(super) fn parse(bytes: &[u8], is_colour_expected: bool) -> Parsed {
     if bytes[0] != ESCAPE {
         return plain(bytes, KeyModifiers::NONE);
@@ -41,7 +41,7 @@ pub(super) fn parse(bytes: &[u8], is_colour_expected: bool) -> Parsed {
             }
             Colour::Other => alt(bytes),
         },
-        // Two presses of one key, not a key with itself.
+        // Two presses of Esc, not Alt-Esc.
         Some(&ESCAPE) => done(1, Some(KeyCode::Esc.into())),
         Some(_) => alt(bytes),
     }
@@ -51,7 +51,7 @@ fn done(length: usize, key: Option<KeyEvent>) -> Parsed {
     Parsed::Done(length, key.map(Heard::Key))
 }
 
-/// Alt is an escape character before the key.
+/// A key with Alt: an escape character before the key.
 fn alt(bytes: &[u8]) -> Parsed {
     match plain(&bytes[1..], KeyModifiers::ALT) {
         Parsed::Done(length, heard) => Parsed::Done(length + 1, heard),
@@ -59,7 +59,7 @@ fn alt(bytes: &[u8]) -> Parsed {
     }
 }
 
-/// One character.
+/// One UTF-8 character.
 fn plain(bytes: &[u8], modifiers: KeyModifiers) -> Parsed {
     let length = match bytes[0] {
         0..0x80 => return done(1, Some(key::ascii(bytes[0], modifiers))),
@@ -79,11 +79,11 @@ fn plain(bytes: &[u8], modifiers: KeyModifiers) -> Parsed {
     }
 }
 
-/// `ESC [`, parameters, a last byte.
+/// `ESC [`, parameters, a final byte.
 fn control(bytes: &[u8]) -> Parsed {
     let body = &bytes[2..];
     match body.first() {
-        // The F keys of the Linux console.
+        // Function keys of the Linux console.
         Some(b'[') => {
             return match body.get(1) {
                 None => Parsed::Unfinished,
@@ -91,7 +91,7 @@ fn control(bytes: &[u8]) -> Parsed {
                 Some(_) => Parsed::Done(3, None),
             };
         }
-        // The mouse, as terminals without the newer form report it.
+        // Mouse report in the old encoding.
         Some(b'M') => {
             return match body.get(1..4) {
                 None => Parsed::Unfinished,
@@ -111,7 +111,7 @@ fn control(bytes: &[u8]) -> Parsed {
         None if length > LONGEST => Parsed::Done(2 + length, None),
         None => Parsed::Unfinished,
         Some(last @ 0x40..=0x7e) => meaning(3 + length, parameters, *last),
-        // Broken off by something else, which is looked at next.
+        // Interrupted by another sequence, which is parsed next.
         Some(_) => Parsed::Done(2 + length, None),
     }
 }
@@ -138,7 +138,7 @@ fn meaning(length: usize, parameters: &str, last: u8) -> Parsed {
     }
 }
 
-/// Presses and the wheel; where, counted from 1.
+/// Button presses and the wheel; column and row count from 1.
 fn mouse(buttons: u16, column: u16, row: u16, is_press: bool) -> Option<Heard> {
     let is_motion = buttons & 32 != 0;
     let kind = match buttons & !0b1_1100 {
@@ -173,7 +173,7 @@ enum Colour {
     Other,
 }
 
-/// `11;rgb:RRRR/GGGG/BBBB` and its end, and nothing that only begins like it.
+/// Parses `11;rgb:RRRR/GGGG/BBBB` with its terminator.
 fn colour(body: &[u8]) -> Colour {
     const BEGIN: &[u8] = b"11;";
     let shared = body.len().min(BEGIN.len());

@@ -1,4 +1,4 @@
-//! One outermost block, laid out for a width.
+//! A top-level block laid out for a width.
 
 use ratatui::text::Line;
 
@@ -15,22 +15,22 @@ use crate::theme::Theme;
 pub(super) enum Laid {
     Lines {
         lines: Vec<Line<'static>>,
-        /// Some code in it is plain only since its language was not ready in this generation.
+        /// Some code in it is plain because its language was not ready in this generation.
         waits_since: Option<u64>,
     },
     Fence(Box<LaidFence>),
 }
 
-/// Code between fences: lines get their colours when they are looked at.
+/// A fenced code block: lines are coloured when they are shown.
 #[derive(Debug, Clone)]
 pub(super) struct LaidFence {
     pub(super) fence: Fence,
     label: Option<Line<'static>>,
     indent: u16,
     code: Code,
-    /// What of the block was laid out: whole lines.
+    /// End of the part that was laid out: whole lines.
     pub(super) end: usize,
-    /// The line that is being written.
+    /// Layout of the line that is still being written.
     unfinished: Vec<Line<'static>>,
 }
 
@@ -69,7 +69,7 @@ impl Laid {
         }
     }
 
-    /// Laying it out again may give it colours.
+    /// Whether a new layout may add colours.
     pub(super) fn is_outdated(&self, theme: &Theme) -> bool {
         match self {
             Self::Lines { waits_since, .. } => {
@@ -79,7 +79,7 @@ impl Laid {
         }
     }
 
-    /// Lines from one place to before another, of the block with this text.
+    /// Appends the lines from `from` up to `to` of the block with this text.
     pub(super) fn take(
         &mut self,
         text: &str,
@@ -113,14 +113,14 @@ impl LaidFence {
         })
     }
 
-    /// Lays out the lines up to a place.
+    /// Lays out the lines up to `end`.
     pub(super) fn push(&mut self, text: &str, end: usize, theme: &Theme) {
         let lines = self.fence.code(&text[self.end..end]);
         self.code.push(&lines, theme);
         self.end = end;
     }
 
-    /// Lays out the line that is being written after all others.
+    /// Lays out the unfinished last line.
     pub(super) fn push_unfinished(&mut self, text: &str, theme: &Theme) {
         let line = self.fence.code(&text[self.end..]);
         self.unfinished = if line.is_empty() {

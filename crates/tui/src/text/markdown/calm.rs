@@ -1,7 +1,7 @@
-//! Guesses how the unfinished end of a text goes on, so that what is on the screen does not jump
-//! when it does: open marks count as closed, the head of a table as a table.
+//! Completes the unfinished end of a text, so that the screen does not jump as the text grows: open
+//! marks count as closed, and the head of a table as a table.
 //!
-//! Only for text that is still being written; nothing of it is kept.
+//! Only for text that is still growing; the result is not stored.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use pulldown_cmark::{Event, Parser, Tag};
 
 use super::structure::OPTIONS;
 
-/// What to show of a text for now.
+/// The text to show for now.
 pub(super) fn calm(text: &str) -> Cow<'_, str> {
     let shown = without_marks(text);
     let Some(leaf) = last_words(shown) else {
@@ -25,7 +25,7 @@ pub(super) fn calm(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Leaves out an unfinished last line of marks alone: it may yet become anything.
+/// Drops an unfinished last line that consists of marks only: its meaning is still open.
 fn without_marks(text: &str) -> &str {
     let start = text.rfind('\n').map_or(0, |end| end + 1);
     let is_marks = |letter: char| {
@@ -41,7 +41,7 @@ fn without_marks(text: &str) -> &str {
     }
 }
 
-/// Where the last words begin that may have marks, if the text ends in them.
+/// Where the last inline text begins, if the text ends in one.
 fn last_words(text: &str) -> Option<usize> {
     let mut last = None;
     for (event, range) in Parser::new_ext(text, OPTIONS).into_offset_iter() {
@@ -58,7 +58,7 @@ fn last_words(text: &str) -> Option<usize> {
     last
 }
 
-/// The head of a table, with the line below it made up.
+/// Completes the head of a table with a delimiter row.
 fn begun_table(words: &str) -> Option<String> {
     let mut lines = words.lines();
     let head = lines.next()?.trim_end();
@@ -79,7 +79,7 @@ fn begun_table(words: &str) -> Option<String> {
     is_begun.then(|| format!("{head}\n|{}\n", "---|".repeat(columns)))
 }
 
-/// Adds what closes open marks at the end, or leaves out marks that nothing follows yet.
+/// Closes open marks at the end, or drops marks without text after them.
 fn closed(words: &str) -> Cow<'_, str> {
     let trimmed = words.trim_end();
     let mut open: Vec<&str> = Vec::new();
@@ -147,7 +147,7 @@ fn run_length(text: &str, letter: char) -> usize {
     text.chars().take_while(|next| *next == letter).count()
 }
 
-/// How far it is to the end of the next run of as many backticks.
+/// The distance to the end of the next run of exactly `length` backticks.
 fn closing_run(text: &str, length: usize) -> Option<usize> {
     let mut at = 0;
     while let Some(found) = text[at..].find('`') {

@@ -1,22 +1,22 @@
-//! Code between fences, read line by line, so that code that grows is not read again.
+//! Fenced code, parsed line by line, so that growing code is not parsed again.
 
 use std::borrow::Cow;
 
-/// The line that opens it, understood.
+/// The parsed opening line of a fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fence {
     mark: char,
     length: usize,
-    /// Columns that every line may be indented by, and is not.
+    /// Indent of the fence in columns, removed from every line.
     indent: usize,
-    /// What stands after the marks.
+    /// The info string.
     pub(super) language: String,
-    /// Where the code begins, after this line.
+    /// Where the code begins, after the opening line.
     pub(super) begins: usize,
 }
 
 impl Fence {
-    /// Of a text that begins with a fence.
+    /// Parses the fence at the start of a text.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let line = text.lines().next()?;
         let begins = (line.len() + 1).min(text.len());
@@ -38,7 +38,7 @@ impl Fence {
         })
     }
 
-    /// Whether a line closes it.
+    /// Whether a line closes the fence.
     pub(super) fn is_end(&self, line: &str) -> bool {
         let inner = line.trim_start_matches(' ');
         let after = inner.trim_start_matches(self.mark);
@@ -47,7 +47,7 @@ impl Fence {
             && after.trim_matches([' ', '\n']).is_empty()
     }
 
-    /// Whether an unfinished line may become the one that closes it.
+    /// Whether an unfinished line may become the closing one.
     pub(super) fn may_be_end(&self, line: &str) -> bool {
         !line.is_empty() && line.trim_matches([' ', self.mark]).is_empty()
     }
@@ -65,8 +65,8 @@ impl Fence {
         Cow::Owned(code)
     }
 
-    /// Where the code ends in a text that begins with this fence: at the line that closes it, or
-    /// with the text.
+    /// Where the code ends in a text that begins with this fence: at the closing line, or at the
+    /// end of the text.
     pub(super) fn ends(&self, text: &str) -> usize {
         let mut at = self.begins;
         for line in text[self.begins..].split_inclusive('\n') {

@@ -1,4 +1,4 @@
-//! Words with their marks become spans: emphasis, code, links with their addresses.
+//! Turns inline markup into spans: emphasis, code, links with their addresses.
 //!
 //! Entry type: [`Inline`].
 
@@ -9,21 +9,21 @@ use ratatui::text::Span;
 use super::super::clean;
 use crate::theme::{Look, Theme};
 
-/// The words of one paragraph, heading or cell, as they come.
+/// The inline content of one paragraph, heading or cell.
 #[derive(Debug)]
 pub(super) struct Inline<'a> {
     theme: &'a Theme,
     lines: Vec<Vec<Span<'static>>>,
-    /// The innermost is the last.
+    /// The innermost style is the last.
     styles: Vec<Style>,
     links: Vec<Link>,
 }
 
-/// A link that is open.
+/// A link whose end has not been reached.
 #[derive(Debug)]
 struct Link {
     address: String,
-    /// What it shows.
+    /// The text of the link.
     text: String,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Inline<'a> {
         self.lines.iter().all(Vec::is_empty)
     }
 
-    /// The lines so far; the next words begin anew.
+    /// Takes the lines so far.
     pub(super) fn take(&mut self) -> Vec<Vec<Span<'static>>> {
         std::mem::replace(&mut self.lines, vec![Vec::new()])
     }
@@ -54,7 +54,7 @@ impl<'a> Inline<'a> {
         self.styles.pop();
     }
 
-    /// Takes in what belongs to words; what does not is left alone.
+    /// Handles inline events; ignores others.
     pub(super) fn event(&mut self, event: &Event<'_>) {
         let theme = self.theme;
         match event {
@@ -118,7 +118,7 @@ impl<'a> Inline<'a> {
         });
     }
 
-    /// What was written as a name for a control is one by now, so it is cleaned again.
+    /// Cleans again: a character entity may have become a control character.
     fn text(&mut self, text: &str, style: Style) {
         let text = clean(text);
         for link in &mut self.links {
@@ -150,7 +150,7 @@ impl<'a> Inline<'a> {
         }
         self.lines
             .last_mut()
-            .expect("one was pushed if there was none")
+            .expect("lines is not empty")
     }
 
     fn style(&self) -> Style {

@@ -1,4 +1,4 @@
-//! How code is set apart: a line with its language, and an indent.
+//! Label and indent of code blocks.
 
 use ratatui::text::{Line, Span};
 
@@ -6,10 +6,10 @@ use super::super::{clean, fit};
 use super::page::LEAST_ROOM;
 use crate::theme::Theme;
 
-/// Columns that code is set in by.
+/// Indent of code in columns.
 const CODE_INDENT: u16 = 2;
 
-/// What language code is in, on a line of its own.
+/// A line that names the language of the code.
 pub(super) fn label(language: &str, width: u16, theme: &Theme) -> Option<Line<'static>> {
     let cleaned = clean(language);
     let name = cleaned.split([' ', ',', '{', '\n', '\t']).next()?;
@@ -17,7 +17,7 @@ pub(super) fn label(language: &str, width: u16, theme: &Theme) -> Option<Line<'s
     (!shown.is_empty()).then(|| Line::styled(shown, theme.dim))
 }
 
-/// None, where there is hardly room for the code itself.
+/// The indent of code; none where there is hardly room for the code itself.
 pub(super) fn code_indent(width: u16) -> u16 {
     if usize::from(width) < LEAST_ROOM {
         0

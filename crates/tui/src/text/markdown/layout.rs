@@ -1,7 +1,7 @@
-//! The blocks of a text and their lines, brought up to date as the text grows. Pure.
+//! The blocks of a text and their lines, updated as the text grows. Pure.
 //!
-//! A block is closed when whole lines after it began another; nothing that follows changes it
-//! then. All that is not closed is the tail. Entry type: [`Layout`].
+//! A block is closed when a later whole line has begun another one; then no further text can change
+//! it. Everything that is not closed is the tail. Entry type: [`Layout`].
 
 use std::ops::Range;
 
@@ -15,31 +15,31 @@ use super::memory::Memory;
 use super::structure::{Block, Kind, split};
 use crate::theme::Theme;
 
-/// What is to be laid out.
+/// The text to lay out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) text: &'a str,
-    /// More is to come.
+    /// The text may still grow.
     pub(super) is_open: bool,
-    /// Another one for every change.
+    /// Changes with every change of the text.
     pub(super) revision: u64,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Layout {
     closed: Vec<Block>,
-    /// Where what is not closed begins.
+    /// Where the tail begins.
     tail: usize,
-    /// Whole lines up to here were looked at for closed blocks.
+    /// Whole lines up to here have been scanned for closed blocks.
     looked: usize,
-    /// For which everything below was laid out.
+    /// Width and theme of the layouts below.
     made_for: Option<(u16, Theme)>,
-    /// The first of the closed blocks, with the number of lines to the end of each.
+    /// Layouts of the first closed blocks, each with the total number of lines up to its end.
     laid: Vec<(Laid, usize)>,
     open: Vec<Laid>,
-    /// Of the text and of the colours, at the last layout of the tail.
+    /// Revision of the text and generation of the colours at the last layout of the tail.
     seen: Option<(u64, u64)>,
-    /// Of the blocks of the tail.
+    /// Code caches of the blocks of the tail.
     memories: Vec<Memory>,
 }
 
@@ -106,7 +106,7 @@ impl Layout {
         lines
     }
 
-    /// Finds blocks that nothing can change any more.
+    /// Closes the blocks that no further text can change.
     fn close(&mut self, text: &str, theme: &Theme) {
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         if whole <= self.looked {
@@ -135,7 +135,7 @@ impl Layout {
                 None if is_closed_fence(&text[range.clone()], block.kind) => range.end,
                 None => break,
             };
-            // A definition may go on in the next line, if that is not empty.
+            // A definition may continue on the next line unless that is empty.
             if block.kind == Kind::Definition && !text[range.end..next].contains('\n') {
                 break;
             }
@@ -151,8 +151,8 @@ impl Layout {
         }
     }
 
-    /// Takes new lines into a fence that is open. Says where it ended, if it did, or nothing if
-    /// there is none.
+    /// Appends new lines to an open fence. Returns `None` if there is no open fence, `Some(None)`
+    /// if it is still open, and its end if it was closed.
     fn grow_fence(&mut self, text: &str, theme: &Theme) -> Option<Option<usize>> {
         let [Laid::Fence(open)] = self.open.as_mut_slice() else {
             return None;
@@ -164,7 +164,7 @@ impl Layout {
             if open.fence.is_end(line) {
                 let closed = end + line.len();
                 open.push(tail, end, theme);
-                let fence = self.open.pop().expect("there is one: it was matched above");
+                let fence = self.open.pop().expect("open has one element: it was matched above");
                 let begin = self.laid.last().map_or(0, |(_, end)| *end);
                 let until = after(begin, &fence);
                 self.laid.push((fence, until));
@@ -213,7 +213,7 @@ impl Layout {
             .map(|(block, memory)| {
                 let content = &shown[block.range.clone()];
                 match block.kind {
-                    // The colours of a fence come line by line; here it is whole already.
+                    // The whole text of the fence is here, so it is laid out like other blocks.
                     Kind::Words | Kind::Fence => Laid::words(content, width, theme, memory),
                     Kind::Definition => Laid::new(content, block.kind, width, theme),
                 }
@@ -221,7 +221,7 @@ impl Layout {
             .collect();
     }
 
-    /// If the tail is an open fence whose first line is whole.
+    /// Starts an incremental layout if the tail is an open fence whose first line is complete.
     fn begin_fence(&self, tail: &str, width: u16, theme: &Theme) -> Option<Laid> {
         let start = tail.len() - tail.trim_start_matches('\n').len();
         let is_whole = start == 0 && tail.contains('\n');
@@ -241,7 +241,7 @@ fn is_closed_fence(text: &str, kind: Kind) -> bool {
     fence.is_some_and(|fence| fence.ends(text) < text.len())
 }
 
-/// The number of lines with one more block. Empty lines keep blocks apart.
+/// The number of lines after one more block. Empty lines separate blocks.
 fn after(end: usize, laid: &Laid) -> usize {
     match (end, laid.count()) {
         (end, 0) => end,
@@ -250,7 +250,7 @@ fn after(end: usize, laid: &Laid) -> usize {
     }
 }
 
-/// The lines of a block that begins after line `begin`, as far as they are asked for.
+/// Appends the requested lines of a block that begins after line `begin`.
 fn take_block(
     laid: &mut Laid,
     text: &str,

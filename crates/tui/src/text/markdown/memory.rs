@@ -1,12 +1,12 @@
-//! The code in a block that is laid out again and again while it grows: what was coloured once is
-//! not coloured again.
+//! Caches the code in a block that is laid out repeatedly while it grows, so that lines are not
+//! coloured again.
 
 use ratatui::text::Line;
 
 use super::super::code::Code;
 use crate::theme::Theme;
 
-/// The codes of one block, in order.
+/// The code blocks inside one top-level block, in order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
     codes: Vec<Remembered>,
@@ -17,18 +17,18 @@ pub(super) struct Memory {
 struct Remembered {
     language: String,
     width: u16,
-    /// The whole lines of it.
+    /// Its whole lines.
     text: String,
     code: Code,
 }
 
 impl Memory {
-    /// The block is laid out from its beginning.
+    /// Starts a new layout of the block.
     pub(super) fn begin(&mut self) {
         self.next = 0;
     }
 
-    /// Some of it is plain only until its language is ready.
+    /// Whether some code is plain only until its language is ready.
     pub(super) fn is_waiting(&self) -> bool {
         self.codes[..self.next]
             .iter()

@@ -1,38 +1,38 @@
-//! The lines of a block, and the lists and quotes that they are in.
+//! The lines of a block, and the lists and quotes around them.
 //!
-//! Indents end where the room does. Entry type: [`Page`].
+//! Levels are no longer indented when there is too little room. Entry type: [`Page`].
 
 use ratatui::text::{Line, Span};
 
-/// The room that an indent has to leave.
+/// Columns that an indent has to leave for text.
 pub(super) const LEAST_ROOM: usize = 10;
 
-/// What kind of level it is.
+/// The kind of a nesting level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Within {
     Quote,
     List {
-        /// Of the next item.
+        /// Number of the next item.
         number: Option<u64>,
-        /// That the largest number of the list has.
+        /// Digits of the largest number of the list.
         digits: usize,
     },
     Item,
 }
 
-/// A list, an item of one, or a quote that lines are in.
+/// A list, a list item, or a quote around the lines.
 #[derive(Debug)]
 pub(super) struct Level {
     pub(super) within: Within,
     /// Nothing in it has been laid out yet.
     pub(super) is_fresh: bool,
-    /// Empty lines keep apart what is in it.
+    /// Empty lines separate its content.
     pub(super) is_loose: bool,
-    /// What its first line begins with, until there is one.
+    /// Prefix of its first line, until that is written.
     pub(super) first: Option<Span<'static>>,
-    /// What its other lines begin with.
+    /// Prefix of its other lines.
     pub(super) rest: Vec<Span<'static>>,
-    /// Of both.
+    /// Width of both prefixes in columns.
     pub(super) columns: usize,
 }
 
@@ -46,7 +46,7 @@ impl Level {
     }
 }
 
-/// Lines as they are made.
+/// Collects lines with the prefixes of all levels.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) width: usize,
@@ -55,7 +55,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Adds lines, with what all levels begin them with.
+    /// Adds lines with the prefixes of all levels.
     pub(super) fn emit(&mut self, lines: Vec<Line<'static>>) {
         for line in lines {
             let mut spans = Vec::with_capacity(line.spans.len() + self.levels.len());
@@ -74,7 +74,7 @@ impl Page {
         }
     }
 
-    /// An empty line, which still shows that it is in a quote.
+    /// Adds an empty line, which keeps the prefixes of quotes.
     pub(super) fn gap(&mut self) {
         let quoted = self
             .levels
@@ -88,13 +88,13 @@ impl Page {
         self.lines.push(Line::from(spans));
     }
 
-    /// Columns that are left.
+    /// Remaining columns.
     pub(super) fn room(&self) -> usize {
         let taken: usize = self.levels.iter().map(|level| level.columns).sum();
         self.width.saturating_sub(taken)
     }
 
-    /// Begins a level. Gives back what its first line begins with, if there is no room for it.
+    /// Begins a level. Returns the prefix of the first line if there is no room for it.
     pub(super) fn push_level(
         &mut self,
         within: Within,

@@ -1,7 +1,7 @@
-//! Cuts markdown into its outermost blocks, each of which can be laid out alone.
+//! Splits markdown into top-level blocks, each of which can be laid out alone.
 //!
-//! What a block looks like depends on nothing outside it: links to definitions elsewhere are shown
-//! as they were written, and so are the definitions.
+//! The layout of a block depends on nothing outside it: links to definitions elsewhere are shown as
+//! written, and so are the definitions.
 
 use std::ops::Range;
 
@@ -14,22 +14,22 @@ pub(super) const OPTIONS: Options = Options::ENABLE_TABLES
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Anything that is not one of the others.
+    /// Any other block.
     Words,
-    /// Code between fences.
+    /// Fenced code.
     Fence,
-    /// Where links lead.
+    /// Link definitions.
     Definition,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
-    /// Whole lines.
+    /// Byte range; whole lines.
     pub(super) range: Range<usize>,
     pub(super) kind: Kind,
 }
 
-/// The blocks of a text, in order. What is between them is empty.
+/// The blocks of a text, in order. Only empty lines are between them.
 pub(super) fn split(text: &str) -> Vec<Block> {
     let mut outermost: Vec<Block> = Vec::new();
     let mut depth = 0_usize;
@@ -43,7 +43,7 @@ pub(super) fn split(text: &str) -> Vec<Block> {
             Event::Start(_) => depth += 1,
             Event::End(end) => {
                 depth = depth.saturating_sub(1);
-                // The parser may count a definition that follows a list to the list.
+                // The parser may count a definition that follows a list as part of the list.
                 if let (1, TagEnd::Item, Some(list)) = (depth, end, outermost.last_mut()) {
                     list.range.end = range.end;
                 }
@@ -58,7 +58,7 @@ pub(super) fn split(text: &str) -> Vec<Block> {
     with_definitions(text, outermost)
 }
 
-/// The parser says nothing of definitions: they are what is left between blocks.
+/// The parser reports no definitions: they are the text between blocks.
 fn with_definitions(text: &str, outermost: Vec<Block>) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::with_capacity(outermost.len());
     let mut end = 0;

@@ -1,5 +1,5 @@
-//! Tables: columns as wide as they need to be, narrower and with more lines where the page is
-//! too narrow, and lists of names and values where it is hopeless.
+//! Lays out tables: columns at their full width, or narrower with wrapped cells, or, if even that
+//! does not fit, lists of names and values.
 
 use pulldown_cmark::Alignment;
 use ratatui::style::Modifier;
@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use super::super::wrap::{columns, wrap_words};
 use crate::theme::Theme;
 
-/// A column that needs more, and would get less than this, is hopeless.
+/// If a wider column would get less than this, the table is shown as a list.
 const NARROWEST: usize = 6;
 const BETWEEN: &str = " │ ";
 const BETWEEN_COLUMNS: usize = 3;
@@ -31,7 +31,7 @@ impl Table {
         }
     }
 
-    /// How wide each column is, if all of them fit.
+    /// The width of each column, if all of them fit.
     fn widths(&self, width: usize) -> Option<Vec<usize>> {
         let count = self.head.len();
         let mut needed = vec![1; count];
@@ -72,7 +72,7 @@ impl Table {
             .iter()
             .map(|row| self.row(row, widths, theme))
             .collect();
-        // Rows of several lines need something between them to be told apart.
+        // Rows of several lines are separated by rules.
         let is_ruled = rows.iter().any(|row| row.len() > 1);
         let mut lines = self.row(&strong(&self.head), widths, theme);
         lines.push(rule.clone());
@@ -161,7 +161,7 @@ impl Table {
     }
 }
 
-/// The largest width that columns may have for all of them to fit.
+/// The largest limit on the column width with which all columns fit.
 fn widest(needed: &[usize], room: usize) -> usize {
     let mut sorted = needed.to_vec();
     sorted.sort_unstable();
@@ -196,7 +196,7 @@ fn strong(row: &[Cell]) -> Vec<Cell> {
     row
 }
 
-/// The lines of a cell as one.
+/// Joins the lines of a cell.
 fn joined(cell: &Cell) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
     for line in cell {

@@ -1,7 +1,7 @@
-//! Lays out one block, with all that is in it, line by line.
+//! Lays out one block with its content, line by line.
 //!
-//! What is inside of lists and quotes is as deep as its author likes, so depth is a list here and
-//! not a recursion. Entry point: [`write()`].
+//! Lists and quotes can be nested to any depth, so levels are kept in a list instead of using
+//! recursion. Entry point: [`write()`].
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use crate::theme::Theme;
 
 const LONGEST_RULE: usize = 80;
 
-/// The lines of a block. `memory` has the code of its last layout.
+/// The lines of a block. `memory` has the code of its previous layout.
 pub(super) fn write(
     text: &str,
     width: u16,
@@ -50,7 +50,7 @@ pub(super) fn write(
     writer.page.lines
 }
 
-/// How many items each list has, by the place of its beginning.
+/// The number of items of each list, by the index of its start event.
 fn count_items(events: &[Event<'_>]) -> HashMap<usize, u64> {
     let mut open = Vec::new();
     let mut counts = HashMap::new();
@@ -80,7 +80,7 @@ struct Writer<'a> {
     memory: &'a mut Memory,
     inline: Inline<'a>,
     table: Option<Table>,
-    /// Code or HTML that is being collected; the language, if it is code.
+    /// Code or HTML that is being collected, with the language if it is code.
     verbatim: Option<(Option<String>, String)>,
 }
 
@@ -173,7 +173,7 @@ impl Writer<'_> {
             }
             TagEnd::Item => {
                 self.flush();
-                // One without words still has its mark.
+                // An empty item still shows its marker.
                 if self
                     .page
                     .levels
@@ -234,7 +234,7 @@ impl Writer<'_> {
             .page
             .push_level(Within::Item, Some(marker), rest, taken);
         if let Some(marker) = left_out {
-            // It is part of the words then.
+            // Without room for an indent, the marker becomes part of the text.
             self.inline
                 .event(&Event::Text(marker.content.to_string().into()));
         }
@@ -289,7 +289,7 @@ impl Writer<'_> {
         );
     }
 
-    /// Before anything that begins a line of its own.
+    /// Called before any block: flushes inline text and adds a gap where needed.
     fn begin_block(&mut self) {
         self.flush();
         let is_apart = match self.page.levels.last() {
@@ -301,7 +301,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Words that were collected become lines.
+    /// Writes the collected inline text as lines.
     fn flush(&mut self) {
         if self.inline.is_empty() {
             self.inline.take();
