@@ -1,5 +1,5 @@
-//! The UI with nobody behind it: what is said comes back. For trying it out, and for the tests of
-//! the loop, which drive it in a terminal of their own.
+//! The UI without an agent: prompts are echoed. For trying it out, and for the tests of the event
+//! loop, which run it in a pseudo terminal.
 //!
 //! Some prompts do more: `panic`, `flood`, `ask`. The exit code says why it ended.
 
@@ -61,7 +61,7 @@ fn serve(mut host: Host) {
 async fn answer(notices: &Notices, text: &str) {
     match text {
         "panic" => panic!("as it was told to"),
-        // For ever: whoever wants to end it has to be heard all the same.
+        // Endless: the user must still be able to end it.
         "flood" => {
             for number in 0.. {
                 if !say(notices, &format!("drop {number}")).await {

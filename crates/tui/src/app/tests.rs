@@ -1,7 +1,7 @@
-//! Scripts of keys and notices, against what they do.
+//! Scripts of keys and notices, with the expected effects.
 //!
-//! In a script a letter is typed as it stands, `⏎ ⇥ ⎋ ⌫ ↑ ↓ ← →` are keys, and `<ctrl-c>` is a key
-//! by its name in the table.
+//! In a script a letter is typed as it is, `⏎ ⇥ ⎋ ⌫ ↑ ↓ ← →` are keys, and `<ctrl-c>` is a key by
+//! its name in the table.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +25,7 @@ use super::{App, Effect, Input};
 use crate::port::{Attachment, Notice, Opened, Origin, Request};
 use crate::theme::Look;
 
-/// The UI, with a clock, and what it wanted so far.
+/// The UI with a clock, and its effects so far.
 struct Stage {
     app: App,
     now: Duration,
@@ -43,7 +43,7 @@ impl Stage {
         }
     }
 
-    /// In a turn.
+    /// With a running turn.
     fn busy() -> Self {
         let mut stage = Self::new();
         stage.event(started(1, "begin"));
@@ -81,7 +81,7 @@ impl Stage {
         self.input(Input::Time)
     }
 
-    /// What was wanted since the last time, and what is written.
+    /// Checks the effects since the last call, and the text in the editor.
     fn expect(&mut self, wants: &[&str], written: &str) -> &mut Self {
         assert_eq!(std::mem::take(&mut self.wants), wants);
         assert_eq!(self.app.editor.text(), written);
@@ -98,7 +98,7 @@ impl Stage {
         rows.iter().map(|row| row.words.as_str()).collect()
     }
 
-    /// What the editor shows.
+    /// The rows of the editor.
     fn shown(&self) -> Vec<String> {
         let rows = self.app.editor.view().rows.iter();
         rows.map(|row| row.iter().map(|piece| piece.text.as_str()).collect())
@@ -130,7 +130,7 @@ fn script_keys(script: &str) -> Vec<KeyEvent> {
     keys
 }
 
-/// An effect in a few words.
+/// A short text for an effect.
 fn told(effect: &Effect) -> String {
     match effect {
         Effect::Ask(Request::Agent(Command::Prompt { content })) => {

@@ -1,4 +1,4 @@
-//! Pictures of all screens, made by living through samples.
+//! Snapshots of all screens, made from sample events.
 
 #![allow(clippy::unwrap_used)]
 

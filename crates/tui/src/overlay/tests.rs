@@ -1,4 +1,4 @@
-//! What pickers and viewers ask for, and what they do with the answers.
+//! Requests of pickers and viewers, and how they handle the answers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -62,7 +62,7 @@ fn sessions_are_looked_for_as_words_are_typed() {
         preview(FIRST)
     );
     assert_eq!(overlay.key(key(KeyCode::Char('x'))), After::Stay(look("x")));
-    // The answer to older words comes late.
+    // The answer to an older query arrives late.
     assert_eq!(overlay.hear(&sessions("", &[SECOND])), vec![]);
     let Overlay::Sessions(inner) = &overlay else {
         panic!("it is the picker of sessions");

@@ -1,4 +1,4 @@
-//! When a key is an answer, and when it is not.
+//! Tests which keys answer a question.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,14 +9,14 @@ use super::*;
 use crate::question::panel::Setting;
 use crate::theme::{Look, Theme};
 
-/// What happens, with milliseconds since the start.
+/// An event of a script, with milliseconds since the start.
 #[derive(Debug, Clone, Copy)]
 enum Happens {
     Asked(u32),
     Decided(u32),
-    /// Laid out for so many lines, drawn, and no key waits.
+    /// Laid out for this many lines and drawn, with no key left unread.
     Shown,
-    /// Drawn, but there are keys to be read.
+    /// Drawn, but there are unread keys.
     Drawn,
     Key(char),
     AltKey(char),
@@ -42,7 +42,7 @@ fn question(number: u32) -> Question {
     }
 }
 
-/// The answers that came out, and what was typed into the editor.
+/// The answers, and the text typed into the editor.
 fn live(script: &[(u64, Happens)], mut typed: String) -> (Vec<(u32, char)>, String) {
     let mut questions = Questions::default();
     let mut fit = Fit::Whole;
@@ -158,11 +158,11 @@ fn a_key_from_before_the_question_answers_nothing() {
 fn who_is_writing_is_not_reading() {
     let begin = [(1000, Asked(1)), (1000, Shown)];
     let with = |rest: &[(u64, Happens)]| [&begin[..], rest].concat();
-    // At the moment it appears, just before it may count, and when it does.
+    // When it appears, just before a key may count, and when it does.
     check(&with(&[(1000, Key('y')), (2000, Time)]), &[], "y");
     check(&with(&[(1399, Key('y')), (2000, Time)]), &[], "y");
     check(&with(&[(1400, Key('y')), (1650, Time)]), &[(1, 'y')], "");
-    // Each key begins the quiet anew.
+    // Each key restarts the quiet period.
     check(
         &with(&[
             (1200, Key('x')),
@@ -173,7 +173,7 @@ fn who_is_writing_is_not_reading() {
         &[],
         "xyy",
     );
-    // With text in the editor a plain letter never answers, however long one waits.
+    // With text in the editor a plain letter never answers, however long the wait.
     check(
         &with(&[(1200, Key('x')), (9000, Key('y')), (9900, Time)]),
         &[],
@@ -202,13 +202,13 @@ fn the_first_letter_of_a_sentence_answers_nothing() {
         &[],
         "also",
     );
-    // The moment of an answer has come, but the next key is read before the time is told.
+    // The hold time has passed, but the next key is read before the time input.
     check(
         &with(&[(1000, Key('a')), (1300, Key('l')), (2000, Time)]),
         &[],
         "al",
     );
-    // Esc, to interrupt, and a word right after it: that looks like Alt with its first letter.
+    // Esc to interrupt, with a word right after it: the bytes equal Alt with its first letter.
     check(
         &with(&[(1000, AltKey('y')), (1100, Key('o')), (2000, Time)]),
         &[],
@@ -216,13 +216,13 @@ fn the_first_letter_of_a_sentence_answers_nothing() {
     );
     // Not too early.
     check(&with(&[(1000, Key('y')), (1249, Time)]), &[], "");
-    // With a final Enter, as some people answer.
+    // With a final Enter, as some users confirm.
     check(
         &with(&[(1000, Key('y')), (1100, Enter), (1250, Time)]),
         &[(1, 'y')],
         "",
     );
-    // Who interrupts has not answered.
+    // An interrupt is not an answer.
     check(
         &with(&[(1000, Key('y')), (1100, Esc), (2000, Time)]),
         &[],
@@ -250,7 +250,7 @@ fn the_answer_to_one_question_is_not_the_answer_to_the_next() {
         (0, Shown),
         (500, Key('y')),
         (750, Time),
-        // The second is not on the screen yet; then it is, but one has just typed.
+        // The second question is not on the screen yet; then it is, but a key was just typed.
         (1000, Key('n')),
         (1001, Shown),
         (1002, Key('n')),
@@ -272,7 +272,7 @@ fn the_answer_to_one_question_is_not_the_answer_to_the_next() {
 
 #[test]
 fn a_question_that_was_decided_elsewhere_takes_its_keys_along() {
-    // The letter was for a question that is gone: it must not answer the next.
+    // The letter was for a question that has been removed: it must not answer the next.
     let script = [
         (0, Asked(1)),
         (0, Asked(2)),
@@ -283,7 +283,7 @@ fn a_question_that_was_decided_elsewhere_takes_its_keys_along() {
         (900, Time),
     ];
     check(&script, &[], "");
-    // One that waits behind it changes nothing.
+    // A question behind it changes nothing.
     let script = [
         (0, Asked(1)),
         (0, Asked(2)),
@@ -293,7 +293,7 @@ fn a_question_that_was_decided_elsewhere_takes_its_keys_along() {
         (900, Time),
     ];
     check(&script, &[(1, 'y')], "");
-    // Asked twice is one question.
+    // The same question sent twice is one question.
     let script = [
         (0, Asked(1)),
         (0, Asked(1)),
@@ -309,7 +309,7 @@ fn a_question_that_was_decided_elsewhere_takes_its_keys_along() {
 
 #[test]
 fn what_cannot_be_seen_cannot_be_granted() {
-    // Nothing of it fits on the screen.
+    // The question does not fit on the screen at all.
     let script = [
         (0, Hidden),
         (0, Asked(1)),
@@ -318,7 +318,7 @@ fn what_cannot_be_seen_cannot_be_granted() {
         (1200, Time),
     ];
     check(&script, &[], "y");
-    // Only a part of it does: no is still an answer.
+    // Only a part fits: it can still be refused.
     let script = [
         (0, Cut),
         (0, Asked(1)),
@@ -335,7 +335,7 @@ fn what_cannot_be_seen_cannot_be_granted() {
         (1200, Time),
     ];
     check(&script, &[(1, 'n')], "");
-    // Another size is another picture.
+    // After a resize the question has to be drawn again.
     let script = [
         (0, Asked(1)),
         (0, Shown),

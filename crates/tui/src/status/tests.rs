@@ -1,4 +1,4 @@
-//! What is true after some events, and how much of it fits.
+//! The status after some events, and how much of it fits.
 
 #![allow(clippy::unwrap_used)]
 
@@ -43,7 +43,7 @@ fn the_bar_follows_events() {
         &[ready("native", &[], false)],
         "native walls · no network · claude-sonnet-4-5",
     );
-    // More than people expect is worth a word.
+    // Stronger walls than usual are named.
     check(
         &[ready("microvm", &[], false)],
         "microvm walls (vm) · no network · claude-sonnet-4-5",
@@ -196,7 +196,7 @@ fn a_turn_is_timed_live_and_from_history() {
     assert_eq!(status.elapsed(), Some(Duration::from_secs(7)));
     status.apply(&event_at(7_000, ended(1, spending(0.1, None))));
     assert_eq!(status.elapsed(), None);
-    // All of it comes at once, a minute after it began.
+    // All events arrive at once, a minute after the start.
     let mut status = Status::default();
     status.apply(&event_at(0, turn(1, "hi")));
     status.apply(&event_at(60_000, replied(vec![], usage(1, 1), None)));

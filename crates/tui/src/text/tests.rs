@@ -1,4 +1,4 @@
-//! Tests of text that comes from elsewhere.
+//! Tests of untrusted text.
 #![allow(clippy::unwrap_used)]
 
 mod clean;
@@ -12,13 +12,13 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use unicode_width::UnicodeWidthChar;
 
-/// The letters alone.
+/// The text without styles.
 pub(super) fn plain(lines: &[Line<'_>]) -> String {
     let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
     lines.join("\n")
 }
 
-/// Letters with their styles: `{green bold|word}`.
+/// The text with its styles: `{green bold|word}`.
 pub(super) fn styled(lines: &[Line<'_>]) -> String {
     let line = |line: &Line<'_>| -> String {
         line.spans
@@ -56,7 +56,8 @@ fn style_names(style: Style) -> String {
     names.join(" ")
 }
 
-/// No line is wider, and no span has anything that a terminal obeys or that hides words.
+/// Asserts that no line is too wide, and that no span has control sequences or characters that hide
+/// words.
 pub(super) fn assert_safe(lines: &[Line<'_>], width: u16) {
     for line in lines {
         assert!(line.width() <= usize::from(width), "{width}: {line:?}");
@@ -89,7 +90,7 @@ pub(super) fn assert_harmless(text: &str, may_have_lines: bool) {
     }
 }
 
-/// Text that somebody made to do harm: controls, halves of sequences, odd letters, and words.
+/// Hostile text: control characters, incomplete sequences, odd characters, and words.
 pub(super) fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-z ]{0,12}",
@@ -108,7 +109,7 @@ pub(super) fn hostile() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
-/// Where to cut a text, as shares of its length.
+/// Where to cut a text, relative to its length.
 pub(super) fn cuts() -> impl Strategy<Value = Vec<prop::sample::Index>> {
     prop::collection::vec(any::<prop::sample::Index>(), 0..8)
 }

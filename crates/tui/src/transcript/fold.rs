@@ -1,5 +1,5 @@
-//! Events become entries. Pure: the same events give the same page, and the stored ones alone give
-//! the page that was there at the end of living through all of them.
+//! Turns events into entries. Pure: the same events give the same page, and the stored events alone
+//! give the same final page as all of them.
 
 mod notes;
 mod reply;
@@ -95,7 +95,7 @@ pub(super) fn apply(log: &mut Log, event: &Event) {
     }
 }
 
-/// A lasting event counts once, however often it is sent.
+/// Whether a stored event was applied before: each counts once, however often it is sent.
 fn is_known(log: &mut Log, event: &Event) -> bool {
     let Some(seq) = event.seq else {
         return false;
@@ -110,7 +110,7 @@ fn is_known(log: &mut Log, event: &Event) -> bool {
     false
 }
 
-/// Nothing of a turn goes on: its pieces are void, its calls cut off.
+/// Closes the turn: drops partial replies and marks running calls as cut off.
 fn settle(log: &mut Log) {
     reply::void(log);
     reply::forget_retry(log);
@@ -134,7 +134,7 @@ fn prompt_entry(prompt: &[Block]) -> Entry {
     }
 }
 
-/// The entry of a call that has not ended, made if there is none.
+/// The entry of a call that has not ended; created if there is none.
 fn open_call(log: &mut Log, id: &CallId, name: &str) -> usize {
     let known = log.story.calls.get(id).copied();
     let open = known
@@ -182,7 +182,7 @@ fn end_call(log: &mut Log, index: usize, ended: &EventKind) {
     });
 }
 
-/// What a tool gave back, as text.
+/// The result of a tool as text.
 fn result(content: &[Block]) -> String {
     let parts: Vec<&str> = content
         .iter()
@@ -195,7 +195,7 @@ fn result(content: &[Block]) -> String {
     parts.join("\n")
 }
 
-/// The latest plan is open, those before it are not.
+/// Marks the latest plan: it is open, earlier ones are closed.
 fn note_plan(log: &mut Log, index: usize) {
     let is_plan = matches!(log.entry(index), Some(Entry::Call(call)) if call.name == "plan");
     if is_plan && log.story.plan != Some(index) {
@@ -206,7 +206,8 @@ fn note_plan(log: &mut Log, index: usize) {
     }
 }
 
-/// All commands that go on, and those that have just ended.
+/// Updates the calls with background jobs. `jobs` has all running jobs and those that have just
+/// ended.
 fn background(log: &mut Log, jobs: &[BackgroundJob]) {
     let mut going_on = Vec::new();
     for job in jobs {
@@ -238,12 +239,12 @@ fn millis_between(from: jiff::Timestamp, to: jiff::Timestamp) -> u64 {
     u64::try_from(to.duration_since(from).as_millis()).unwrap_or(0)
 }
 
-/// Names of files, each on one line.
+/// File names without line breaks.
 fn names(paths: &[String]) -> Vec<String> {
     paths.iter().map(|path| one_line(path)).collect()
 }
 
-/// Whether a turn ended as it should.
+/// Whether the turn succeeded.
 fn is_done(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Done)
 }

@@ -1,4 +1,4 @@
-//! Sections become lines of a width. Pure; what is laid out is kept by the shelf.
+//! Lays out sections as lines. Pure; the results are cached by [`super::shelf`].
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -14,10 +14,10 @@ use crate::amount::{count, some};
 use crate::text::{code_lines, columns, diff_lines, fit, output_lines, wrap_prose};
 use crate::theme::Theme;
 
-/// A call that took less, in milliseconds, took no time.
+/// Shorter durations in milliseconds are not shown.
 const AT_ONCE: u64 = 100;
 
-/// Lines of a part of an entry; markdown excepted, which is laid out as it grows.
+/// The lines of a section, except for markdown, which is laid out incrementally.
 pub(super) fn lay(
     entry: &Entry,
     content: &Content<'_>,
@@ -48,7 +48,7 @@ pub(super) fn lay(
             Extent::All => body(&text[piece(text, number)], *form, width, theme),
             Extent::First(lines) => {
                 let mut laid = body(first_lines(text, *lines), *form, width, theme);
-                // Wrapped lines may be twice as many.
+                // Wrapping may at most double the number of lines.
                 laid.truncate(2 * lines);
                 laid
             }
@@ -62,7 +62,7 @@ pub(super) fn lay(
 
 fn body(text: &str, form: Form<'_>, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let prose = |style| {
-        // The end of the last line begins no other.
+        // A final line end does not start another line.
         let text = text.strip_suffix('\n').unwrap_or(text);
         wrap_prose(text, width, style)
     };
@@ -78,7 +78,7 @@ fn body(text: &str, form: Form<'_>, width: u16, theme: &Theme) -> Vec<Line<'stat
     }
 }
 
-/// The sign before an entry's first line.
+/// The sign before the first line of an entry.
 pub(super) fn mark(entry: &Entry, is_open: bool, theme: &Theme) -> Span<'static> {
     let opening = if is_open { "▾" } else { "▸" };
     let (sign, style) = match entry {
@@ -116,7 +116,7 @@ fn tone_style(tone: Tone, theme: &Theme) -> Style {
     }
 }
 
-/// The line that says what an entry is.
+/// The title line of an entry.
 fn head(entry: &Entry, width: u16, theme: &Theme) -> Line<'static> {
     let title = match entry {
         Entry::Call(call) => return call_head(call, width, theme),
@@ -142,7 +142,7 @@ fn thinking_title(thinking: &Thinking) -> String {
     title
 }
 
-/// What it does; then what it came to, which is cut last.
+/// The summary of a call, then facts about its result. The result is cut last.
 fn call_head(call: &Call, width: u16, theme: &Theme) -> Line<'static> {
     let mut facts: Vec<(String, Style)> = Vec::new();
     let (added, removed) = call.tally;
@@ -167,7 +167,7 @@ fn call_head(call: &Call, width: u16, theme: &Theme) -> Line<'static> {
         facts.push((ending, if is_bad { theme.bad } else { theme.dim }));
     }
     let width = usize::from(width);
-    // The last of them says how it ended, and goes last.
+    // Drop facts from the front: the last one says how the call ended.
     let needed = call.summary.chars().count().min(width / 3);
     let wide = |facts: &[(String, Style)]| -> usize {
         facts.iter().map(|(fact, _)| columns(fact) + 3).sum()

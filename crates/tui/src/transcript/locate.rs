@@ -1,4 +1,4 @@
-//! Where on the page something is: places that hold at every width, and places of words.
+//! Locates text on the page, independently of the width.
 
 use ratatui::text::Line;
 
@@ -8,13 +8,13 @@ use super::piece::{piece, piece_at};
 use super::section::Content;
 
 impl Desk<'_> {
-    /// How many letters come before a line in its block: they do so at every width.
+    /// Number of alphanumeric characters before a line in its block; the same at every width.
     pub(super) fn letters_before(&mut self, place: Place) -> usize {
         let lines = self.lines(place.entry, place.block, 0..place.line);
         lines.iter().map(letters).sum()
     }
 
-    /// The line of a block in which a letter is.
+    /// The line of a block that contains the n-th alphanumeric character.
     pub(super) fn line_of_letter(&mut self, entry: usize, block: usize, letter: usize) -> usize {
         let count = self.height(entry, block);
         let mut before = 0;
@@ -27,7 +27,7 @@ impl Desk<'_> {
         count.saturating_sub(1)
     }
 
-    /// The line that shows what is at an offset of a section's text.
+    /// The line that shows an offset of a section's text.
     pub(super) fn place_of(
         &mut self,
         entry: usize,
@@ -52,7 +52,8 @@ impl Desk<'_> {
         };
         let block = 1 + before + number;
         let near = self.line_of_letter(entry, block, letter);
-        // Signs of markdown are not shown, so that letters are not where they are in the text.
+        // Markup is not shown, so positions on the page differ from those in the text: take the
+        // nearest line with a match.
         let count = self.height(entry, block);
         let lines = self.lines(entry, block, 0..count);
         let line = lines
@@ -68,9 +69,9 @@ impl Desk<'_> {
         }
     }
 
-    /// About which part of an entry is above a line: so many of so many parts.
+    /// The approximate part of an entry above a line, as a fraction: numerator and denominator.
     pub(super) fn share(&mut self, place: Place) -> (usize, usize) {
-        // Of the gap above it nobody knows.
+        // The gap above the entry is not counted.
         let blocks = self.blocks(place.entry).saturating_sub(1).max(1);
         let height = self.height(place.entry, place.block).max(1);
         let before = place.block.saturating_sub(1) * height;

@@ -1,7 +1,7 @@
-//! All entries in the order in which they came, which of them are open, and which are hidden.
+//! All entries in order, and which of them are open or hidden.
 //!
-//! An entry keeps its place for ever: what is void becomes [`Entry::Gone`], so that a view, a
-//! selection and a search can hold on to places.
+//! An entry keeps its index for ever: a removed one becomes [`Entry::Gone`], so that a view, a
+//! selection and a search can refer to indices.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,36 +13,36 @@ use super::entry::Entry;
 #[derive(Debug, Default)]
 pub(super) struct Log {
     items: Vec<Item>,
-    /// Of each item, about how many lines it takes.
+    /// Estimated number of lines of each item.
     weights: Vec<u32>,
-    /// Calls are open unless closed one by one.
+    /// Calls are open by default.
     are_calls_open: bool,
     is_thinking_open: bool,
-    /// Items that changed since somebody asked.
+    /// Items that changed since the last [`Log::take_changed`].
     changed: Vec<usize>,
     pub(super) story: Story,
 }
 
-/// What the fold needs to know of what came before.
+/// State of the fold over events.
 #[derive(Debug, Default)]
 pub(super) struct Story {
-    /// The last lasting event.
+    /// The last stored event.
     pub(super) seq: Option<(SessionId, u64)>,
     pub(super) turn: u32,
-    /// When the turn began.
+    /// Start of the turn.
     pub(super) begun: Option<Timestamp>,
-    /// Pieces of the reply that is on its way.
+    /// Entries of the reply that is being received.
     pub(super) partial: Vec<usize>,
     pub(super) calls: HashMap<CallId, usize>,
     /// Calls that have not ended.
     pub(super) open_calls: Vec<usize>,
-    /// Calls of which something goes on.
+    /// Calls with running background jobs.
     pub(super) background: Vec<usize>,
     pub(super) plan: Option<usize>,
     pub(super) retry: Option<usize>,
-    /// Undos that can be taken back.
+    /// Undo entries that can be redone.
     pub(super) undone: Vec<usize>,
-    /// Files of which it was said that an undo leaves them alone.
+    /// Files already reported as not covered by an undo.
     pub(super) told: HashSet<String>,
 }
 
@@ -50,11 +50,11 @@ pub(super) struct Story {
 pub(super) struct Item {
     pub(super) entry: Entry,
     pub(super) turn: u32,
-    /// Counts changes.
+    /// Number of changes.
     pub(super) revision: u32,
-    /// As the person wants it.
+    /// Set by the user.
     open: Option<bool>,
-    /// The undo that hides it.
+    /// The undo entry that hides it.
     pub(super) hidden_by: Option<usize>,
 }
 
@@ -71,7 +71,7 @@ impl Log {
         self.items.get(index).map(|item| &item.entry)
     }
 
-    /// At the end of the page, in the present turn.
+    /// Adds an entry to the current turn.
     pub(super) fn push(&mut self, entry: Entry) -> usize {
         let index = self.items.len();
         self.items.push(Item {
@@ -86,7 +86,6 @@ impl Log {
         index
     }
 
-    /// Changes an entry.
     pub(super) fn change(&mut self, index: usize, change: impl FnOnce(&mut Entry)) {
         if let Some(item) = self.items.get_mut(index) {
             change(&mut item.entry);
@@ -112,14 +111,14 @@ impl Log {
         let Some(item) = self.items.get(index) else {
             return false;
         };
-        // What hides comes later than what it hides, so that this ends.
+        // An undo entry comes after the entries that it hides, so the recursion ends.
         let is_hidden = item
             .hidden_by
             .is_some_and(|by| by <= index || !self.is_open(by) || !self.is_shown(by));
         !is_hidden && !item.entry.is_blank()
     }
 
-    /// Shown, though it no longer counts.
+    /// Whether the entry was undone.
     pub(super) fn is_void(&self, index: usize) -> bool {
         self.items
             .get(index)
@@ -148,7 +147,7 @@ impl Log {
         item.open = Some(is_open);
         self.weigh(index);
         if matches!(self.items[index].entry, Entry::Undone { .. }) {
-            // What it hides comes to be seen, or is no more.
+            // The hidden entries become visible or invisible.
             for hidden in 0..index {
                 if self.is_void(hidden) {
                     self.touch(hidden);
@@ -157,7 +156,7 @@ impl Log {
         }
     }
 
-    /// Opens all calls, or closes them.
+    /// Opens or closes all calls.
     pub(super) fn toggle_calls(&mut self) {
         self.are_calls_open = !self.are_calls_open;
         self.forget_open(|entry| matches!(entry, Entry::Call(_)));
@@ -177,7 +176,7 @@ impl Log {
         self.weigh_all();
     }
 
-    /// About how many lines the first so many entries take.
+    /// Estimated number of lines of the first entries.
     pub(super) fn weight(&self, entries: usize) -> usize {
         let first = &self.weights[..entries.min(self.weights.len())];
         first.iter().map(|weight| *weight as usize).sum()
@@ -187,7 +186,7 @@ impl Log {
         !self.changed.is_empty()
     }
 
-    /// What changed since the last time.
+    /// The items that changed since the last call.
     pub(super) fn take_changed(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.changed)
     }

@@ -1,25 +1,25 @@
-//! Parts of long texts, found by looking around the places where they begin and end: no list of
-//! all lines is ever made.
+//! Splits long texts into pieces. Looks only at the text around a boundary and never builds a list
+//! of all lines.
 
 use std::ops::Range;
 
-/// Text is laid out in pieces of about this size, in bytes.
+/// Approximate size of a piece in bytes.
 const PIECE: usize = 8 * 1024;
 
-/// How many pieces a text has.
+/// Number of pieces of a text.
 pub(super) fn count(text: &str) -> usize {
     text.len().div_ceil(PIECE).max(1)
 }
 
-/// One of the pieces of a text: whole lines, if they are not too long for that.
+/// The byte range of a piece: whole lines, unless they are too long.
 pub(super) fn piece(text: &str, piece: usize) -> Range<usize> {
     start_of(text, piece)..start_of(text, piece + 1)
 }
 
-/// The piece that has a byte.
+/// The piece that contains a byte.
 pub(super) fn piece_at(text: &str, offset: usize) -> usize {
     let guess = offset / PIECE;
-    // A piece begins after its nominal place, if anywhere else.
+    // A piece begins at or after its nominal start.
     if start_of(text, guess) > offset {
         guess.saturating_sub(1)
     } else {
@@ -27,7 +27,7 @@ pub(super) fn piece_at(text: &str, offset: usize) -> usize {
     }
 }
 
-/// Found by looking at the text around it alone. Never before the start of an earlier piece.
+/// The start of a piece, found from the text around it. Never before the start of an earlier piece.
 fn start_of(text: &str, piece: usize) -> usize {
     let nominal = piece.saturating_mul(PIECE);
     if nominal == 0 || nominal >= text.len() {
@@ -43,7 +43,7 @@ fn start_of(text: &str, piece: usize) -> usize {
     }
 }
 
-/// The first lines of a text, as far as they are of a reasonable size.
+/// The first lines of a text, up to a maximum size.
 pub(super) fn first_lines(text: &str, lines: usize) -> &str {
     let most = text.floor_char_boundary(lines * 240);
     let start = &text[..most];
@@ -54,7 +54,7 @@ pub(super) fn first_lines(text: &str, lines: usize) -> &str {
     }
 }
 
-/// The last lines of a text, as far as they are of a reasonable size.
+/// The last lines of a text, up to a maximum size.
 pub(super) fn last_lines(text: &str, lines: usize) -> &str {
     let text = text.trim_end_matches(['\n', '\r']);
     let most = text.ceil_char_boundary(text.len().saturating_sub(lines * 1024));

@@ -1,6 +1,6 @@
-//! All places of the page where some words are, open or closed, and the one that was gone to.
+//! All matches of a query on the page, in open and closed entries, and the current one.
 //!
-//! Looks at the texts themselves, never at what is laid out.
+//! Searches the texts themselves, not the layout.
 
 use super::desk::Place;
 use super::entry::Entry;
@@ -8,24 +8,24 @@ use super::finding::Needle;
 use super::log::Log;
 use super::section::{self, Content, Extent};
 
-/// More places than these nobody goes through.
+/// Maximum number of matches.
 const MOST: usize = 100_000;
 
 #[derive(Debug)]
 pub(super) struct Search {
     pub(super) needle: Needle,
-    /// In the order of the page.
+    /// Matches in the order of the page.
     found: Vec<Found>,
     current: Option<usize>,
-    /// The entry in whose view the search began.
+    /// The last visible entry when the search began.
     pub(super) origin: usize,
-    /// The current place has to come into view.
+    /// The current match has to be scrolled into view.
     pub(super) is_wanted: bool,
-    /// The line of the current place, and what it holds for.
+    /// Cache of the line of the current match, with its key.
     pub(super) line: Option<(Seen, Place)>,
 }
 
-/// Words in a section of an entry that is open.
+/// A match in a section of an open entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Found {
     entry: u32,
@@ -33,7 +33,7 @@ pub(super) struct Found {
     offset: u32,
 }
 
-/// What the line of a place depends on.
+/// What the line of a match depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) found: Found,
@@ -69,7 +69,7 @@ impl Search {
         for entry in 0..log.len() {
             search.look(log, entry);
         }
-        // The nearest one above what was looked at, as most of what is sought is behind.
+        // Start with the nearest match above the view, since users mostly search backwards.
         let above = search
             .found
             .partition_point(|found| found.entry() <= origin);
@@ -89,7 +89,7 @@ impl Search {
         self.found.get(self.current?).copied()
     }
 
-    /// The current place can be seen without opening anything.
+    /// Whether the current match is visible without opening an entry.
     pub(super) fn is_in_sight(&self, log: &Log) -> bool {
         let Some(found) = self.current() else {
             return false;
@@ -100,12 +100,12 @@ impl Search {
         is_head || log.is_open(entry) || !log.opens(entry)
     }
 
-    /// From 1 on.
+    /// Number of the current match, from 1, and of all matches.
     pub(super) fn position(&self) -> Option<(usize, usize)> {
         Some((self.current? + 1, self.found.len()))
     }
 
-    /// To a later place or an earlier one, around at the ends.
+    /// Moves to a later or an earlier match; wraps around at the ends.
     pub(super) fn step(&mut self, step: i32) {
         let count = self.found.len() as i64;
         if count > 0 {
@@ -115,7 +115,7 @@ impl Search {
         }
     }
 
-    /// Looks again at entries that changed.
+    /// Searches the changed entries again.
     pub(super) fn refresh(&mut self, log: &Log, mut changed: Vec<usize>) {
         changed.sort_unstable();
         changed.dedup();
@@ -169,7 +169,7 @@ impl Search {
     }
 }
 
-/// What can be found in a section.
+/// The searchable text of a section.
 fn text_of<'a>(entry: &'a Entry, content: &'a Content<'_>) -> Option<&'a str> {
     match (content, entry) {
         (

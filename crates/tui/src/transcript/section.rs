@@ -1,5 +1,5 @@
-//! What an entry shows, in order: a line that says what it is, and texts. Borrowed, so that asking
-//! costs nothing; long texts are cut into pieces that are laid out one by one.
+//! The sections of an entry, in order: a title line, and texts. They are borrowed, so that building
+//! them is cheap; long texts are laid out in pieces.
 
 mod call;
 
@@ -10,36 +10,36 @@ use super::entry::{Entry, Tone, is_long};
 use super::piece::{self, first_lines};
 use crate::amount::{count, some};
 
-/// Of a longer prompt, so many lines are shown.
+/// Lines shown of a long prompt.
 const PROMPT: usize = 8;
-/// The last lines of what runs.
+/// Last lines shown of running work.
 const LIVE: usize = 6;
 /// A part of an entry.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
     pub(super) content: Content<'a>,
-    /// Belongs to the line above it.
+    /// Part of the body below the title line.
     pub(super) is_body: bool,
 }
 
 #[derive(Debug)]
 pub(super) enum Content<'a> {
-    /// The line that says what the entry is.
+    /// The title line.
     Head,
-    /// Markdown, laid out as one.
+    /// Markdown, laid out as a whole.
     Words(Said<'a>),
     Text {
         text: Cow<'a, str>,
         form: Form<'a>,
         extent: Extent,
     },
-    /// A dim line of our own.
+    /// A dim line of the UI.
     Remark(String),
-    /// Says how much of a text is not shown.
+    /// A line that says how much of a text is not shown.
     Rest { text: &'a str, shown: usize },
 }
 
-/// Markdown, of which more may come.
+/// Markdown that may still grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Said<'a> {
     pub(super) text: &'a str,
@@ -52,7 +52,7 @@ pub(super) enum Form<'a> {
     Note(Tone),
     Thinking,
     Output,
-    /// With the name of a file or a language.
+    /// Code, with the name of a file or a language.
     Code(&'a str),
     Diff,
     Plan,
@@ -182,7 +182,7 @@ fn more(lines: usize) -> String {
     }
 }
 
-/// What is said in the place of the rest of a text.
+/// The line that stands for the rest of a text.
 pub(super) fn rest_of(text: &str, shown: usize) -> String {
     let rest = text[shown..].trim_start_matches('\n');
     match rest.lines().count() {
@@ -192,7 +192,7 @@ pub(super) fn rest_of(text: &str, shown: usize) -> String {
 }
 
 impl Content<'_> {
-    /// How many pieces it is laid out in.
+    /// Number of pieces in which it is laid out.
     pub(super) fn pieces(&self) -> usize {
         match self {
             Self::Text {

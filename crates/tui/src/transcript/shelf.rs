@@ -1,4 +1,4 @@
-//! What is laid out, kept for as long as it is true and there is room.
+//! A bounded cache of layouts.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -11,21 +11,21 @@ use super::section::{Content, Said};
 use crate::text::{Markdown, colours};
 use crate::theme::{Look, Theme};
 
-/// Lines that are kept beyond those of the last picture.
+/// Maximum number of cached lines, not counting those of the last frame.
 const MOST_LINES: usize = 10_000;
 
-/// Bytes of markdown that are kept beyond those of the last picture.
+/// Maximum number of cached bytes of markdown, not counting those of the last frame.
 const MOST_WORDS: usize = 256 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     laid: HashMap<Key, Laid>,
     lines: usize,
-    /// In the order in which they were made, as is what follows.
+    /// In the order of creation; so is `places`.
     keys: VecDeque<Key>,
     words: HashMap<(usize, usize), Words>,
     places: VecDeque<(usize, usize)>,
-    /// Counts pictures.
+    /// Number of frames.
     picture: u64,
 }
 
@@ -38,13 +38,13 @@ pub(super) struct Key {
     pub(super) is_open: bool,
 }
 
-/// What lines were made from.
+/// The inputs of a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) revision: u32,
     pub(super) width: u16,
     pub(super) look: Look,
-    /// Whether code had its colours.
+    /// Generation of the syntax colours.
     colours: u64,
 }
 
@@ -74,8 +74,8 @@ impl Stamp {
 }
 
 impl Shelf {
-    /// Before a picture: takes away about as much as the last one put here, so that no picture
-    /// has to wait for a great clearing.
+    /// Called before a frame: evicts about as much as the last frame added, so that no frame is
+    /// delayed by a large cleanup.
     pub(super) fn begin(&mut self) {
         let last = self.picture;
         self.picture += 1;
@@ -115,7 +115,7 @@ impl Shelf {
         }
     }
 
-    /// The lines of a piece that is no markdown.
+    /// The lines of a piece that is not markdown.
     pub(super) fn lines(
         &mut self,
         key: Key,
@@ -145,7 +145,7 @@ impl Shelf {
         &laid.lines
     }
 
-    /// How many lines markdown has.
+    /// Number of lines of a markdown section.
     pub(super) fn words_height(
         &mut self,
         place: (usize, usize),
@@ -156,7 +156,7 @@ impl Shelf {
         self.markdown(place, text).line_count(width, theme)
     }
 
-    /// Some lines of markdown.
+    /// Some lines of a markdown section.
     pub(super) fn words_lines(
         &mut self,
         place: (usize, usize),
@@ -168,7 +168,8 @@ impl Shelf {
         self.markdown(place, text).lines_range(range, width, theme)
     }
 
-    /// Gives it only what came since, if it is the same text grown longer.
+    /// The cached markdown, brought up to date. If the text has only grown, just the new part is
+    /// added.
     fn markdown(&mut self, place: (usize, usize), said: Said<'_>) -> &Markdown {
         let words = self.words.entry(place).or_insert_with(|| {
             self.places.push_back(place);

@@ -1,4 +1,4 @@
-//! The page as people see it: events in, lines out.
+//! The page as the user sees it: events in, lines out.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ use super::Transcript;
 use crate::samples::{self, event, replied, usage};
 use crate::theme::{Look, Theme};
 
-/// A transcript that lived through events.
+/// A transcript after some events.
 pub(super) fn lived(events: &[EventKind]) -> Transcript {
     let mut transcript = Transcript::default();
     for kind in events {
@@ -28,7 +28,7 @@ pub(super) fn lived(events: &[EventKind]) -> Transcript {
     transcript
 }
 
-/// What is in view.
+/// The visible lines.
 pub(super) fn seen(transcript: &mut Transcript, width: u16, height: u16) -> Vec<String> {
     transcript.arrange(width, height, &Theme::new(Look::Plain));
     transcript
@@ -100,7 +100,7 @@ pub(super) fn over(turn: u32, outcome: Outcome) -> EventKind {
     }
 }
 
-/// So many numbered lines.
+/// Numbered lines.
 pub(super) fn lines(count: usize) -> String {
     (1..=count)
         .map(|number| format!("line {number}\n"))

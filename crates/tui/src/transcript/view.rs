@@ -1,7 +1,7 @@
-//! Which part of the page is in view.
+//! The visible part of the page.
 //!
-//! The view hangs on its first line, wherever on the page that is, or on the page's end, which it
-//! then follows. What happens above it or below does not move it.
+//! The view is anchored to its first line, or to the end of the page, which it then follows.
+//! Changes above or below do not move it.
 
 use ratatui::text::Line;
 
@@ -10,26 +10,26 @@ use super::shelf::Shelf;
 
 #[derive(Debug, Default)]
 pub(super) struct View {
-    /// The first line; none while the end is followed.
+    /// The first line; `None` while the end is followed.
     top: Option<Place>,
-    /// Lines to move by at the next layout: up is negative.
+    /// Lines to scroll by at the next layout; negative is up.
     wanted: i64,
     reveal: Option<Reveal>,
     width: u16,
     pub(super) height: u16,
-    /// Where each of the lines in view is from.
+    /// Positions of the visible lines.
     pub(super) places: Vec<Place>,
     pub(super) lines: Vec<Line<'static>>,
-    /// Something came below.
+    /// Something was added below the view.
     has_news: bool,
 }
 
-/// What has to be in view.
+/// What to scroll into view.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Reveal {
-    /// A line, wherever.
+    /// A line, on any row.
     Line(Place),
-    /// The first line of an entry, in this row.
+    /// The first line of an entry, on this row.
     Keep { entry: usize, row: usize },
 }
 
@@ -62,7 +62,7 @@ impl View {
         self.top.is_none() && self.wanted >= 0
     }
 
-    /// Something came at the end of the page.
+    /// Something was added at the end of the page.
     pub(super) fn notice(&mut self) {
         self.has_news |= !self.is_following();
     }
@@ -75,7 +75,7 @@ impl View {
         self.top
     }
 
-    /// The last line in view.
+    /// The last visible line.
     pub(super) fn last(&self) -> Option<Place> {
         self.places.last().copied()
     }
@@ -86,7 +86,7 @@ impl View {
         self.places.iter().position(|place| *place == head)
     }
 
-    /// Chooses the lines that are in view.
+    /// Computes the visible lines.
     pub(super) fn arrange(&mut self, desk: &mut Desk<'_>, height: u16) -> Vec<Row> {
         if let Some(top) = self.top
             && self.width != desk.width
@@ -140,7 +140,7 @@ impl View {
     }
 }
 
-/// The line with the same letters at another width.
+/// The line with the same text at another width.
 fn resized(desk: &mut Desk<'_>, place: Place, old_width: u16) -> Place {
     let shelf: &mut Shelf = desk.shelf;
     let mut before = Desk {

@@ -1,5 +1,5 @@
-//! What the terminal itself answers is never taken for keys, and a question is answered by nobody
-//! who cannot have seen it.
+//! Answers of the terminal are never taken for keys, and a question cannot be answered before the
+//! user can have seen it.
 
 use crate::pty::Pty;
 
@@ -18,16 +18,16 @@ fn a_key_from_before_the_question_was_seen_is_no_answer() {
     let mut pty = Pty::echo("");
     pty.send("ask\r");
     pty.wait_for("connect to example.com:443");
-    // On the screen, but the terminal has not said so: these were typed before.
+    // Drawn, but the terminal has not confirmed it: these keys were typed before.
     pty.wait_for_bytes("\x1b[5n");
     pty.send("yy");
     pty.wait_for("yy");
-    // Now it has, and again whenever it is asked.
+    // Now the terminal confirms the frame.
     pty.send("\x1b[0n\x7f\x7f");
     pty.wait_until("the editor is empty", |screen| {
         !screen.contents().contains("yy")
     });
-    // Whoever writes is not reading: some quiet has to be before the answer.
+    // A quiet period without typing has to precede the answer.
     pty.wait_for("a letter answers only on its own");
     pty.send("y");
     pty.wait_for("the answer to 7 is yes");

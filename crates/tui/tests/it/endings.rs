@@ -1,4 +1,4 @@
-//! However it ends, the terminal is as it was before.
+//! The terminal is restored however the program ends.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -46,7 +46,7 @@ fn by_a_panic_of_another_thread() {
 fn by_the_end_of_the_terminal() {
     let pty = Pty::echo("");
     let status = pty.hang_up();
-    // The signal and the end of the file race each other.
+    // The signal and the end of input race with each other.
     let code = status.code();
     assert!(
         code == Some(3) || code == Some(129),
@@ -73,7 +73,7 @@ fn by_being_stopped_until_the_shell_lets_it_go_on() {
     pty.wait_for("before");
     pty.send(" and after\r");
     pty.wait_for("heard <before and after>");
-    // From outside it is the same.
+    // For the shell, it then quits as usual.
     pty.send("/quit\r");
     pty.wait_until("the shell has the screen", |screen| {
         !screen.alternate_screen()

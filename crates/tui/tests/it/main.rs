@@ -1,5 +1,5 @@
-//! The loop in a real terminal: the example `echo` behind a pseudo terminal, with these tests as the
-//! person and as the terminal. `cargo test -p tui` builds it, a test alone may not.
+//! The event loop in a real terminal: the example `echo` runs in a pseudo terminal, and the tests
+//! act as user and terminal. `cargo test -p tui` builds the example; running a single test may not.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

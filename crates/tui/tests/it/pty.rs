@@ -1,4 +1,4 @@
-//! A pseudo terminal with a program in it: what is typed goes in, what is drawn is read as a screen.
+//! A pseudo terminal with a program in it: sends keys and parses the output as a screen.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{Termios, tcgetattr};
 use nix::unistd::Pid;
 
-/// Past this a program hangs. None comes near it.
+/// After this time a program counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Pty {
@@ -24,21 +24,21 @@ pub(crate) struct Pty {
     slave: OwnedFd,
     parser: vt100::Parser,
     child: Child,
-    /// Everything that was written, in full.
+    /// All output of the program.
     pub(crate) written: Vec<u8>,
-    /// As the terminal was before.
+    /// The original terminal settings.
     before: Termios,
 }
 
 impl Pty {
-    /// The example, with this editor.
+    /// Starts the example with this editor.
     pub(crate) fn echo(editor: &str) -> Self {
         let mut pty = Self::start(&[echo().to_str().unwrap(), editor]);
         pty.wait_until("it draws", |screen| screen.alternate_screen());
         pty
     }
 
-    /// A program that has the terminal to itself, in 80 columns and 24 lines.
+    /// Starts a program in a terminal of 80 columns and 24 lines.
     pub(crate) fn start(command: &[&str]) -> Self {
         let (master, slave) = open();
         let before = tcgetattr(&slave).unwrap();
@@ -71,7 +71,7 @@ impl Pty {
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let mut rest = bytes.as_ref();
         while !rest.is_empty() {
-            // Whoever writes without reading may wait for one who does the same.
+            // Read too: if both sides only write, they block each other.
             self.read(Duration::ZERO);
             let (piece, behind) = rest.split_at(rest.len().min(1024));
             self.master.write_all(piece).unwrap();
@@ -89,7 +89,7 @@ impl Pty {
         kill(Pid::from_raw(self.pid()), signal).unwrap();
     }
 
-    /// Closes the terminal under the program.
+    /// Closes the terminal while the program runs.
     pub(crate) fn hang_up(mut self) -> ExitStatus {
         let nowhere = || File::open("/dev/null").unwrap();
         drop(std::mem::replace(&mut self.master, nowhere()));
@@ -119,7 +119,7 @@ impl Pty {
         }
     }
 
-    /// Waits for bytes that no screen shows.
+    /// Waits for bytes in the output that are not visible on the screen.
     #[track_caller]
     pub(crate) fn wait_for_bytes(&mut self, bytes: &str) {
         let give_up = Instant::now() + PATIENCE;
@@ -133,7 +133,7 @@ impl Pty {
         }
     }
 
-    /// The end of the program, which leaves the terminal as it was.
+    /// Waits for the end of the program, and asserts that it restored the terminal.
     #[track_caller]
     pub(crate) fn assert_restored(&mut self, code: i32) {
         let give_up = Instant::now() + PATIENCE;
@@ -151,13 +151,13 @@ impl Pty {
         assert!(!screen.alternate_screen() && !screen.hide_cursor() && !screen.bracketed_paste());
         assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
         let text = String::from_utf8_lossy(&self.written);
-        // The one is counted by the terminal, the other is as it was said last.
+        // The first mode is a counter, the second is set to its last value.
         let count = |sequence: &str| text.matches(sequence).count();
         assert_eq!(count("\x1b[>1u"), count("\x1b[<u"));
         assert!(text.rfind("\x1b[>4;0m") > text.rfind("\x1b[>4;1m"));
     }
 
-    /// Takes in what was written by now, and a little later if that is nothing.
+    /// Reads the available output, or waits a little for some.
     fn read(&mut self, longest: Duration) {
         let mut longest = PollTimeout::try_from(longest).unwrap();
         let mut buffer = [0; 65536];
@@ -183,14 +183,15 @@ impl Drop for Pty {
     }
 }
 
-/// The example beside this test.
+/// Path of the example's binary.
 pub(crate) fn echo() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap().parent().unwrap();
     folder.join("examples/echo")
 }
 
-/// Both ends. No child of another test gets one of them by accident.
+/// Both ends of a pseudo terminal, close-on-exec so that children of other tests do not inherit
+/// them.
 fn open() -> (File, OwnedFd) {
     let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     let master = posix_openpt(flags).unwrap();

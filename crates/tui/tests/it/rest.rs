@@ -1,4 +1,4 @@
-//! Nothing happens while nothing happens.
+//! The UI does not wake up while it is idle.
 
 use std::fs;
 use std::time::Duration;
@@ -11,7 +11,7 @@ fn an_idle_ui_uses_no_processor() {
     pty.wait_for_bytes("\x1b[c");
     pty.send("\x1b[?62cwaiting");
     pty.wait_for("waiting");
-    // Until what the key started has come to its end.
+    // Wait until the effects of the key have ended.
     let mut before = switches(pty.pid());
     loop {
         std::thread::sleep(Duration::from_millis(300));
@@ -25,7 +25,7 @@ fn an_idle_ui_uses_no_processor() {
     assert_eq!(switches(pty.pid()), before, "no thread has run");
 }
 
-/// How often each thread went to sleep: as often as it was woken.
+/// Voluntary context switches of each thread: how often it was woken.
 fn switches(pid: i32) -> Vec<(String, String)> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     tasks

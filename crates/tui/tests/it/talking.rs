@@ -1,4 +1,4 @@
-//! What is typed is on the screen and reaches the other side, whatever else goes on.
+//! Typed text is shown and reaches the host, whatever else is going on.
 
 use crate::pty::Pty;
 
@@ -9,7 +9,7 @@ fn what_is_typed_is_drawn_and_sent() {
     pty.wait_for("hello");
     pty.send("\r");
     pty.wait_for("heard <hello>");
-    // Every frame is drawn as one.
+    // Every frame is drawn in one write.
     let written = String::from_utf8_lossy(&pty.written).into_owned();
     assert!(written.contains("\x1b[?2026h"), "{written:?}");
     assert_eq!(
@@ -46,7 +46,7 @@ fn a_large_paste_is_one_message() {
     let mut pty = Pty::echo("");
     let line = "0123456789abcde\r";
     pty.send(format!("\x1b[200~{}\x1b[201~\r", line.repeat(65536)));
-    // The last line may be taken for no line at all.
+    // The final line end may be dropped.
     pty.wait_until("all of it was heard", |screen| {
         let text = screen.contents();
         text.contains("heard 1048576 bytes") || text.contains("heard 1048575 bytes")

@@ -1,4 +1,4 @@
-//! The page, searching on it, and looking for what was said.
+//! Browsing the page, and searching the page and the history.
 
 use super::*;
 use crate::app::Focus;

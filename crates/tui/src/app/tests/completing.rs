@@ -1,4 +1,4 @@
-//! What is offered while writing, and what becomes of it.
+//! Completion.
 
 use super::*;
 use crate::port::{JobRow, SessionRow};
@@ -80,7 +80,7 @@ fn pictures_of_the_workspace_are_attached() {
     stage.expect(&["Attach(\"/home/me/project/shot.png\")"], "see @shot.png ");
     stage.hear(picture("/home/me/project/shot.png"));
     stage.expect(&[], "see [image: shot.png] ");
-    // Written by hand it is found when the message is sent.
+    // A path typed by hand is found when the message is sent.
     stage.keys("<ctrl-c>@shot.png ?⏎");
     stage.expect(&["Attach(\"/home/me/project/shot.png\")"], "@shot.png ?");
     stage.hear(picture("/home/me/project/shot.png"));

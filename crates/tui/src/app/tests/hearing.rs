@@ -1,4 +1,4 @@
-//! Notices that change what is being talked to.
+//! Notices that change the current session.
 
 use super::*;
 use crate::app::Focus;
@@ -13,7 +13,7 @@ fn another_session_keeps_what_is_being_written() {
     stage.expect(&[], "draft");
     assert!(stage.queued().is_empty());
     assert!(!stage.app.is_busy());
-    // What waited and what the session said are both in the history, the newest first.
+    // The queued message and the session's prompts are both in the history, the newest first.
     stage.keys("<ctrl-u>↑").expect(&[], "waits");
     stage.keys("↑").expect(&[], "old words");
 }

@@ -1,4 +1,4 @@
-//! Whatever happens, in any order: nothing panics, and no letter is lost.
+//! Property tests: no sequence of inputs panics or loses a typed character.
 
 use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
@@ -130,7 +130,7 @@ fn other() -> impl Strategy<Value = Input> {
     ]
 }
 
-/// Letters that stand for something, in an order of their own.
+/// Characters other than whitespace and `/`, sorted.
 fn letters(text: &str) -> Vec<char> {
     let mut letters: Vec<char> = text
         .chars()
@@ -140,7 +140,7 @@ fn letters(text: &str) -> Vec<char> {
     letters
 }
 
-/// Everything that was written and not yet answered.
+/// All text that was typed and not yet answered.
 fn unsaid(app: &App) -> String {
     let waits: String = app.queue.iter().map(|draft| draft.full()).collect();
     app.editor.text() + &waits
@@ -161,17 +161,17 @@ fn has_all(more: &[char], some: &[char]) -> bool {
     some.iter().all(|letter| more.any(|other| other == letter))
 }
 
-/// A letter with nothing held down.
+/// A character without modifiers.
 fn is_letter(key: KeyEvent) -> bool {
     matches!(key.code, KeyCode::Char(_)) && (key.modifiers - KeyModifiers::SHIFT).is_empty()
 }
 
-/// Where a letter goes.
+/// Where a typed character goes.
 #[derive(Debug, PartialEq)]
 enum Way {
-    /// Into the text.
+    /// Into the editor.
     Typed,
-    /// Into words that are looked for, or it is a key of its own there.
+    /// Into a search query, or it is a command key there.
     Elsewhere,
 }
 
@@ -213,7 +213,7 @@ fn run(inputs: &[(Input, u64)]) {
                 assert!(after == with, "{input:?} is typed");
                 assert_eq!(app.focus, Focus::Editor);
             }
-            // Keys may delete, and show something else; these put something in the place of words.
+            // Keys may delete text or show something else; these inputs replace text.
             Input::Key(_)
             | Input::Edited(_)
             | Input::Notice(Notice::Attached(_) | Notice::Opened(_)) => {}

@@ -1,4 +1,4 @@
-//! Sending, commands, and messages that wait.
+//! Sending, commands, and queued messages.
 
 use super::*;
 
@@ -99,7 +99,7 @@ fn messages_wait_while_the_agent_works() {
     stage
         .event(ended(1, Outcome::Done))
         .expect(&["say one"], "three");
-    // The end of a turn that nobody knows of is the end of the one that was asked for.
+    // The end of an unknown turn counts as the end of the requested one.
     stage
         .event(started(2, "one"))
         .event(ended(2, Outcome::Done));

@@ -1,4 +1,4 @@
-//! Editing: moves, deletions, undo, pasted blocks, and how it all is wrapped.
+//! Editing: movement, deletion, undo, pasted blocks, and wrapping.
 
 use super::*;
 

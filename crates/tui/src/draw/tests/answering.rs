@@ -1,4 +1,4 @@
-//! Questions in the whole UI: what is answered, what is typed.
+//! Questions in the whole UI: which keys answer, and which are typed.
 
 use crossterm::event::{KeyCode, KeyModifiers};
 use protocol::{Command, Decision, Scope};
@@ -9,7 +9,7 @@ use crate::port::Request;
 use crate::samples::{question, working_turn};
 use crate::theme::Look;
 
-/// Numbers of the questions that were allowed, with the scope, and what stands in the editor.
+/// The allowed questions with their scopes, and the text in the editor.
 #[track_caller]
 fn check(live: impl Fn(&mut Scene), answers: &[(u32, Scope)], editor: &str) {
     let mut scene = Scene::new(Look::Dark, 80, 24);
@@ -55,7 +55,7 @@ fn who_reads_and_then_types_a_letter_answers() {
 
 #[test]
 fn keys_that_come_with_the_question_are_typed() {
-    // All in one read, before anything is drawn.
+    // All keys in one read, before anything is drawn.
     check(
         |scene| {
             scene.type_in("yes");
@@ -84,7 +84,7 @@ fn keys_that_come_with_the_question_are_typed() {
         &[],
         "y",
     );
-    // A sentence, begun long after.
+    // A sentence that begins long after.
     check(
         |scene| {
             ask(scene);
@@ -129,7 +129,7 @@ fn a_window_that_changes_is_read_anew() {
     };
     check(resized(30, 100), &[], "y");
     check(resized(30, 400), &[(1, Scope::Once)], "");
-    // Nothing of it can be seen.
+    // The question is not visible.
     check(resized(4, 4_000), &[], "y");
 }
 
@@ -166,7 +166,7 @@ fn each_question_has_an_answer_of_its_own() {
             scene.wait(400);
             scene.type_in("y");
             scene.wait(250);
-            // The second is on the screen, and has not been read.
+            // The second question is on the screen, but there was no time to read it.
             scene.type_in("y");
             scene.wait(100);
         },

@@ -1,4 +1,4 @@
-//! Whatever happens, the UI goes on and draws inside its screen.
+//! Property tests: any input is survived, and drawing stays inside the screen.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -338,7 +338,7 @@ proptest! {
                 let cursor = terminal.backend().cursor_position();
                 prop_assert!(terminal.backend().buffer().area.contains(cursor));
             }
-            // The terminal may have become smaller before it is drawn.
+            // The terminal may have shrunk before the draw.
             let smaller = TestBackend::new(app.width / 2, app.height / 2);
             let mut terminal = Terminal::new(smaller).unwrap();
             terminal.draw(|frame| draw(&app, frame)).unwrap();

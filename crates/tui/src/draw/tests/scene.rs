@@ -1,4 +1,4 @@
-//! A UI that is driven by hand, and its picture as text.
+//! A UI driven by a test, and its screen as text.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// A new session, before its sandbox stands.
+    /// A new session, before its sandbox has started.
     pub(super) fn new(look: Look, width: u16, height: u16) -> Self {
         let mut app = App::new(look, width, height);
         app.began = Some(samples::began());
@@ -69,7 +69,7 @@ impl Scene {
         self.press(KeyCode::Enter, KeyModifiers::NONE);
     }
 
-    /// So many milliseconds go by, then it is drawn.
+    /// Lets time pass, then draws.
     pub(super) fn wait(&mut self, millis: u64) {
         self.now += Duration::from_millis(millis);
         self.input(Input::Time);
@@ -85,7 +85,7 @@ impl Scene {
         terminal
     }
 
-    /// The picture: its letters, and where the cursor is.
+    /// The screen as text, with the position of the cursor.
     pub(super) fn picture(&mut self) -> String {
         let terminal = self.draw();
         let mut picture = text(terminal.backend().buffer());

@@ -12,7 +12,7 @@ use crate::samples::{
 };
 use crate::theme::Look;
 
-/// One of each, with the sizes at which it is looked at.
+/// Sizes at which each screen is drawn.
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (40, 10)];
 const LARGE: (u16, u16) = (300, 100);
 const TINY: (u16, u16) = (20, 5);

@@ -1,4 +1,4 @@
-//! Colours carry no meaning alone, and none where they are not wanted.
+//! No meaning is expressed by colour alone, and there are no colours where they are turned off.
 
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::style::{Color, Modifier};
@@ -7,7 +7,7 @@ use super::scene::Scene;
 use crate::samples::{question, ready, working_end, working_turn};
 use crate::theme::Look;
 
-/// Ways to come to all kinds of screens.
+/// Scenes with all kinds of screens.
 fn screens(look: Look) -> Vec<Scene> {
     let mut scenes = Vec::new();
     let mut add = |live: &dyn Fn(&mut Scene)| {
@@ -59,7 +59,7 @@ fn colours_are_of_the_persons_own_palette() {
                     let is_own = !matches!(colour, Color::Rgb(..) | Color::Indexed(_));
                     assert!(is_own, "{cell:?}");
                 }
-                // Some palettes have these in the colour of the background.
+                // In some palettes these equal the background.
                 let is_lost = match look {
                     Look::Dark => matches!(cell.fg, Color::Black | Color::DarkGray),
                     _ => matches!(cell.fg, Color::White | Color::Gray | Color::Yellow),

@@ -1,11 +1,11 @@
-//! What terminals send, and what it is taken for.
+//! Bytes from terminals, and how they are decoded.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEventKind};
 use proptest::prelude::*;
 
 use super::{Decoder, Heard};
 
-/// Everything that is heard, in words; `!` where more bytes would have to come.
+/// All decoded inputs as text; `!` where more bytes are needed.
 fn hear(decoder: &mut Decoder) -> String {
     let mut words: Vec<String> = std::iter::from_fn(|| decoder.next())
         .map(|heard| match heard {
@@ -63,7 +63,7 @@ fn characters() {
         "\x01\x03\x1a\x1c\x1f\0",
         "Ctrl-a Ctrl-c Ctrl-z Ctrl-4 Ctrl-7 Ctrl-Space",
     );
-    // Controls of eight bits are no characters.
+    // Eight-bit control characters are not typed characters.
     check("a\u{9b}b\u{85}c", "a b c");
 }
 
@@ -103,7 +103,7 @@ fn keys_as_kitty_and_xterm_say_them() {
     check("\x1b[13;2u\x1b[27;2;13~", "Shift-Enter Shift-Enter");
     check("\x1b[27u\x1b[99;5u\x1b[97;6u", "Esc Ctrl-c Ctrl-Shift-A");
     check("\x1b[9;2u\x1b[127;3u", "Shift-BackTab Alt-Backspace");
-    // Locks are no modifiers, a release is no key, and the shifted form may stand beside.
+    // Locks are not modifiers, a release is not a key, and the shifted form may be included.
     check("\x1b[27;129u\x1b[97;1:3u\x1b[49:33;4u", "Esc Alt-Shift-1");
     check("\x1b[57414u\x1b[57400u\x1b[57419u\x1b[57441u", "Enter 1 Up");
 }
@@ -178,7 +178,7 @@ fn answers_that_were_asked_for() {
         "attributes Alt-] 1 1 ; r g b : 0 / 0 / 0 Ctrl-g",
     );
     check("\x1b[0n", "present");
-    // What a person types is theirs.
+    // Typed text that looks like an answer stays text.
     check("\x1b]hello", "Alt-] h e l l o");
     check("\x1b]11;what", "Alt-] 1 1 ; w h a t");
 }
@@ -195,7 +195,7 @@ fn half_an_answer_is_given_back_as_keys() {
 }
 
 proptest! {
-    /// Where the bytes are cut changes nothing, and nothing can make it panic.
+    /// The result does not depend on where the bytes are cut, and no input panics.
     #[test]
     fn any_bytes_in_any_pieces(
         pieces in prop::collection::vec(prop_oneof![
@@ -220,7 +220,7 @@ proptest! {
                 break;
             }
             let (mut piece, mut behind) = rest.split_at(rest.len().min(*length));
-            // Alone in a paste this byte has a meaning of its own.
+            // As the only byte of a read during a paste, Ctrl-C ends the paste.
             if piece == b"\x03" {
                 (piece, behind) = rest.split_at(rest.len().min(2));
             }

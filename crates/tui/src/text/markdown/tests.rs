@@ -1,4 +1,4 @@
-//! Tests of markdown: what it looks like, and that it looks the same however it came.
+//! Tests of markdown: its layout, and that it does not depend on the pieces in which it arrived.
 #![allow(clippy::unwrap_used)]
 
 mod document;
@@ -201,7 +201,7 @@ fn code_gets_its_colours_when_it_is_looked_at() {
     {dim|• }{dim|  }{dim|rust}
         {magenta|let} b = {cyan|2};
     "#);
-    // Line by line, from the middle, and letter by letter.
+    // Line by line, from the middle, and character by character.
     let markdown = Markdown::new(source);
     assert_eq!(
         styled(&markdown.lines_range(3..4, 40, &theme)),

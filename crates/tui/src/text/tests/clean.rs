@@ -1,4 +1,4 @@
-//! What a terminal would obey is gone.
+//! Control sequences are removed.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Code in colours, once they are there.
+//! Syntax colours of code.
 
 use std::sync::mpsc::channel;
 
@@ -136,7 +136,7 @@ fn colours_come_from_behind_the_back() {
     let short = "fn main() {}\n";
     let long = "let text = \"open\nclosed\"; // 1\n".repeat(30);
 
-    // First the language becomes ready, then what is long is coloured.
+    // First the language is loaded, then long code is coloured.
     let before = colours.generation();
     assert_eq!(
         code_lines(short, "rust", 80, &now),
@@ -160,7 +160,7 @@ fn colours_come_from_behind_the_back() {
     assert_ne!(styled(&lines), plain(&lines));
     assert_eq!(lines, code_lines(&long, "rust", 20, &ready));
 
-    // In the middle of a text that grows, too.
+    // Also in the middle of a growing text.
     let mut markdown = Markdown::default();
     markdown.push("- list\n\n```rust\n");
     markdown.push(&"let y = \"open\n\";\n".repeat(20));

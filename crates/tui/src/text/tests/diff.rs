@@ -29,7 +29,7 @@ fn words_that_changed_stand_out() {
          {red|-}{red|let }{red bold underlined|count}{red| = items.len();}\n\
          {green|+}{green|let }{green bold underlined|total}{green| = items.len()}{green bold underlined| + 1}{green|;}",
     );
-    // Nothing in common: nothing stands out.
+    // Nothing in common: nothing is emphasised.
     check(
         60,
         "@@ -1 +1 @@\n-alpha beta\n+nothing alike\n",

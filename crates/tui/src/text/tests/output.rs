@@ -1,4 +1,4 @@
-//! What commands print keeps its colours and loses everything else.
+//! Command output keeps its colours and loses all other control sequences.
 
 use proptest::prelude::*;
 use ratatui::style::Style;

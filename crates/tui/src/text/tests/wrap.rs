@@ -1,4 +1,4 @@
-//! Lines fit their width, and nothing is lost.
+//! Wrapped lines fit their width, and no text is lost.
 
 use proptest::prelude::*;
 use ratatui::style::{Color, Style};

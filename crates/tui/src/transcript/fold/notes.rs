@@ -1,4 +1,4 @@
-//! What is said of events in a line, in the product's own words.
+//! Notes about events.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::transcript::entry::{Entry, Tone};
 use crate::transcript::log::Log;
 use crate::transcript::summary::one_line;
 
-/// A turn that took this long is worth a word when it is done.
+/// A turn of at least this many milliseconds gets a note when it is done.
 const LONG: u64 = 10_000;
 
-/// Of events that are nothing else.
+/// The note for an event that has no entry of another kind.
 pub(super) fn of(event: &EventKind) -> Option<Entry> {
     Some(match event {
         EventKind::SessionStarted {
@@ -39,7 +39,7 @@ pub(super) fn of(event: &EventKind) -> Option<Entry> {
             question,
             decision: Some(decision),
         } => decided(question, decision),
-        // They change what stands elsewhere on the screen.
+        // Shown elsewhere on the screen.
         _ => return None,
     })
 }
@@ -61,7 +61,8 @@ pub(super) fn outcome(outcome: &Outcome, millis: u64) -> Option<Entry> {
     Some(Entry::note(text, tone))
 }
 
-/// What an undo would not restore; a person should know before it matters, and once.
+/// Notes the files that an undo would not restore. The user should know before it matters, and once
+/// per file.
 pub(super) fn skipped(log: &mut Log, skipped: &BTreeMap<String, String>) {
     let told = &mut log.story.told;
     let mut news = skipped.iter().filter(|(path, _)| !told.contains(*path));

@@ -1,4 +1,4 @@
-//! A reply as it comes, and the whole one in the place of its pieces.
+//! Streams a reply in pieces, and replaces them with the complete reply.
 
 use jiff::Timestamp;
 use protocol::{Block, CallId};
@@ -11,11 +11,11 @@ use crate::transcript::call::Call;
 use crate::transcript::entry::{Entry, Thinking, Tone};
 use crate::transcript::log::Log;
 
-/// A part of a whole reply.
+/// A part of a complete reply.
 enum Part<'a> {
     Words(String),
     Thinking(String),
-    /// Thinking that only the provider can read.
+    /// Redacted thinking, readable only by the provider.
     Sealed,
     Call {
         id: &'a CallId,
@@ -74,13 +74,14 @@ pub(super) fn input(log: &mut Log, id: &CallId, name: &str, json: &str, now: Tim
     change_call(log, index, |call| call.write(json));
 }
 
-/// The whole reply. Where it is what its pieces said, they stay where they are.
+/// Applies the complete reply. Entries of matching pieces stay where they are.
 pub(super) fn whole(log: &mut Log, content: &[Block], now: Timestamp) {
     end_thinking(log, now);
     forget_retry(log);
     let parts = parts(content);
     let places = places(log, &parts);
-    // Calls of earlier replies that never ended, and pieces that the whole does not have.
+    // Remove calls of earlier replies that never ended, and pieces that the complete reply does not
+    // have.
     let partial = std::mem::take(&mut log.story.partial);
     let is_kept = |index: &usize| places.as_ref().is_some_and(|places| places.contains(index));
     for index in partial.iter().copied().filter(|index| !is_kept(index)) {
@@ -94,7 +95,7 @@ pub(super) fn whole(log: &mut Log, content: &[Block], now: Timestamp) {
     }
 }
 
-/// The pieces that came so far count no longer.
+/// Drops the pieces received so far.
 pub(super) fn void(log: &mut Log) {
     for index in std::mem::take(&mut log.story.partial) {
         remove(log, index);
@@ -115,7 +116,8 @@ pub(super) fn retry(log: &mut Log, wait_ms: u64, reason: &str) {
     }
 }
 
-/// It went well in the end, or the turn says that it did not.
+/// Removes the note about a retry: the request succeeded, or the end of the turn reports the
+/// failure.
 pub(super) fn forget_retry(log: &mut Log) {
     if let Some(index) = log.story.retry.take() {
         remove(log, index);
@@ -156,7 +158,7 @@ fn end_thinking(log: &mut Log, now: Timestamp) {
     }
 }
 
-/// Neighbours of one kind are one part, as their pieces are.
+/// Merges adjacent blocks of the same kind, as their pieces are merged.
 fn parts(content: &[Block]) -> Vec<Part<'_>> {
     let mut parts: Vec<Part<'_>> = Vec::new();
     for block in content {
@@ -180,7 +182,7 @@ fn parts(content: &[Block]) -> Vec<Part<'_>> {
     parts
 }
 
-/// Where the pieces of all parts are, if all have pieces, in this order.
+/// The entries of all parts, if each part has pieces, in this order.
 fn places(log: &Log, parts: &[Part<'_>]) -> Option<Vec<usize>> {
     let mut pieces = log.story.partial.iter().copied();
     let mut places = Vec::new();

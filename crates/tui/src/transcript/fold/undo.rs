@@ -1,4 +1,4 @@
-//! Turns that are taken back are hidden behind one line, and come back when that is taken back.
+//! Undo hides turns behind one entry; redo shows them again.
 
 use protocol::EventKind;
 
@@ -30,7 +30,7 @@ pub(super) fn undone(log: &mut Log, event: &EventKind) {
         title: format!("turn {turn} was taken back{files}"),
         left: names(left),
     });
-    // Part of what the turns before it left, so that taking those back hides it too.
+    // The entry belongs to the turn before, so that undoing that one hides it too.
     log.story.turn = turn.saturating_sub(1);
     log.set_turn(undo, log.story.turn);
     for index in hidden {

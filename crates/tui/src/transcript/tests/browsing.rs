@@ -1,4 +1,4 @@
-//! Entries are chosen, opened, closed and copied.
+//! Entries are selected, opened, closed and copied.
 
 use std::collections::BTreeMap;
 
@@ -93,7 +93,7 @@ fn opening_keeps_the_line_that_was_clicked() {
     assert_eq!(after[row + 1], "  │ line 1");
     assert!(!page.is_following());
 
-    // Far down in it, closing brings its first line back.
+    // Closed from far down, its first line is scrolled back into view.
     page.scroll(300);
     seen(&mut page, 40, 12);
     assert!(page.click(3));

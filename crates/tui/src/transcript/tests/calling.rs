@@ -1,4 +1,4 @@
-//! Calls, from their first letter to what goes on after them.
+//! Calls, from the first piece of their input to their background jobs.
 
 use protocol::{BackgroundJob, CallId, Change, EventKind, Outcome};
 use serde_json::json;
@@ -97,7 +97,7 @@ fn commands_end() {
         |✗ $ make · cut off
         |! interrupted",
     );
-    // To kill a job is to have it end so; to be kept from it is not.
+    // A killed job counts as success for the kill call; a failed kill does not.
     let kill = |output: &str| {
         let input = json!({"job": 1, "action": "kill"});
         let ended = ended("a", "bash_job", output, true);
@@ -119,7 +119,7 @@ fn commands_end() {
         |✗ kill job 1 · 2.3 s
         |  │ there is no job 1",
     );
-    // A name that is used again is another call.
+    // A reused id is another call.
     check(
         &[
             bash("a", "one"),

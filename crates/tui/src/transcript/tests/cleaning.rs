@@ -1,4 +1,4 @@
-//! Nothing from outside gets to the terminal but text.
+//! Only plain text from outside reaches the terminal.
 
 use protocol::{BackgroundJob, Block, CallId, Change, EventKind, Kept};
 use serde_json::json;

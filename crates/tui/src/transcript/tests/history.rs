@@ -1,4 +1,4 @@
-//! A page made from stored events alone is the page that was lived through.
+//! A page made from stored events alone equals the live page.
 
 use protocol::{Block, CallId, EventKind, Outcome};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What is said of turns, decisions and undos.
+//! Notes about turns, decisions and undos.
 
 use std::collections::BTreeMap;
 

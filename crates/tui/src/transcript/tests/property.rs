@@ -1,4 +1,4 @@
-//! Whatever happens in whatever order, nothing panics and nothing is drawn outside.
+//! Property tests: no sequence of events and actions panics or draws outside the screen.
 
 use std::collections::BTreeMap;
 
@@ -263,7 +263,7 @@ proptest! {
             act(&mut transcript, action);
         }
         draw(&mut transcript, 80, 24, Look::Dark);
-        // After all that it still works.
+        // The transcript still works afterwards.
         transcript.clear_search();
         transcript.apply(&event(turn(99, "the last prompt")));
         transcript.go_to_end();

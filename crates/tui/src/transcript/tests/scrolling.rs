@@ -1,4 +1,4 @@
-//! The view stays where it is put, whatever happens around it.
+//! The view keeps its position while the page changes.
 
 use protocol::Outcome;
 
@@ -6,7 +6,7 @@ use super::{bash, ended, lines, lived, over, printed, seen, started, text, words
 use crate::samples::{event, turn};
 use crate::transcript::Transcript;
 
-/// A page of numbered prompts, one line each and one between.
+/// A page of numbered prompts, each of one line with an empty line between.
 fn numbered(count: usize) -> Transcript {
     let events: Vec<_> = (1..=count)
         .map(|number| turn(number as u32, &format!("prompt {number}")))
@@ -80,7 +80,7 @@ fn one_long_entry_is_scrolled_through_line_by_line() {
         seen(&mut page, 40, 2),
         ["  │ line 100000", "  │ exit code: 0"]
     );
-    // Every line of it comes by once.
+    // Every line is shown once.
     page.go_to_top();
     page.scroll(1);
     let mut next = 1;
@@ -153,7 +153,7 @@ fn a_resize_keeps_the_line() {
 fn what_happens_above_does_not_move_the_view() {
     let mut events = vec![bash("a", "make"), started("a", "make")];
     events.extend((1..=50).map(|number| turn(number, &format!("prompt {number}"))));
-    // The call is cut off by the next turn, so that this one is of the background.
+    // The next turn cuts the call off, so this change is that of the background job.
     let mut page = lived(&events);
     seen(&mut page, 40, 10);
     page.scroll(-20);

@@ -1,4 +1,4 @@
-//! Words are found wherever they are, and brought into view.
+//! Matches are found in all entries and scrolled into view.
 
 use protocol::Block;
 

@@ -1,4 +1,4 @@
-//! People's words and the model's, as they come and as they stay.
+//! Prompts and replies, while they arrive and when they are complete.
 
 use protocol::{Block, EventKind, Image, Outcome};
 
