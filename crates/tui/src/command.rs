@@ -43,12 +43,12 @@ pub enum SlashCommand {
 pub enum SlashError {
     #[error("there is no command `/{0}`")]
     Unknown(String),
-    #[error("`/{name}` needs {argument}")]
+    #[error("`/{name}` requires {argument}")]
     Missing {
         name: &'static str,
         argument: &'static str,
     },
-    #[error("`/{0}` takes nothing more")]
+    #[error("`/{0}` takes no argument")]
     TooMuch(&'static str),
 }
 

@@ -6,8 +6,8 @@
 //! - then nothing may have been typed or pasted for [`QUIET`]: a user who is typing is not reading;
 //! - while there is text in the editor, only Alt with a letter answers;
 //! - an answer is held for [`HOLD`]: if more is typed right after it, it was the beginning of a
-//! word, and both keys go to the editor. This holds for Alt too, since Esc followed by a letter
-//! sends the same bytes.
+//!   word, and both keys go to the editor. This holds for Alt too, since Esc followed by a letter
+//!   sends the same bytes.
 //!
 //! After an answer, all of this starts again for the next question. Pasted text never answers. A
 //! key that does not answer goes on to the editor, so that no input is lost. Pure: the time is

@@ -197,7 +197,7 @@ fn what_is_wrong_is_said_in_a_line() {
         hint: `/help` lists commands
 
         /load
-        hotcell: `/load` needs SESSION
+        hotcell: `/load` requires SESSION
         hint: `/help` lists commands
 
         /load nonsense
@@ -208,7 +208,7 @@ fn what_is_wrong_is_said_in_a_line() {
         hotcell: there is no turn to take back
 
         /undo it
-        hotcell: `/undo` takes nothing more
+        hotcell: `/undo` takes no argument
         hint: `/help` lists commands
 
         /redo

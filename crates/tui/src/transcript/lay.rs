@@ -1,4 +1,4 @@
-//! Lays out sections as lines. Pure; the results are cached by [`super::shelf`].
+//! Lays out sections as lines. Pure; the results are cached by `shelf`.
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
