@@ -72,7 +72,7 @@ impl fmt::Debug for Highlighter {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Highlighter")
-            .field("is_lost", &self.is_lost)
+            .field("has_failed", &self.is_lost)
             .finish_non_exhaustive()
     }
 }
