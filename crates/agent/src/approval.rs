@@ -1,14 +1,14 @@
 //! Rules about what an agent does: allow, ask or deny, by tool and argument or by host. Pure.
 //!
-//! The rule that says the most counts: one with an argument before one without, more literal
-//! characters before fewer, no star before a star. Among equals an answer of this session counts
-//! before the rules that stood before it, a later answer before an earlier one; and of standing
-//! rules the strictest: deny, then ask, then allow. Hosts are weighed in the same order, by
+//! The most specific rule applies: a rule with an argument before one without, more literal characters
+//! before fewer, no `*` before a `*`. Among equally specific rules, an answer given in this session comes
+//! before the configured rules, and a later answer before an earlier one. Among configured rules the
+//! strictest applies: deny, then ask, then allow. Hosts are ordered in the same way, by
 //! [`egress::Policy`].
 //!
-//! What no rule speaks of is allowed to tools, because the walls protect, and denied to connections
-//! unless somebody can be asked. A pattern over a command is a courtesy, not a wall: there are many
-//! ways to write one command, and only the sandbox stands behind all of them. Entry type:
+//! Without a matching rule, a tool call is allowed, because the sandbox contains it; a connection is
+//! denied unless a user can be asked. A pattern over a command is a convenience, not a security boundary:
+//! one command can be written in many ways, and only the sandbox holds against all of them. Entry type:
 //! [`Approvals`].
 
 use std::fmt;
@@ -18,17 +18,17 @@ use protocol::{Action, Rule, Subject};
 
 use crate::pattern::{Weight, matches, weight};
 
-/// The rules that a session begins with, and whether there is a person to ask.
+/// The rules that a session starts with, and whether there is a user to ask.
 #[derive(Debug, Clone, Default)]
 pub struct Approvals {
     pub(crate) tools: ToolRules,
     pub(crate) hosts: Policy,
-    /// Otherwise `ask` means no.
+    /// If false, `ask` means deny.
     pub(crate) asks: bool,
 }
 
 impl Approvals {
-    /// Fails for a host that is none.
+    /// Fails for an invalid host.
     pub fn new(rules: &[Rule], asks: bool) -> Result<Self, RuleError> {
         let mut approvals = Self {
             asks,
@@ -54,10 +54,10 @@ pub(crate) fn stance(action: Action) -> Stance {
     }
 }
 
-/// What is to be done with a call.
+/// The decision about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// By this rule, or because there is none.
+    /// By this rule, or because no rule matches.
     Allow {
         rule: Option<String>,
     },
@@ -80,7 +80,7 @@ struct ToolRule {
     tool: String,
     argument: Option<String>,
     action: Action,
-    /// The place among the answers, from 1 on; 0 for a rule that stood before them.
+    /// Number of the answer, from 1 on; 0 for a configured rule.
     answer: usize,
 }
 
@@ -89,11 +89,11 @@ impl ToolRules {
         self.push(tool, argument, action, 0);
     }
 
-    /// Adds an answer, which counts before what was said of the same until now.
+    /// Adds an answer, which replaces earlier answers about the same tool and argument.
     pub(crate) fn answer(&mut self, tool: &str, argument: Option<&str>, action: Action) {
         let latest = self.rules.iter().map(|rule| rule.answer).max();
         let is_same = |rule: &ToolRule| rule.tool == tool && rule.argument.as_deref() == argument;
-        // The old answer would never count again.
+        // The old answer would never apply again.
         self.rules.retain(|rule| rule.answer == 0 || !is_same(rule));
         self.push(tool, argument, action, latest.unwrap_or(0) + 1);
     }

@@ -1,4 +1,4 @@
-//! Asks the model for one reply, tells of its pieces, and records what came of it.
+//! Asks the model for one reply, sends its pieces as events, and records the result.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use crate::error::AgentError;
 use crate::session::Session;
 use crate::stopper::Stopper;
 
-/// What asking the model came to.
+/// Result of a request to the model.
 pub(crate) enum Asked {
     Replied(Reply),
     Failed(ModelError),
-    /// We stopped listening; this is what there was until then.
+    /// The request was stopped; this is what had arrived.
     Stopped(Partial),
 }
 
-/// What came of a request apart from its reply.
+/// What a request produced apart from a complete reply.
 #[derive(Debug, Default)]
 pub(crate) struct Partial {
-    /// Words of a reply that did not come to its end.
+    /// Text of the incomplete reply.
     text: String,
-    /// What the provider had counted for it.
+    /// Usage that the provider reported for it.
     used: Usage,
-    /// What it had counted for earlier tries, which it bills all the same.
+    /// Usage of earlier attempts, which the provider bills as well.
     lost: Usage,
 }
 
-/// A piece on its way from the client to whoever listens.
+/// A piece of a reply, on its way from the model client to the event stream.
 enum Heard {
     Event(EventKind),
     Used(Usage),
@@ -42,7 +42,7 @@ impl Session {
         self.count(heard)
     }
 
-    /// The same for other messages than those of the conversation. Only what is said to be told is.
+    /// Asks with other messages than the conversation's. Sends only the events that `is_told` selects.
     pub(crate) async fn ask_aside(
         &mut self,
         messages: &[Arc<Message>],
@@ -67,7 +67,7 @@ impl Session {
         }
     }
 
-    /// The reply, its pieces told of as they come; `None` when it was stopped.
+    /// Returns the reply, and sends its pieces as they arrive. `None` if it was stopped.
     async fn listen(
         &self,
         messages: &[Arc<Message>],
@@ -82,7 +82,7 @@ impl Session {
             max_tokens: self.max_tokens,
         };
         let (pieces, mut heard) = mpsc::unbounded_channel();
-        // Owns the sender, so that the listener below ends with the reply.
+        // Owns the sender, so that the receiving loop below ends with the reply.
         let reply = async move {
             let mut hear = move |piece: Piece<'_>| {
                 let _ = pieces.send(Heard::from(piece));
@@ -106,7 +106,7 @@ impl Session {
         (reply, partial)
     }
 
-    /// Counts a request. Says what it cost.
+    /// Adds a request to the ledger and returns its cost.
     pub(crate) fn spend(&mut self, usage: Usage) -> Option<f64> {
         let cost = self.model.price.of(&usage);
         self.ledger.spend(usage, cost);
@@ -135,7 +135,7 @@ impl Session {
         self.teller.tell(EventKind::Spent { spending }).await;
     }
 
-    /// Keeps the words of a reply that was stopped, and what the provider had counted for it.
+    /// Records the text of a reply that was stopped, and the usage that the provider reported for it.
     pub(crate) async fn record_partial(
         &mut self,
         turn: u32,
@@ -178,7 +178,7 @@ impl Partial {
     }
 }
 
-/// How a turn ends whose request failed for good.
+/// How a turn ends when its request failed for good.
 pub(crate) fn failure(error: &ModelError) -> Outcome {
     let reason = error.message.clone();
     match error.kind {

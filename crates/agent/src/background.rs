@@ -1,8 +1,8 @@
-//! Commands that go on after their call: told of when they begin, when they print and when they
-//! end. A silent one costs nothing. Never starts or ends a command.
+//! Watches background commands: reports when they start, print and end. A silent command causes no
+//! events. Never starts or ends a command.
 //!
-//! One task looks after each command, through the guest; one more tells what they saw, as often
-//! as anybody could read it. Entry type: [`Background`].
+//! One task per command polls it through the guest; another sends the list of jobs, at a limited rate.
+//! Entry type: [`Background`].
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,8 +15,7 @@ use crate::live;
 use crate::scribe::Teller;
 use crate::visits::{Visit, Visits};
 
-/// Between two looks at a command that prints, and between two lists of which neither has a
-/// beginning or an end.
+/// Between two polls of a command that prints, and between two lists in which no job starts or ends.
 const PACE: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
@@ -26,13 +25,13 @@ pub(crate) struct Background {
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// What is known of all of them.
+/// The state of all watched jobs.
 #[derive(Debug, Default)]
 struct Board {
     jobs: Vec<(u64, BackgroundJob)>,
-    /// How many there were: numbers of jobs begin anew with each sandbox.
+    /// Jobs so far. Identifies a job, because job numbers restart with each sandbox.
     count: u64,
-    /// Beginnings and ends so far, which are told at once.
+    /// Starts and ends so far, which are reported without delay.
     news: u64,
 }
 
@@ -48,7 +47,7 @@ impl Background {
         }
     }
 
-    /// Looks after a command from now on.
+    /// Starts to watch a command.
     pub(crate) fn begin(&self, job: BackgroundJob) {
         let Some(visit) = self.visits.enter_now() else {
             return;
@@ -62,7 +61,7 @@ impl Background {
             board.jobs.push((place, job));
         });
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that are over.
+        // Reaps finished tasks.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(look_after(self.board.clone(), visit, place, number));
     }
@@ -86,7 +85,7 @@ impl Board {
         }
     }
 
-    /// All of them; those that have ended are in it for the last time.
+    /// All jobs. Jobs that have ended are listed once more, then removed.
     fn list(&mut self) -> Vec<BackgroundJob> {
         let jobs = self.jobs.iter().map(|(_, job)| job.clone()).collect();
         self.jobs.retain(|(_, job)| job.ending.is_none());
@@ -94,7 +93,7 @@ impl Board {
     }
 }
 
-/// Puts on the board what a command prints, until it has ended.
+/// Polls a command and updates the board until it has ended.
 async fn look_after(board: watch::Sender<Board>, visit: Visit, place: u64, number: u32) {
     let mut seen = 0;
     loop {
@@ -120,15 +119,15 @@ async fn look_after(board: watch::Sender<Board>, visit: Visit, place: u64, numbe
         if is_over {
             return;
         }
-        // Whatever is printed meanwhile is in the next look.
+        // Output printed meanwhile is in the next poll.
         visit.spend(async |_| tokio::time::sleep(PACE).await).await;
     }
 }
 
-/// Tells what is on the board after every change, the last one always.
+/// Sends the list of jobs after every change, including the last.
 async fn herald(board: watch::Sender<Board>, teller: Teller) {
     let mut changes = board.subscribe();
-    // A look of its own, because whoever waits for one value has seen all before it.
+    // A receiver of its own, because `wait_for` marks all earlier values as seen.
     let mut hurry = board.subscribe();
     while changes.changed().await.is_ok() {
         let mut news = 0;
@@ -146,7 +145,7 @@ async fn herald(board: watch::Sender<Board>, teller: Teller) {
             return;
         }
         let urgent = hurry.wait_for(|board| board.news != news);
-        // No hurry is what the time is for.
+        // A timeout only means that nothing urgent happened.
         let _ = tokio::time::timeout(PACE, urgent).await.map(drop);
     }
 }

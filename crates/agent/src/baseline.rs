@@ -1,5 +1,5 @@
-//! The workspace as checkpoints saw it, the first and the last: for whoever compares it with what
-//! is there now, also beside a turn. Takes no checkpoint itself. Entry type: [`Baseline`].
+//! The workspace as recorded by the first and the last checkpoint, to compare the current files with,
+//! also during a turn. Takes no checkpoint itself. Entry type: [`Baseline`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,17 +24,17 @@ impl Baseline {
         }))
     }
 
-    /// What the session found; nothing as long as it has changed nothing.
+    /// The workspace before the session's first change; `None` if there was none.
     pub(crate) fn first(&self) -> Option<Checkpoint> {
         self.lock().first.clone()
     }
 
-    /// The files as the last checkpoint saw them.
+    /// The files as recorded by the last checkpoint.
     pub(crate) fn known(&self) -> Arc<Known> {
         self.lock().last.clone()
     }
 
-    /// Takes note of one checkpoint more.
+    /// Adds a checkpoint.
     pub(crate) fn note(&self, checkpoint: &Checkpoint, known: Arc<Known>) {
         let mut seen = self.lock();
         seen.first.get_or_insert_with(|| checkpoint.clone());

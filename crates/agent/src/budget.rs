@@ -1,13 +1,13 @@
-//! Budgets: what a session may use up, and what it has. Pure but for the clock it is handed.
+//! Budgets: limits of a session and what it has spent. Pure except for the elapsed time passed in.
 
 use std::time::Duration;
 
 use protocol::{BudgetKind, Event, EventKind, Outcome, Spending, Usage};
 
-/// Ceilings for one run; `None` is no ceiling.
+/// Limits for one run; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Budget {
-    /// In US dollars. Only for a model whose prices are known.
+    /// In US dollars. Requires a model with known prices.
     pub cost: Option<f64>,
     /// Input and output, cached or not.
     pub tokens: Option<u64>,
@@ -23,12 +23,12 @@ pub(crate) struct Ledger {
     usage: Usage,
     cost: Option<f64>,
     requests: u32,
-    /// That went by before this run.
+    /// Time spent before this run.
     before: Duration,
 }
 
-/// What a session's replies and summaries have used up, by its events: for a budget that holds for all runs of
-/// it together. Time is not in it: events do not say how long nobody worked.
+/// Sums what a session's replies and summaries have used, for a budget that covers all of its runs.
+/// Does not include time, because events do not tell work from idle time.
 pub fn spent(history: &[Event]) -> Spending {
     let mut ledger = Ledger::new(Budget::default(), Spending::none());
     for event in history {
@@ -52,29 +52,29 @@ impl Ledger {
         }
     }
 
-    /// Time used up when this run has gone on for so long.
+    /// Total time used after this run has lasted for `run`.
     fn elapsed(&self, run: Duration) -> Duration {
         self.before.saturating_add(run)
     }
 
-    /// Whether there is a ceiling in money, which holds only where prices are known.
+    /// Whether there is a cost limit, which requires known prices.
     pub(crate) fn has_cost_ceiling(&self) -> bool {
         self.budget.cost.is_some()
     }
 
-    /// How long this run may go on.
+    /// How long this run may last.
     pub(crate) fn time_left(&self) -> Option<Duration> {
         Some(self.budget.time?.saturating_sub(self.before))
     }
 
-    /// One request more, with what it used.
+    /// Adds a request with its usage.
     pub(crate) fn spend(&mut self, usage: Usage, cost: Option<f64>) {
         self.requests += 1;
         self.usage += usage;
         self.cost = self.cost.zip(cost).map(|(sum, cost)| sum + cost);
     }
 
-    /// Why no further request may be made, if none may, when this run has gone on for so long.
+    /// The limit that forbids another request, if one is reached after this run has lasted for `run`.
     pub(crate) fn exceeded(&self, run: Duration) -> Option<Outcome> {
         let budget = &self.budget;
         let elapsed = self.elapsed(run);
@@ -83,7 +83,7 @@ impl Ledger {
             () if reached(self.cost, budget.cost) => over(
                 BudgetKind::Cost,
                 format!(
-                    "${:.4} of ${:.4} are spent",
+                    "${:.4} of ${:.4} spent",
                     self.cost.unwrap_or_default(),
                     budget.cost.unwrap_or_default()
                 ),
@@ -91,14 +91,14 @@ impl Ledger {
             () if reached(Some(self.usage.total()), budget.tokens) => over(
                 BudgetKind::Tokens,
                 format!(
-                    "{} of {} tokens are used",
+                    "{} of {} tokens used",
                     self.usage.total(),
                     budget.tokens.unwrap_or_default()
                 ),
             ),
             () if reached(Some(self.requests), budget.turns) => over(
                 BudgetKind::Turns,
-                format!("{} requests were made", self.requests),
+                format!("{} requests made", self.requests),
             ),
             () if reached(Some(elapsed), budget.time) => Some(self.out_of_time()),
             () => None,
@@ -106,7 +106,7 @@ impl Ledger {
     }
 
     pub(crate) fn out_of_time(&self) -> Outcome {
-        let reason = format!("{:?} are over", self.budget.time.unwrap_or_default());
+        let reason = format!("the time limit of {:?} was reached", self.budget.time.unwrap_or_default());
         Outcome::Budget {
             budget: BudgetKind::Time,
             reason,

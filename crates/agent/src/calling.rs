@@ -1,4 +1,4 @@
-//! Runs the calls of one reply and records how they ended.
+//! Runs the calls of one reply and records their results.
 
 use std::pin::pin;
 
@@ -16,18 +16,18 @@ use crate::step::Call;
 use crate::stopper::Stopper;
 use crate::toolbox::{Ended, Toolbox, batches, changes, error_output};
 
-/// The calls of one reply, and what their repetition calls for.
+/// The calls of one reply, and how to react if they repeat earlier ones.
 pub(crate) struct Round<'a> {
     calls: &'a [Call],
     repetition: &'a mut Repetition,
-    /// Words for the model.
+    /// A note for the model.
     advice: Option<String>,
     /// Why the turn ends.
     end: Option<String>,
 }
 
 impl Session {
-    /// Runs calls. Says how the turn ends, if it does.
+    /// Runs calls. Returns how the turn ends if they end it.
     pub(crate) async fn call(
         &mut self,
         turn: u32,
@@ -47,7 +47,7 @@ impl Session {
                 continue;
             };
             self.replace_sandbox(lost, &mut round).await?;
-            // What was begun in the old one is lost with it.
+            // The snapshot started in the old sandbox is lost with it.
             if !is_on_record {
                 let sandbox = self.sandbox(None).await?;
                 let known = self.baseline.known();
@@ -63,7 +63,7 @@ impl Session {
         Ok(None)
     }
 
-    /// Runs calls side by side. Says which of them lost their sandbox, if any did.
+    /// Runs calls concurrently. Returns those whose sandbox was lost, if any.
     async fn run_batch(
         &mut self,
         batch: &[Call],
@@ -117,7 +117,7 @@ impl Session {
     }
 }
 
-/// Calls whose sandbox broke under them.
+/// Calls whose sandbox failed while they ran.
 struct Lost {
     error: SandboxError,
     calls: Vec<Ended>,

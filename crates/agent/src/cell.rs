@@ -1,5 +1,5 @@
-//! The one sandbox of a session: started beside everything else, shared by all calls, replaced
-//! when it breaks. Never ends one under those who are still in it.
+//! The sandbox of a session: started concurrently, shared by all calls, replaced when it fails. Never
+//! ended while something still uses it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::visits::{Door, Visits};
 pub(crate) struct Cell {
     spec: SandboxSpec,
     state: State,
-    /// For those who come in beside the turn.
+    /// Access for work beside the turn.
     door: watch::Sender<Option<Door>>,
 }
 
@@ -25,14 +25,14 @@ enum State {
     Starting(JoinHandle<Result<Sandbox, SandboxError>>),
     Standing {
         sandbox: Arc<Sandbox>,
-        /// Whether it is on record.
+        /// Whether its start is recorded.
         is_known: bool,
     },
     Gone,
 }
 
 impl Cell {
-    /// Begins to start the sandbox, and does not wait for it.
+    /// Starts the sandbox without waiting for it.
     pub(crate) fn start(spec: SandboxSpec) -> Self {
         Self {
             state: State::Starting(tokio::spawn(Sandbox::start(spec.clone()))),
@@ -41,7 +41,7 @@ impl Cell {
         }
     }
 
-    /// The sandbox, as soon as it stands. May be left and called again.
+    /// Waits until the sandbox has started. Cancel safe.
     pub(crate) async fn stand(&mut self) -> Result<Arc<Sandbox>, AgentError> {
         match &mut self.state {
             State::Standing { sandbox, .. } => Ok(sandbox.clone()),
@@ -60,7 +60,7 @@ impl Cell {
         }
     }
 
-    /// The same; and whether this is the first look at it that is to be put on record.
+    /// The same; and whether the sandbox is new and its start has to be recorded.
     pub(crate) async fn sandbox(&mut self) -> Result<(Arc<Sandbox>, bool), AgentError> {
         let sandbox = self.stand().await?;
         let is_new = match &mut self.state {
@@ -70,13 +70,13 @@ impl Cell {
         Ok((sandbox, is_new))
     }
 
-    /// The way in for work beside the turn.
+    /// Access for work beside the turn.
     pub(crate) fn visits(&self) -> Visits {
         Visits::new(self.door.subscribe())
     }
 
-    /// Gives up a broken sandbox and begins to start another. Says why the old one broke, as
-    /// far as that can be known.
+    /// Ends a failed sandbox and starts another. Returns why the old one failed, as far as that is
+    /// known.
     pub(crate) async fn replace(&mut self, error: &SandboxError) -> String {
         let kills = match std::mem::replace(&mut self.state, State::Gone) {
             State::Standing { sandbox, .. } => self.clear(sandbox).await,
@@ -106,8 +106,8 @@ impl Cell {
         }
     }
 
-    /// Sends visitors away and ends the sandbox, if nobody else uses it any more; otherwise it
-    /// ends when they let go. Says how often the kernel killed for want of memory.
+    /// Revokes access and ends the sandbox if nothing else uses it; otherwise it ends with its last
+    /// reference. Returns the number of out-of-memory kills.
     async fn clear(&self, sandbox: Arc<Sandbox>) -> u64 {
         if let Some(door) = self.door.send_replace(None) {
             door.close().await;
@@ -118,7 +118,7 @@ impl Cell {
         }
     }
 
-    /// The event that tells of the sandbox.
+    /// The event that records the sandbox.
     pub(crate) fn started(&self, sandbox: &Sandbox, replaces: Option<String>) -> EventKind {
         let description = sandbox.description();
         let limits = description.limits.iter().map(|limit| {

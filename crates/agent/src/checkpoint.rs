@@ -1,8 +1,8 @@
 //! Checkpoints of the workspace: taken before the first change of a turn, restored by an undo.
 //!
-//! Everything is read and written by the guest, inside the sandbox, so that no link or race in
-//! the workspace can lead outside. Contents are read only of files that changed since the last
-//! checkpoint, as their stamps tell; each content is stored once.
+//! The guest does all reading and writing, inside the sandbox, so that no link or race in the workspace
+//! can lead outside. Only files whose stamps differ from the last checkpoint are read; each content
+//! is stored once.
 
 mod choice;
 mod restore;
@@ -26,36 +26,36 @@ pub(crate) use self::choice::{Target, is_unrecorded, left_by};
 pub(crate) use self::restore::{Restored, restore};
 use crate::error::AgentError;
 
-/// Files of a workspace that are recorded.
+/// Maximum number of files recorded.
 pub(crate) const MOST_FILES: u64 = 50_000;
-/// Bytes of one file that is recorded.
+/// Maximum bytes of a recorded file.
 pub(crate) const LARGEST_FILE: u64 = 16 << 20;
-/// Bytes of all files of one checkpoint.
+/// Maximum bytes of all files of one checkpoint.
 const LARGEST_CHECKPOINT: u64 = 512 << 20;
-/// Bytes of all checkpoints of all sessions in the store.
+/// Maximum bytes of all checkpoints of all sessions in the store.
 const MOST_STORED: u64 = 2 << 30;
-/// Files that are read at once.
+/// Maximum files read concurrently.
 const READERS: usize = 8;
-/// Contents that are on their way to the store together.
+/// Bytes of content collected before they are sent to the store.
 const BATCH: usize = 8 << 20;
-/// A file that changed so shortly before it was read may have changed again without a new
-/// stamp: it is read again. In nanoseconds.
+/// A file that changed this shortly before a checkpoint may have changed again without a new stamp,
+/// so it is read again. In nanoseconds.
 const BLUR: i64 = 1_000_000_000;
 
-/// Stands in the list of skipped files for all that was not even looked at.
+/// Key in the list of skipped files that stands for all files beyond the limit.
 const THE_REST: &str = "(more)";
 
-/// Files as a checkpoint found them, by path.
+/// Files as recorded by a checkpoint, by path.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     files: HashMap<Vec<u8>, FileRecord>,
-    /// Nanoseconds since the epoch.
+    /// Time of the checkpoint, in nanoseconds since the epoch.
     at: i64,
 }
 
 impl Known {
-    /// From a checkpoint of an earlier process. When it was taken is not known to the
-    /// nanosecond, so its newest file serves as its time.
+    /// Loads a checkpoint of an earlier process. Its exact time is not stored, so the time of its
+    /// newest file is used.
     pub(crate) async fn load(
         store: &Store,
         session: &SessionId,
@@ -65,7 +65,7 @@ impl Known {
         Ok(Self::of(files.unwrap_or_default()))
     }
 
-    /// From the files of such a checkpoint.
+    /// From the files of a stored checkpoint.
     pub(crate) fn of(files: Vec<FileRecord>) -> Self {
         let at = files.iter().map(|file| file.stamp.changed).max();
         Self {
@@ -81,7 +81,7 @@ impl Known {
         &self.files
     }
 
-    /// The content of a file that did not change since.
+    /// The content of a file that has not changed since.
     pub(crate) fn content(&self, path: &[u8], size: u64, stamp: &Stamp) -> Option<Hash> {
         let known = self.files.get(path)?;
         match &known.kind {
@@ -99,7 +99,7 @@ impl Known {
     }
 }
 
-/// A first look at all files, under way while the model thinks.
+/// A first snapshot of all files, taken while the model thinks.
 #[derive(Debug)]
 pub(crate) struct Snapshot(JoinHandle<Result<Taken, AgentError>>);
 
@@ -110,8 +110,8 @@ impl Snapshot {
         ))
     }
 
-    /// All files as they are now; only what changed since the first look is read again. `None`
-    /// when that failed: the turn then has no checkpoint, and an undo restores no files.
+    /// Takes the final snapshot; only files that changed since the first are read again. `None` if that
+    /// failed: the turn then has no checkpoint, and an undo restores no files.
     pub(crate) async fn finish(mut self, sandbox: &Sandbox, store: &Store) -> Option<Taken> {
         let first = (&mut self.0).await.ok()?;
         let taken = match first {
@@ -127,7 +127,7 @@ impl Snapshot {
         }
     }
 
-    /// Stops, and waits until the sandbox is let go.
+    /// Aborts, and waits until the reference to the sandbox is dropped.
     pub(crate) async fn cancel(mut self) {
         self.0.abort();
         let _ = (&mut self.0).await;
@@ -140,7 +140,7 @@ impl Drop for Snapshot {
     }
 }
 
-/// All files of a workspace, their contents in the store.
+/// All files of a workspace, with their contents in the store.
 #[derive(Debug)]
 pub(crate) struct Taken {
     files: Vec<FileRecord>,
@@ -198,9 +198,9 @@ pub(crate) async fn take(
     for entry in found {
         let kind = match (entry.kind, &entry.target) {
             (FileKind::Folder, _) => {
-                // The commands of a turn may unlock it, and then it must not look like theirs.
+                // The turn's commands may unlock it; its content must not count as created by the turn then.
                 if entry.mode & 0o500 != 0o500 {
-                    let why = "what is in it cannot be looked at".to_owned();
+                    let why = "its content cannot be listed".to_owned();
                     taken.skipped.insert(entry.path.to_string(), why);
                 }
                 RecordedKind::Folder
@@ -225,7 +225,7 @@ pub(crate) async fn take(
                 }
             }
             _ => {
-                let why = "it is neither a file nor a folder nor a link".to_owned();
+                let why = "it is neither a file, a folder nor a symlink".to_owned();
                 taken.skipped.insert(entry.path.to_string(), why);
                 continue;
             }
@@ -238,21 +238,21 @@ pub(crate) async fn take(
 }
 
 impl Taken {
-    /// Why a file is not recorded, or its bytes are counted.
+    /// Why a file is not recorded. If it is, counts its bytes.
     fn refuse(&mut self, entry: &Surveyed) -> Option<String> {
         if entry.size > LARGEST_FILE {
             return Some(format!("it is larger than {} MiB", LARGEST_FILE >> 20));
         }
         if self.bytes + entry.size > LARGEST_CHECKPOINT {
             let most = LARGEST_CHECKPOINT >> 20;
-            return Some(format!("the files before it have {most} MiB"));
+            return Some(format!("the checkpoint would exceed {most} MiB"));
         }
         self.bytes += entry.size;
         None
     }
 }
 
-/// Reads files, several at once, and passes their contents to the store in batches.
+/// Reads files concurrently, and stores their contents in batches.
 async fn read_all(
     sandbox: &Sandbox,
     store: &Store,
@@ -295,7 +295,7 @@ async fn read_all(
     Ok(())
 }
 
-/// Stores the contents that are not there yet.
+/// Stores the contents that are missing.
 async fn put(store: &Store, mut batch: Vec<(Hash, Vec<u8>)>) -> Result<(), StoreError> {
     if batch.is_empty() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Puts a summary in the place of the conversation, for the model. The model writes it itself;
-//! one that would lose more than it saves is refused, and the conversation stays as it is.
+//! Replaces the conversation by a summary that the model writes. A summary that is incomplete or not
+//! shorter is refused, and the conversation stays as it is.
 
 use llm::Reply;
 use protocol::{Block, EventKind, Stop};
@@ -12,13 +12,13 @@ use crate::session::Session;
 use crate::stopper::Stopper;
 
 const INSTRUCTION: &str = "\
-The conversation so far is about to be replaced by a summary, which you write now. You will go on \
-with nothing but the first request of the person and this summary, so put into it all that you \
+The conversation so far is about to be replaced by a summary, which you write now. You will continue \
+with nothing but the user's first request and this summary, so put everything into it that you \
 need, and nothing else:
 
 - the task as it was given, with everything that was asked, corrected or added later;
-- what was decided, and why;
-- the state of the files: which exist, were made or changed, and what is in them that matters;
+- decisions and their reasons;
+- the state of the files: which exist, were created or changed, and which content matters;
 - what was tried and failed, with the errors, so that it is not tried again;
 - what is left to do, and what comes next.
 
@@ -40,7 +40,7 @@ impl Session {
         if self.ledger.exceeded(self.elapsed()).is_some() {
             return refuse("the budget is used up".to_owned());
         }
-        // The system prompt, which the request shares with all others, tells of it.
+        // Builds the system prompt, which this request shares with all others.
         self.sandbox(None).await?;
         let conversation = &self.scribe.conversation;
         let turn = conversation.last_turn();
@@ -78,7 +78,7 @@ impl Session {
     }
 }
 
-/// The summary that a reply is; or why it is none. Pure.
+/// The summary in a reply, or why there is none. Pure.
 fn judge(conversation: &Conversation, reply: &Reply) -> Result<String, String> {
     let is_call = |block: &Block| matches!(block, Block::ToolUse { .. });
     let texts: Vec<&str> = reply.content.iter().filter_map(Block::as_text).collect();

@@ -1,7 +1,7 @@
 //! A conversation as a fold over a session's lasting events. Pure.
 //!
-//! Whatever was cut short, [`Conversation::messages`] is what a provider accepts: roles alternate,
-//! no message is empty, and every call has exactly one result in the very next message.
+//! [`Conversation::messages`] is always a history that providers accept, even if a turn was cut short:
+//! roles alternate, no message is empty, and every call has exactly one result in the next message.
 
 mod course;
 
@@ -13,32 +13,32 @@ use protocol::{Block, CallId, Checkpoint, EventKind, Message, Moment, Outcome, R
 
 use self::course::Course;
 
-/// For a call whose end was never recorded.
+/// The result of a call whose end was never recorded.
 const LOST: &str = "No result: hotcell was stopped while this ran. It may or may not have taken \
                     effect; look before you do it again.";
 
 #[derive(Debug, Clone, Default)]
 pub struct Conversation {
     course: Course,
-    /// Calls of the last reply, in its order, with the results that came so far.
+    /// Calls of the last reply, in its order, with the results received so far.
     open: Vec<(CallId, Option<Block>)>,
-    /// Undos that can be taken back, the last one last.
+    /// Undos that can be redone; the most recent is last.
     undone: Vec<Undo>,
     last_turn: u32,
-    /// By turn: before its first change, and after its last.
+    /// By turn: the checkpoint before its first change and the one after its last.
     checkpoints: HashMap<u32, (Checkpoint, Option<Checkpoint>)>,
     first_checkpoint: Option<Checkpoint>,
     last_checkpoint: u32,
 }
 
-/// An undo, with all that it takes to take it back.
+/// An undo, with everything needed to redo it.
 #[derive(Debug, Clone)]
 pub(crate) struct Undo {
-    /// The first turn that it took back.
+    /// The first turn that it undid.
     pub(crate) turn: u32,
-    /// The workspace before it.
+    /// The workspace before the undo.
     pub(crate) checkpoint: Checkpoint,
-    /// Files of the turn that it left as they were.
+    /// Files of the turn that the undo did not restore.
     pub(crate) left: Vec<String>,
     course: Course,
 }
@@ -128,19 +128,19 @@ impl Conversation {
         self.last_checkpoint = self.last_checkpoint.max(checkpoint.number);
     }
 
-    /// A turn that is taken up again was begun before its first checkpoint, and ends after its
-    /// last.
+    /// A continued turn keeps its first `Before` checkpoint and gets a new `After` checkpoint when it
+    /// ends.
     fn keep_checkpoint(&mut self, turn: u32, moment: Moment, checkpoint: &Checkpoint) {
         match (moment, self.checkpoints.get_mut(&turn)) {
             (Moment::Before, None) => {
-                // A turn that died before its end has left no more than the next one found.
+                // A turn that was killed has no `After` checkpoint: the next `Before` checkpoint is used.
                 let earlier = self.checkpoints.values_mut();
                 for (_, after) in earlier.filter(|(_, after)| after.is_none()) {
                     *after = Some(checkpoint.clone());
                 }
                 self.checkpoints.insert(turn, (checkpoint.clone(), None));
             }
-            // What the turn did before it was cut short is no longer its end.
+            // The turn was cut short and continues: its recorded end no longer holds.
             (Moment::Before, Some((_, after))) => *after = None,
             (Moment::After, Some((_, after))) => *after = Some(checkpoint.clone()),
             (Moment::After, None) => {}
@@ -149,7 +149,7 @@ impl Conversation {
 
     fn reply(&mut self, content: &[Block], stop: &Stop) {
         self.settle();
-        // Providers do not want refused words back.
+        // Providers do not accept refused text in later requests.
         if *stop == Stop::Refusal {
             return;
         }
@@ -160,7 +160,7 @@ impl Conversation {
         {
             said.pop();
         }
-        // Sent back as the last message, for the provider to go on with.
+        // Sent back as the last message, so that the provider continues it.
         if *stop == Stop::PauseTurn
             && let Some(Block::Text { text, .. }) = said.last_mut()
         {
@@ -194,7 +194,7 @@ impl Conversation {
         }
     }
 
-    /// Puts the results into one message, with one made up for every call that has none.
+    /// Puts the results into one message. A call without a result gets [`LOST`] as its result.
     fn settle(&mut self) {
         let results = std::mem::take(&mut self.open);
         let lost = |id| Block::ToolResult {
@@ -209,12 +209,12 @@ impl Conversation {
         self.course.say(Role::User, results);
     }
 
-    /// What to send. Complete only between replies: open calls have no result in it yet.
+    /// The messages to send. Complete only between replies: open calls have no result in it yet.
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.course.messages
     }
 
-    /// Whether the model has the word: the last message is a person's or holds results.
+    /// Whether the model is to reply next: the last message is a prompt or holds results.
     pub fn awaits_reply(&self) -> bool {
         self.open.is_empty()
             && self
@@ -237,22 +237,22 @@ impl Conversation {
         self.course.is_cut_short
     }
 
-    /// The number of the last turn, taken back or not; 0 before the first.
+    /// The number of the last turn, undone or not; 0 before the first.
     pub fn last_turn(&self) -> u32 {
         self.last_turn
     }
 
-    /// The turn that an undo would take back.
+    /// The turn that an undo would revert.
     pub fn undoable(&self) -> Option<u32> {
         self.course.last_turn()
     }
 
-    /// The undo that a redo would take back.
+    /// The undo that a redo would revert.
     pub(crate) fn redoable(&self) -> Option<&Undo> {
         self.undone.last()
     }
 
-    /// What it would be with a summary in the place of all that was said.
+    /// The conversation with its messages replaced by a summary.
     pub(crate) fn with_summary(&self, summary: &str) -> Self {
         let mut conversation = self.clone();
         conversation.settle();
@@ -260,7 +260,7 @@ impl Conversation {
         conversation
     }
 
-    /// How long the messages are, to compare them with others.
+    /// Estimated size of the messages, for comparison with another conversation.
     pub(crate) fn size(&self) -> u64 {
         self.course
             .messages
@@ -269,13 +269,13 @@ impl Conversation {
             .sum()
     }
 
-    /// The workspace before a turn and, if it came to its end, after it; if it changed anything.
+    /// The workspace before a turn that changed anything and, if the turn ended, after it.
     pub fn checkpoints(&self, turn: u32) -> Option<(&Checkpoint, Option<&Checkpoint>)> {
         let (before, after) = self.checkpoints.get(&turn)?;
         Some((before, after.as_ref()))
     }
 
-    /// The workspace as the session found it, if it has changed anything.
+    /// The workspace before the session's first change, if there was one.
     pub(crate) fn first_checkpoint(&self) -> Option<&Checkpoint> {
         self.first_checkpoint.as_ref()
     }
@@ -286,7 +286,7 @@ impl Conversation {
     }
 }
 
-/// Providers refuse a message that ends with it: what the thinking led to was cut off.
+/// Providers refuse a message that ends with thinking.
 fn is_thinking(block: &Block) -> bool {
     matches!(
         block,

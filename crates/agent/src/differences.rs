@@ -1,5 +1,5 @@
-//! What a session has changed: the workspace as it is, against its first checkpoint. Reads only
-//! what may have changed, keeps nothing, and shows no more than a person looks at.
+//! What a session has changed: the current workspace compared with its first checkpoint. Reads only
+//! files that may have changed, stores nothing, and limits how much is shown.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use store::{FileRecord, Hash, RecordedKind, Store};
 use crate::checkpoint::{Known, LARGEST_FILE, MOST_FILES, is_unrecorded, path, stamp};
 use crate::error::AgentError;
 
-/// Files that are shown.
+/// Maximum number of files shown.
 const MOST_SHOWN: usize = 200;
 
-/// Bytes of all differences together.
+/// Maximum bytes of all diffs together.
 const MOST_TEXT: usize = 1 << 20;
 
-/// Bytes of a file whose difference is shown.
+/// Maximum bytes of a file whose diff is shown.
 const LARGEST_SHOWN: u64 = 1 << 20;
 
-/// What a comparison goes by.
+/// Inputs of a comparison.
 pub(crate) struct Comparison<'a> {
     pub(crate) sandbox: &'a Sandbox,
     pub(crate) store: &'a Store,
     pub(crate) session: &'a SessionId,
-    /// The files as the last checkpoint saw them.
+    /// The files as recorded by the last checkpoint.
     pub(crate) known: Arc<Known>,
 }
 
-/// A path at which something has changed: what was there, and what is.
+/// A changed path: what was there, and what is there now.
 struct Changed<'a> {
     path: &'a [u8],
     old: Option<&'a FileRecord>,
@@ -39,7 +39,7 @@ struct Changed<'a> {
 }
 
 impl Comparison<'_> {
-    /// The changes since a checkpoint that are shown, and how many are not.
+    /// The changes since a checkpoint that are shown, and the number of those left out.
     pub(crate) async fn with(
         &self,
         checkpoint: &Checkpoint,
@@ -54,7 +54,7 @@ impl Comparison<'_> {
 
         let mut paths: BTreeMap<&[u8], Changed<'_>> = BTreeMap::new();
         for (path, old) in first.files() {
-            // What a survey that was cut short has not seen may still be there.
+            // A file that a truncated survey did not list may still be there.
             if old.kind != RecordedKind::Folder && !is_cut {
                 let (old, new) = (Some(old), None);
                 paths.insert(path, Changed { path, old, new });
@@ -87,7 +87,7 @@ impl Comparison<'_> {
                 None => gone.push(changed),
             }
         }
-        // What is there comes first, whatever was cleared away.
+        // Existing files come first, so that removed ones do not push them out.
         let mut shown: Vec<Changed<'_>> = there.into_iter().chain(gone).collect();
         left_out += shown.len().saturating_sub(MOST_SHOWN) as u64;
         shown.truncate(MOST_SHOWN);
@@ -96,7 +96,7 @@ impl Comparison<'_> {
         Ok((changes, left_out + more))
     }
 
-    /// Files that nothing ignores; `None` where they are too many to tell.
+    /// Files that are not ignored; `None` if there are too many to list.
     async fn listed(&self) -> Result<Option<HashSet<Vec<u8>>>, SandboxError> {
         let request = List {
             path: Raw::from(""),
@@ -111,8 +111,8 @@ impl Comparison<'_> {
         Ok((!is_cut).then(|| paths.collect()))
     }
 
-    /// Whether it is not as it was. Where that cannot be told without reading, and nothing is to
-    /// be read, it is taken for unchanged.
+    /// Whether the file changed. If that cannot be decided without reading and `may_read` is false, it
+    /// counts as unchanged.
     async fn is_changed(
         &self,
         first: &Known,
@@ -145,7 +145,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// The content of a file; `None` if it cannot be read any more.
+    /// The content of a file; `None` if it can no longer be read.
     async fn read(&self, name: &[u8], most: u64) -> Result<Option<Vec<u8>>, AgentError> {
         match self.sandbox.read_file(path(name), 0, Some(most)).await {
             Ok((_, content)) => Ok(Some(content)),
@@ -154,7 +154,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Changes with their differences, as far as there is room; and how many are left out.
+    /// Changes with their diffs, up to the size limit, and the number of those left out.
     async fn show(&self, shown: Vec<Changed<'_>>) -> Result<(Vec<Change>, u64), AgentError> {
         let (mut changes, mut left_out, mut room) = (Vec::new(), 0, MOST_TEXT);
         for changed in shown {
@@ -175,7 +175,7 @@ impl Comparison<'_> {
         Ok((changes, left_out))
     }
 
-    /// What was there, if it can be shown: nothing is empty.
+    /// The old content, if it can be shown; empty for a file that did not exist.
     async fn content_before(&self, changed: &Changed<'_>) -> Result<Option<Vec<u8>>, AgentError> {
         Ok(match changed.old.map(|old| &old.kind) {
             None => Some(Vec::new()),
@@ -186,7 +186,7 @@ impl Comparison<'_> {
         })
     }
 
-    /// What is there, if it can be shown: nothing is empty.
+    /// The current content, if it can be shown; empty for a file that is gone.
     async fn content_now(&self, changed: &Changed<'_>) -> Result<Option<Vec<u8>>, AgentError> {
         match changed.new {
             None => Ok(Some(Vec::new())),
@@ -198,7 +198,7 @@ impl Comparison<'_> {
     }
 }
 
-/// Away from the threads on which everything else runs: it may take a while.
+/// Runs on a blocking thread, because it may take a while.
 async fn difference(old: Vec<u8>, new: Vec<u8>) -> Option<String> {
     let compared = tokio::task::spawn_blocking(move || tools::difference(&old, &new));
     compared.await.ok().flatten()

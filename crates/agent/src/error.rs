@@ -1,4 +1,4 @@
-//! Why a session cannot go on at all. What goes wrong in a turn is an [`protocol::Outcome`].
+//! Errors that end a session or refuse a command. A failure inside a turn is a [`protocol::Outcome`].
 
 use sandbox::SandboxError;
 use store::StoreError;
@@ -11,23 +11,23 @@ pub enum AgentError {
     Sandbox(#[from] SandboxError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("the task that started the sandbox was lost")]
+    #[error("a task of the session ended unexpectedly")]
     Lost,
-    #[error("there is no turn to take back")]
+    #[error("there is no turn to undo")]
     NothingToUndo,
-    #[error("there is no undo to take back")]
+    #[error("there is nothing to redo")]
     NothingToRedo,
-    #[error("nothing was said yet")]
+    #[error("the conversation is empty")]
     NothingToCompact,
     #[error("cannot compact the conversation: {0}")]
     NotCompacted(String),
     #[error("cannot use the model `{name}`: {reason}")]
     NoModel { name: String, reason: String },
-    #[error("the checkpoint of turn {turn} is gone: it was removed to make room")]
+    #[error("the checkpoint of turn {turn} is gone: it was removed to free space")]
     CheckpointGone { turn: u32 },
-    #[error("the first checkpoint is gone: it was removed to make room")]
+    #[error("the first checkpoint is gone: it was removed to free space")]
     FirstCheckpointGone,
-    #[error("the session has nothing left to do")]
+    #[error("there is no unfinished turn to continue")]
     NothingToContinue,
     #[error("the prompt is empty")]
     NothingSaid,
@@ -35,14 +35,14 @@ pub enum AgentError {
     NoQuestion { number: u32 },
     #[error(transparent)]
     Host(#[from] egress::RuleError),
-    #[error("this sandbox has no proxy that could open a host")]
+    #[error("cannot allow a host: this sandbox has no proxy")]
     NoProxy,
     #[error("cannot record an approval in the audit log")]
     Audit(#[from] audit::AuditError),
 }
 
 impl AgentError {
-    /// Whether it only says no to a command, and the session goes on.
+    /// Whether the error only refuses a command, so that the session goes on.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(
             self,

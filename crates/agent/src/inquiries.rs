@@ -1,5 +1,5 @@
-//! Questions about the workspace, answered beside a turn and between turns alike. Changes nothing
-//! and records nothing. Entry type: [`Inquiries`].
+//! Queries about the workspace, answered during and between turns. Changes nothing and records nothing.
+//! Entry type: [`Inquiries`].
 
 use std::sync::Arc;
 
@@ -19,20 +19,20 @@ use crate::visits::Visits;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inquiry {
-    /// Which files there are.
+    /// The files of the workspace.
     Files,
     /// What the session has changed.
     Differences,
 }
 
-/// Those that are not answered yet.
+/// The queries that are being answered.
 #[derive(Debug)]
 pub(crate) struct Inquiries {
     desk: Desk,
     tasks: JoinSet<()>,
 }
 
-/// What it takes to answer.
+/// What a query needs.
 #[derive(Debug, Clone)]
 struct Desk {
     teller: Teller,
@@ -57,13 +57,13 @@ impl Session {
 
 impl Inquiries {
     pub(crate) fn ask(&mut self, inquiry: Inquiry) {
-        // Those that were answered.
+        // Reaps finished tasks.
         while self.tasks.try_join_next().is_some() {}
         let desk = self.desk.clone();
         self.tasks.spawn(desk.answer(inquiry));
     }
 
-    /// Waits for all answers. May be left and called again.
+    /// Waits for all answers. Cancel safe.
     pub(crate) async fn answered(&mut self) {
         while self.tasks.join_next().await.is_some() {}
     }
@@ -86,7 +86,7 @@ impl Desk {
                     let reason = format!("{}: {error}", inquiry.failed());
                     return self.teller.tell(EventKind::CommandRefused { reason }).await;
                 }
-                // Another sandbox takes its place, or none does.
+                // The sandbox ended: retry in its replacement, if there is one.
                 None => {}
             }
         }
@@ -131,7 +131,7 @@ async fn files(sandbox: &Sandbox) -> Result<EventKind, SandboxError> {
     };
     let (entries, is_cut) = sandbox.list(request).await?.collect().await?;
     let files = entries.iter().filter(|entry| entry.kind != FileKind::Other);
-    // A guest may send more than it was asked for.
+    // A guest may send more entries than requested.
     let paths = files.take(MOST_FILES as usize);
     Ok(EventKind::Files {
         paths: paths.map(|entry| entry.path.to_string()).collect(),

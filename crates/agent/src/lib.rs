@@ -1,9 +1,9 @@
-//! The agent: a conversation between a person, a model and the tools of one sandbox.
+//! The agent: a conversation between a user, a model and the tools of one sandbox.
 //!
-//! [`step`] decides and does nothing; [`session`] performs and decides nothing. Every event goes
-//! to the store before anything that follows from it is done, so that a session can be taken up
-//! again wherever it was cut. Prints nothing, reads no settings. Entry points: [`run`] with a
-//! [`Setup`], [`replay()`], and the pure [`Conversation`].
+//! [`step`] decides without acting; [`session`] acts on its decisions. Every event is written to the
+//! store before its consequences are carried out, so a session can be resumed from any point where
+//! it was cut off. Prints nothing, reads no settings. Entry points: [`run`] with a [`Setup`],
+//! [`replay()`], and the pure [`Conversation`].
 
 mod approval;
 mod asking;

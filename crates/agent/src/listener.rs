@@ -1,5 +1,6 @@
-//! Hears commands at any time: some are obeyed in their turn, others at once, beside whatever is
-//! under way. Obeys none itself. Entry type: [`Listener`].
+//! Receives commands at any time. Some wait until the current work is done; questions about the
+//! workspace and answers of the user are handled at once. Executes no command itself. Entry type:
+//! [`Listener`].
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -17,7 +18,7 @@ use crate::stopper::{Cause, Stopper};
 #[derive(Debug)]
 pub(crate) struct Listener {
     commands: mpsc::Receiver<Command>,
-    /// Heard while something else was under way.
+    /// Received while other work was in progress.
     waiting: VecDeque<Command>,
     inquiries: Inquiries,
     person: Arc<Person>,
@@ -37,8 +38,8 @@ impl Listener {
         }
     }
 
-    /// The next command to obey; `None` when there will be no more, and all that was asked is
-    /// answered. May be left and called again.
+    /// The next command to execute; `None` when the sender is gone and all queries are answered. Cancel
+    /// safe.
     pub(crate) async fn next(&mut self) -> Option<Command> {
         loop {
             if let Some(command) = self.waiting.pop_front() {
@@ -58,7 +59,7 @@ impl Listener {
         }
     }
 
-    /// Sees to it that a question is answered beside all else; other commands are handed back.
+    /// Starts to answer a query beside other work; returns any other command.
     fn answer(&mut self, command: Command) -> Option<Command> {
         let inquiry = match command {
             Command::ListFiles => Inquiry::Files,
@@ -69,8 +70,8 @@ impl Listener {
         None
     }
 
-    /// Does something to its end, and listens meanwhile: it may be told to stop, by a person or
-    /// by the clock.
+    /// Runs work to completion while receiving commands. The stopper is set by an interrupt or at the
+    /// deadline.
     pub(crate) async fn attend<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -112,7 +113,7 @@ impl Listener {
         }
     }
 
-    /// Leaves what is not answered unanswered.
+    /// Drops queries that are not answered yet.
     pub(crate) async fn end(self) {
         self.inquiries.end().await;
     }

@@ -1,5 +1,5 @@
-//! What a tool prints while it works, as often as anybody could read it and no more of it than
-//! fits a screen. The result has it all; here the latest counts. Entry type: [`Live`].
+//! Live output of a running tool, limited to about a screenful at a readable rate. Older output is
+//! dropped here; the tool's result has all of it. Entry type: [`Live`].
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -12,14 +12,13 @@ use tokio::time::Instant;
 
 use crate::scribe::Teller;
 
-/// Of what was printed since the last telling, more is not shown: nobody could read it as it
-/// flies by.
+/// Maximum bytes sent of the output since the last event.
 const MOST: usize = 4096;
 
-/// Runs of output and of errors in turn that are kept apart.
+/// Maximum alternating runs of stdout and stderr that are kept.
 const MOST_RUNS: usize = 8;
 
-/// For each event, so that there are about thirty a second.
+/// Delay per event, for about thirty events a second.
 const PAUSE: Duration = Duration::from_millis(33);
 
 /// The live output of one call.
@@ -27,23 +26,23 @@ pub(crate) struct Live<'a> {
     teller: &'a Teller,
     call: &'a CallId,
     state: Mutex<State>,
-    /// Told when something waits for its time.
+    /// Notified when output waits to be sent.
     waits: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     runs: VecDeque<Run>,
-    /// When the next event may be told.
+    /// When the next event may be sent.
     due: Instant,
 }
 
-/// Something printed to one of the two outputs.
+/// Consecutive output on stdout or stderr.
 #[derive(Debug)]
 struct Run {
     is_error: bool,
     bytes: Vec<u8>,
-    /// There was more before it.
+    /// Earlier bytes were dropped.
     is_cut: bool,
 }
 
@@ -60,7 +59,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Tells of it, now or when its time has come.
+    /// Adds output, and sends it now or when it is due.
     pub(crate) fn print(&self, bytes: &[u8], is_error: bool) {
         let mut state = self.lock();
         state.push(bytes, is_error);
@@ -71,7 +70,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Tells of what waits, for as long as it is polled.
+    /// Sends waiting output when it is due, for as long as it is polled.
     pub(crate) async fn flow(&self) -> Infallible {
         loop {
             self.waits.notified().await;
@@ -123,7 +122,7 @@ impl State {
         }
     }
 
-    /// What there is to tell; and what is to wait for the rest of its last letter.
+    /// The output to send, and bytes that wait for the rest of an incomplete UTF-8 character.
     fn take(&mut self) -> (Vec<(String, bool)>, Option<Run>) {
         let mut left = None;
         if let Some(last) = self.runs.back_mut() {
@@ -156,7 +155,7 @@ impl Run {
     }
 }
 
-/// How many bytes at the end are the beginning of a letter.
+/// Length of the incomplete UTF-8 character at the end.
 fn unfinished(bytes: &[u8]) -> usize {
     let last = &bytes[bytes.len().saturating_sub(3)..];
     let Some(start) = last.iter().rposition(|byte| *byte >= 0xc0) else {
@@ -169,8 +168,7 @@ fn unfinished(bytes: &[u8]) -> usize {
     }
 }
 
-/// The end of something printed, from the beginning of a line on, or of a letter where it is all
-/// one line.
+/// The end of some output. If it was cut, starts at a line, or at a character if it is a single line.
 pub(crate) fn text(bytes: &[u8], is_cut: bool) -> String {
     let start = if is_cut {
         let line = bytes.iter().position(|byte| *byte == b'\n');
@@ -225,7 +223,7 @@ mod tests {
         check(&["first", &format!("!{long}")], &[(&long, true)]);
         let lines = format!("{}\nsecond\nthird\n", "y".repeat(MOST));
         check(&[&lines], &[("second\nthird\n", false)]);
-        // Two bytes a letter, and one more: the cut is in the middle of one.
+        // Two bytes per letter and one more byte, so the cut is inside a letter.
         let letters = format!("{}x", "é".repeat(MOST));
         let shown = format!("{}x", "é".repeat(MOST / 2 - 1));
         check(&[&letters], &[(&shown, false)]);
@@ -243,7 +241,7 @@ mod tests {
         let (texts, left) = state.take();
         assert_eq!(texts, [("ün".to_owned(), false)]);
         assert!(left.is_none());
-        // What will never be one is shown as it is.
+        // Invalid bytes are shown as they are.
         state.push(b"\xff\xc3(", false);
         let (texts, left) = state.take();
         assert_eq!(texts.len(), 1);

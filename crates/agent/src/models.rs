@@ -1,5 +1,5 @@
-//! The port to models by name: who can be asked, and what that costs. Keys and addresses stay
-//! behind it; nothing here asks a model. Entry type: [`Models`].
+//! The port to models by name, with their prices. Keys and addresses stay behind it; nothing here
+//! sends a request. Entry type: [`Models`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,16 +7,15 @@ use std::sync::Arc;
 use llm::Model;
 use protocol::Usage;
 
-/// A way to models by name.
+/// Finds models by name.
 pub trait Models: fmt::Debug + Send + Sync {
-    /// The model of that name; an error is one line for a person.
+    /// The model of that name. An error is one line for the user.
     ///
-    /// `replied` is how many replies the session has had of it: a scripted model goes on from
-    /// there.
+    /// `replied` is how many replies of it the session has had: a scripted model continues from there.
     fn choose(&self, name: &str, replied: usize) -> Result<Chosen, String>;
 }
 
-/// For a session that stays with the model that it has.
+/// For a session that cannot change its model.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoOtherModel;
 
@@ -26,18 +25,18 @@ impl Models for NoOtherModel {
     }
 }
 
-/// A model, ready to be asked.
+/// A model, ready for requests.
 #[derive(Debug, Clone)]
 pub struct Chosen {
     pub model: Arc<dyn Model>,
     pub price: Price,
-    /// Tokens of a request and its reply together that it can take, where known.
+    /// Maximum tokens of a request and its reply together, where known.
     pub window: Option<u64>,
 }
 
 type Cost = dyn Fn(&Usage) -> Option<f64> + Send + Sync;
 
-/// From usage to US dollars, if that is known.
+/// Converts usage to US dollars, if the price is known.
 #[derive(Clone)]
 pub struct Price(pub Arc<Cost>);
 
@@ -50,7 +49,7 @@ impl Price {
         (self.0)(usage)
     }
 
-    /// Whether usage can be turned into money.
+    /// Whether usage can be converted to dollars.
     pub fn is_known(&self) -> bool {
         self.of(&Usage::default()).is_some()
     }

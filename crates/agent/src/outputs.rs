@@ -1,4 +1,4 @@
-//! Long outputs of tools, kept in the store; those of a replay, in memory.
+//! Long outputs of tools: stored in the store or, in a replay, in memory.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,8 +30,8 @@ impl Outputs for StoredOutputs {
     }
 }
 
-/// Outputs of calls that are run again. The store keeps those of the first time, and a result
-/// that is the same must speak of the same handle.
+/// Outputs of calls that are run again. The store keeps the original outputs, and an identical result
+/// must contain the same handle.
 #[derive(Debug)]
 pub(crate) struct ReplayedOutputs {
     recorded: StoredOutputs,
@@ -40,7 +40,7 @@ pub(crate) struct ReplayedOutputs {
 
 #[derive(Debug, Default)]
 struct Replay {
-    /// What the call under way was given for its output the first time.
+    /// The handle of the original output of the current call.
     handle: Option<String>,
     kept: HashMap<String, Vec<u8>>,
 }
@@ -53,7 +53,7 @@ impl ReplayedOutputs {
         }
     }
 
-    /// A call begins, whose recorded output has this handle if it was kept.
+    /// Sets the handle that the next call's output had in the recording, if it was kept.
     pub(crate) fn expect(&self, handle: Option<String>) {
         self.lock().handle = handle;
     }

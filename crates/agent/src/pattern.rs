@@ -1,7 +1,7 @@
-//! Patterns of rules: `*` stands for anything, also nothing; `\` takes its meaning from what comes
-//! after it. Pure.
+//! Patterns of rules: `*` matches any text, including none; `\` makes the next character literal.
+//! Pure.
 
-/// How much a pattern says: its literal characters, and whether it says all.
+/// How specific a pattern is: its number of literal characters, and whether it has no wildcard.
 pub(crate) type Weight = (usize, bool);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ fn pieces(pattern: &str) -> Vec<Piece> {
     while let Some(character) = characters.next() {
         pieces.push(match character {
             '*' => Piece::Anything,
-            // One at the very end is only itself.
+            // A `\` at the end stands for itself.
             '\\' => Piece::Literal(characters.next().unwrap_or('\\')),
             literal => Piece::Literal(literal),
         });
@@ -24,12 +24,12 @@ fn pieces(pattern: &str) -> Vec<Piece> {
     pieces
 }
 
-/// Whether the pattern is about this text, the whole of it.
+/// Whether the pattern matches the whole text.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let pieces = pieces(pattern);
     let text: Vec<char> = text.chars().collect();
     let (mut at, mut here) = (0, 0);
-    // Where the last star stands, and how much of the text it takes up to now.
+    // The last wildcard, and where the text after its match begins.
     let mut star: Option<(usize, usize)> = None;
     while here < text.len() {
         match pieces.get(at) {
@@ -41,7 +41,7 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
                 star = Some((at, here));
                 at += 1;
             }
-            // Only the last star has to give: those before it have found the earliest place.
+            // Only the last wildcard has to grow: those before it have already matched as early as possible.
             _ => match &mut star {
                 Some((place, taken)) => {
                     *taken += 1;
@@ -62,7 +62,7 @@ pub(crate) fn weight(pattern: &str) -> Weight {
     (pieces.len() - stars, stars == 0)
 }
 
-/// The pattern that is about this text and no other.
+/// The pattern that matches only this text.
 pub(crate) fn exactly(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,7 +1,8 @@
-//! Whether a call may run, and whether a connection may leave: by a rule, or by the person's word.
+//! Decides whether a call may run and whether a connection may be made: by a rule, or by asking the
+//! user.
 //!
-//! A denial is a text for whoever asked, and says by whom. Entry points: [`permit`] for calls,
-//! [`introduce`] for connections.
+//! A denial is a text for the model or the program that asked, and names the rule or the user. Entry
+//! points: [`permit`] for calls, [`introduce`] for connections.
 
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
@@ -20,32 +21,32 @@ use crate::scribe::{EventLog, Teller};
 use crate::typed::Typed;
 use crate::witness::Witness;
 
-/// More of an argument is not shown in a question.
+/// Maximum characters of an argument shown in a question.
 const LONGEST_SHOWN: usize = 400;
 
 const NO_OTHER_WAY: &str = "Do not try it again or in another way: go on without it, or say why \
                             it is needed.";
 
-/// The arguments that rules about tools speak of.
+/// The arguments that rules about tools match.
 const COMMAND: &str = "command";
 const PATH: &str = "path";
 
-/// What is typed into a job of the one is held against the rules of the other.
+/// Text typed into a job with `TYPING_TOOL` is checked against the rules of `SHELL_TOOL`.
 pub(crate) const SHELL_TOOL: &str = "bash";
 pub(crate) const TYPING_TOOL: &str = "bash_job";
 
-/// How results begin that say no.
+/// Beginnings of results that report a denial.
 const BY_RULE: &str = "Denied by rule `";
 const BY_PERSON: &str = "Denied by the person. ";
 const BY_NOBODY: &str = "Denied: rule `";
 
-/// Whether a result says that its call was not run because it was denied.
+/// Whether a result reports that its call was denied and not run.
 pub(crate) fn is_denial(result: &str) -> bool {
     let is_so = |beginning: &&str| result.starts_with(*beginning);
     result.ends_with(NO_OTHER_WAY) && [BY_RULE, BY_PERSON, BY_NOBODY].iter().any(is_so)
 }
 
-/// Lets a call run, or says to the model why it does not.
+/// Permits a call, or returns the reason for the model why it is not run.
 pub(crate) async fn permit(
     person: &Arc<Person>,
     tool: &str,
@@ -68,7 +69,7 @@ pub(crate) async fn permit(
             (claim, verdict)
         })
         .collect();
-    // Nobody is asked about what is denied in part.
+    // Denials first: the user is not asked about a call of which any part is denied.
     judged.sort_by_key(|(_, verdict)| !matches!(verdict, Verdict::Deny { .. }));
     for (claim, verdict) in judged {
         permit_one(person, tool, claim, verdict, stop).await?;
@@ -79,15 +80,15 @@ pub(crate) async fn permit(
     Ok(())
 }
 
-/// What rules are held against: a tool and its main argument.
+/// What rules are checked against: a tool and its main argument.
 #[derive(Debug, PartialEq, Eq)]
 struct Claim {
     tool: String,
     argument: Option<String>,
 }
 
-/// A call is one claim. Text for a command in the background may be commands for a shell, so it is
-/// also one for `bash` with each of its lines.
+/// A call is one claim. Text for a background command may be commands for a shell, so each of its lines
+/// is also a claim for `bash`.
 fn claims(tool: &str, argument: Option<String>, lines: Vec<String>) -> Vec<Claim> {
     let call = Claim {
         tool: tool.to_owned(),
@@ -114,7 +115,7 @@ async fn permit_one(
         Verdict::Allow { rule: Some(rule) } => witness.ruled(&what, true, rule).await,
         Verdict::Deny { rule } => witness.ruled(&what, false, rule).await,
     };
-    // What cannot be recorded is not done.
+    // An action that cannot be recorded is not allowed.
     recorded.map_err(|error| format!("Not run: {error}."))?;
     let rule = match verdict {
         Verdict::Allow { .. } => return Ok(()),
@@ -146,7 +147,7 @@ async fn permit_one(
     }
 }
 
-/// The object of a call's arguments. Tools take one that is written as text too.
+/// The arguments of a call as an object. Tools also accept one that is encoded as a string.
 pub(crate) fn object(input: &Value) -> Cow<'_, Value> {
     let reread = match input {
         Value::String(text) => serde_json::from_str(text.trim()).ok(),
@@ -155,7 +156,7 @@ pub(crate) fn object(input: &Value) -> Cow<'_, Value> {
     reread.map_or(Cow::Borrowed(input), Cow::Owned)
 }
 
-/// What a rule about a tool is held against: a command, or a path from the workspace on.
+/// What a rule about a tool is matched against: a command, or a path relative to the workspace.
 fn main_argument(input: &Value) -> Option<String> {
     let input = object(input);
     if let Some(command) = input.get(COMMAND).and_then(Value::as_str) {
@@ -164,7 +165,7 @@ fn main_argument(input: &Value) -> Option<String> {
     input.get(PATH).and_then(Value::as_str).map(place)
 }
 
-/// A path as rules are written: without detours, and from the workspace on if it leads there.
+/// A path as rules are written: normalized, and relative to the workspace if it is inside.
 fn place(path: &str) -> String {
     let mut found = PathBuf::new();
     for component in Path::new(WORKSPACE).join(path.trim()).components() {
@@ -183,8 +184,8 @@ fn place(path: &str) -> String {
     }
 }
 
-/// One line, in which nothing is hidden: what is not printed is written out, and what is cut is
-/// counted.
+/// Describes a call in one line that hides nothing: unprintable characters are escaped, and characters
+/// left out are counted.
 fn what(tool: &str, argument: Option<&str>) -> String {
     let Some(argument) = argument else {
         return format!("call {tool}");
@@ -204,8 +205,8 @@ fn what(tool: &str, argument: Option<&str>) -> String {
     }
 }
 
-/// Puts the person, or their rules alone, behind the gate of the session's sandbox. What is
-/// decided is recorded under the sandbox's name, which is the session's if it has none.
+/// Makes the gate of the session's sandbox use the rules and, if possible, ask the user. Decisions are
+/// recorded under the sandbox's name, which defaults to the session's.
 pub(crate) fn introduce(
     spec: &mut SandboxSpec,
     approvals: Approvals,
@@ -229,7 +230,7 @@ pub(crate) fn introduce(
     person
 }
 
-/// What the sandbox's proxy goes by, with the rules about hosts; none when it needs no proxy.
+/// The gate for the sandbox's proxy, with the rules about hosts; `None` when it needs no proxy.
 fn gate(spec: &SandboxSpec, approvals: &Approvals) -> Option<Gate> {
     if spec.backend == Backend::None {
         return None;
@@ -245,7 +246,7 @@ fn gate(spec: &SandboxSpec, approvals: &Approvals) -> Option<Gate> {
     Some(gate)
 }
 
-/// Takes the questions of a gate to the person.
+/// Forwards the questions of a gate to the user.
 struct Porter(Arc<Person>);
 
 impl Asker for Porter {

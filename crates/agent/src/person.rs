@@ -1,10 +1,8 @@
-//! The person, as an agent sees them: somebody who is asked before a thing is done, and who answers
-//! some time, or never.
+//! The user, as the agent sees them: asked before an action, and answering later or never.
 //!
-//! A question is open from the moment in which it is told of until it is answered or nobody needs
-//! the answer any more. An answer to one that is not open counts for nothing, neither now nor when
-//! a question gets that number. Never decides itself: rules do, and the person. Entry type:
-//! [`Person`].
+//! A question is open from the moment its event is sent until it is answered or withdrawn. An answer to
+//! a question that is not open is refused, and does not apply to a later question with that number.
+//! Makes no decisions itself: rules and the user do. Entry type: [`Person`].
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,10 +21,10 @@ use crate::witness::Witness;
 #[derive(Debug)]
 pub(crate) struct Person {
     teller: Teller,
-    /// Where questions and answers are written; none once the person has left.
+    /// Where questions and answers are written; `None` once the session has ended.
     log: Mutex<Option<EventLog>>,
     pub(crate) witness: Witness,
-    /// What the sandbox's proxy goes by; none when it has no proxy.
+    /// The hosts of the sandbox's proxy; `None` without a proxy.
     hosts: Option<Hosts>,
     state: Mutex<State>,
 }
@@ -34,21 +32,21 @@ pub(crate) struct Person {
 #[derive(Debug, Default)]
 struct State {
     tools: ToolRules,
-    /// Whether anybody can be asked.
+    /// Whether a user can be asked.
     is_there: bool,
     last: u32,
     open: BTreeMap<u32, Open>,
-    /// Hosts that were denied once. Programs try again at once, and in this turn the answer would
-    /// be the same.
+    /// Hosts that were denied once. Programs retry at once, so the denial holds for the rest of the
+    /// turn.
     denied: HashSet<String>,
-    /// What was typed into commands in the background.
+    /// Unfinished lines typed into background commands.
     unfinished: Unfinished,
 }
 
 #[derive(Debug)]
 struct Open {
     question: Question,
-    /// Dropped when nobody will answer.
+    /// Dropped if there will be no answer.
     answer: oneshot::Sender<Decision>,
 }
 
@@ -74,18 +72,18 @@ impl Person {
         })
     }
 
-    /// The rules about tools as they are now.
+    /// The current rules about tools.
     pub(crate) fn tool_rules(&self) -> ToolRules {
         self.state().tools.clone()
     }
 
-    /// Looks at the lines that were begun in commands in the background, or changes them.
+    /// Reads or changes the unfinished lines of background commands.
     pub(crate) fn unfinished<T>(&self, work: impl FnOnce(&mut Unfinished) -> T) -> T {
         work(&mut self.state().unfinished)
     }
 
-    /// Puts a question, and waits. `None` when nobody will answer it. Whoever stops waiting takes
-    /// the question back.
+    /// Asks a question and waits for the answer. `None` if there will be none. Dropping the future
+    /// withdraws the question.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         what: String,
@@ -118,13 +116,13 @@ impl Person {
         let person = self.clone();
         let tell = move |written: Written<'_>| {
             let mut state = person.state();
-            // Both at once: what is told can be answered, and nothing can be before it is.
+            // Under one lock: a question is answerable exactly from when it is sent.
             if state.is_there && !answer.is_closed() {
                 written.tell();
                 state.open.insert(number, Open { question, answer });
             }
         };
-        // What cannot be recorded is not asked; `answer` is dropped where nobody hears of it.
+        // A question that cannot be recorded is not asked. `answer` is dropped if it was not sent.
         log.append_with(asked, tell).await.ok()?;
         drop(log);
         answered.await.ok()
@@ -135,8 +133,7 @@ impl Person {
         log.clone()
     }
 
-    /// Obeys what is said to the one who asks, and tells if that cannot be done; hands back all
-    /// other commands.
+    /// Handles answers and allowed hosts, and reports a refusal; returns any other command.
     pub(crate) async fn hear(&self, command: Command) -> Option<Command> {
         let heard = match command {
             Command::Decide { question, decision } => self.answer(question, decision).await,
@@ -150,7 +147,7 @@ impl Person {
         None
     }
 
-    /// An answer has come.
+    /// Handles an answer to an open question.
     async fn answer(&self, number: u32, decision: Decision) -> Result<(), AgentError> {
         let open = self.state().open.remove(&number);
         let open = open.ok_or(AgentError::NoQuestion { number })?;
@@ -159,7 +156,7 @@ impl Person {
 
     async fn conclude(&self, open: Open, decision: Decision) -> Result<(), AgentError> {
         let Open { question, answer } = open;
-        // What cannot be recorded is not done.
+        // An answer that cannot be recorded does not take effect.
         if let Err(error) = self.witness.answered(&question, decision).await {
             self.decided(question, None).await;
             return Err(error);
@@ -173,7 +170,7 @@ impl Person {
         Ok(())
     }
 
-    /// Makes a rule of an answer that is to hold. Says whether it changes what can be reached.
+    /// Makes a rule of an answer, if its scope asks for it. Returns whether it changes the reachable hosts.
     fn keep(&self, subject: &Subject, decision: Decision) -> bool {
         let action = if decision.is_allowed {
             Action::Allow
@@ -203,7 +200,7 @@ impl Person {
         }
     }
 
-    /// Opens a host for the rest of the session, and answers the questions that this settles.
+    /// Allows a host for the rest of the session, and answers the open questions about it.
     async fn allow_host(&self, host: &str) -> Result<(), AgentError> {
         let hosts = self.hosts.as_ref().ok_or(AgentError::NoProxy)?;
         let rule: egress::Rule = host.parse()?;
@@ -222,7 +219,7 @@ impl Person {
         Ok(())
     }
 
-    /// Takes out the open questions about hosts that are allowed by now.
+    /// Takes out the open questions about hosts that are now allowed.
     fn settled(&self, hosts: &Hosts) -> Vec<Open> {
         let policy = hosts.policy();
         let is_allowed = |_: &u32, open: &mut Open| match &open.question.subject {
@@ -243,12 +240,12 @@ impl Person {
         self.state().denied.contains(host)
     }
 
-    /// A turn begins: what was denied once can be asked about again.
+    /// Starts a turn: a host that was denied once can be asked about again.
     pub(crate) fn begin_turn(&self) {
         self.state().denied.clear();
     }
 
-    /// Takes all questions back.
+    /// Withdraws all questions.
     pub(crate) async fn withdraw(&self) {
         let open = std::mem::take(&mut self.state().open);
         for Open { question, answer } in open.into_values() {
@@ -258,14 +255,14 @@ impl Person {
         }
     }
 
-    /// Nobody will answer any more.
+    /// Withdraws all questions and accepts no new ones.
     pub(crate) async fn leave(&self) {
         self.state().is_there = false;
         self.withdraw().await;
         if let Some(log) = self.log() {
             log.settle().await;
         }
-        // The right to write to the session ends with it, whoever still holds this value.
+        // Releases the session's journal, even if this value is still referenced elsewhere.
         let log = self
             .log
             .lock()
@@ -274,7 +271,7 @@ impl Person {
         drop(log);
     }
 
-    /// Writes an answer and tells of it; told it is in any case, so that nobody goes on asking.
+    /// Records a decision and sends it. Sends it even if recording failed, so that no UI keeps asking.
     async fn decided(&self, question: Question, decision: Option<Decision>) {
         let decided = EventKind::Decided { question, decision };
         let written = match self.log() {
@@ -296,13 +293,13 @@ impl Person {
         }
     }
 
-    /// A lock that is held for single statements only, so a panic cannot leave it half-changed.
+    /// Locked for single statements only, so a panic cannot leave it half-changed.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Somebody waits for an answer. When they stop waiting before it came, the question goes.
+/// Withdraws its question when dropped before the answer arrived.
 struct Asking {
     person: Arc<Person>,
     number: u32,

@@ -1,5 +1,4 @@
-//! Takes an undo back: the files that it put back become what they were before it, and what was
-//! said counts again.
+//! Reverts an undo: its files become what they were before it, and the undone turns count again.
 
 use protocol::EventKind;
 
@@ -8,12 +7,12 @@ use crate::error::AgentError;
 use crate::session::Session;
 
 impl Session {
-    /// Takes back the last undo.
+    /// Reverts the last undo.
     pub(crate) async fn redo(&mut self) -> Result<(), AgentError> {
         let Some(undone) = self.scribe.conversation.redoable().cloned() else {
             return Err(AgentError::NothingToRedo);
         };
-        // Everything that can fail without a trace comes before the first change.
+        // Everything that can fail cleanly comes before the first change.
         let wanted = self.files_at(undone.turn, &undone.checkpoint).await?;
         let record = self.record_of(undone.turn).await?;
         let (sandbox, taken) = self.take_now().await?;
@@ -24,7 +23,7 @@ impl Session {
         let restored = match &record {
             Some(record) => {
                 let skipped = &undone.checkpoint.skipped;
-                // Whatever is not as the undo left it is somebody else's by now.
+                // What differs from the state after the undo was changed by something else since.
                 let left = checkpoint::left_by(record.target(None), &wanted, &undone.left);
                 let target = Target {
                     before: &wanted,

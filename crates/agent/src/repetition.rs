@@ -1,5 +1,4 @@
-//! Notices a model that runs in circles: the same call with the same result, again and again.
-//! Pure.
+//! Detects a model that repeats itself: the same call with the same result, again and again. Pure.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,16 +8,16 @@ use tools::ToolOutput;
 
 use crate::step::Call;
 
-/// How far back a repetition is looked for, so that circles of several calls are seen too.
+/// How many recent calls are compared, so that loops over several calls are detected too.
 const WINDOW: usize = 24;
 
-/// The time at which the model is told, and every one after that.
+/// From this repetition on, the model is told.
 const TOLD_AT: usize = 4;
 
-/// The time at which the turn ends.
+/// At this repetition, the turn ends.
 const ENDED_AT: usize = 8;
 
-/// The last calls and their results.
+/// Hashes of the most recent calls and their results.
 #[derive(Debug, Default)]
 pub(crate) struct Repetition {
     recent: VecDeque<u64>,
@@ -27,17 +26,17 @@ pub(crate) struct Repetition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Fine,
-    /// Words for the model.
+    /// A note for the model.
     Tell(String),
-    /// Words for the person.
+    /// A reason for the user.
     End(String),
 }
 
 impl Repetition {
-    /// Takes note of one more call.
+    /// Adds a call and judges it.
     pub(crate) fn note(&mut self, call: &Call, output: &ToolOutput) -> Verdict {
         let Call { name, input, .. } = call;
-        // Whoever waits looks again and again.
+        // Polling a job repeats by design.
         if name == "bash_job" && input["action"] == "poll" && !output.is_error {
             return Verdict::Fine;
         }
@@ -65,7 +64,7 @@ impl Repetition {
             TOLD_AT.. => Verdict::Tell(format!(
                 "You have called `{name}` {times} times with the same input and got the same \
                  result each time. Doing it again will not help: try something else, or say what \
-                 stands in the way."
+                 blocks you."
             )),
             _ => Verdict::Fine,
         }

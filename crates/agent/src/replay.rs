@@ -1,5 +1,5 @@
-//! Runs the recorded calls of a session again, in a fresh sandbox on a folder of its own, and
-//! tells where the results differ. The model is not asked.
+//! Runs the recorded calls of a session again, in a new sandbox on a separate folder, and reports
+//! where the results differ. The model is not asked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use crate::scribe::Teller;
 use crate::step::{Call, calls};
 use crate::toolbox::Toolbox;
 
-/// What came of one recorded call.
+/// Result of replaying one call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replayed {
     pub turn: u32,
     pub call: CallId,
     pub name: String,
-    /// One line for a person.
+    /// One line for the user.
     pub summary: String,
     /// `None` when the result is the same.
     pub difference: Option<Difference>,
@@ -38,9 +38,9 @@ pub struct Difference {
     pub replayed: String,
 }
 
-/// Replays a session. `spec` names an empty folder as workspace; files that were there before
-/// the session's first change are put into it, as far as they are on record, and a turn that was
-/// taken back is taken back again. `report` hears of each call as it ends.
+/// Replays a session. `spec` names an empty folder as workspace. The recorded files from before the
+/// session's first change are put into it, and turns that were undone are undone again. `report` is
+/// called after each call.
 pub async fn replay(
     store: &Store,
     session: &SessionId,
@@ -90,7 +90,7 @@ pub async fn replay(
             else {
                 continue;
             };
-            // What was not done then is not done now. Older releases say so in the text alone.
+            // A call that was denied is not run. Older releases record that in the text alone.
             if denied.unwrap_or_else(|| is_denial(&text(content))) {
                 continue;
             }
@@ -121,7 +121,7 @@ pub async fn replay(
     Ok(())
 }
 
-/// Makes the workspace what it was at a checkpoint, if that is still there.
+/// Restores the workspace to a checkpoint, if that still exists.
 async fn put_back(
     sandbox: &Sandbox,
     store: &Store,
@@ -144,30 +144,30 @@ async fn put_back(
 /// What happened to the workspace, in order.
 enum Step<'a> {
     Call(Recorded<'a>),
-    /// A turn was taken back to here, or an undo was.
+    /// An undo or a redo went back to this checkpoint.
     Restore(&'a Checkpoint),
 }
 
-/// A call, with what came of it.
+/// A call with its recorded result.
 struct Recorded<'a> {
     turn: u32,
     call: Call,
     result: Option<CallResult<'a>>,
 }
 
-/// What is on record of how a call ended.
+/// The recorded end of a call.
 struct CallResult<'a> {
     content: &'a [Block],
     kept: Option<&'a Kept>,
     denied: Option<bool>,
 }
 
-/// Calls that were run, in the order of the replies. A provider may use a name again in a later
-/// reply, so a result belongs to the last call of its name that has none.
+/// The calls that were run, in the order of the replies. A provider may reuse an id in a later reply,
+/// so a result belongs to the last call with its id that has none.
 fn steps(events: &[Event]) -> Vec<Step<'_>> {
     let mut steps = Vec::new();
     let mut beginnings: BTreeMap<u32, &Checkpoint> = BTreeMap::new();
-    // What each undo that can be taken back found.
+    // The checkpoint that each undo was started from, while it can be redone.
     let mut undone: Vec<Option<&Checkpoint>> = Vec::new();
     for event in events {
         match &event.kind {
@@ -218,7 +218,7 @@ fn steps(events: &[Event]) -> Vec<Step<'_>> {
                 steps.extend(beginning.map(Step::Restore));
                 undone.push(beginning.map(|_| checkpoint));
             }
-            // Of a turn that changed nothing there is nothing to put back, either way.
+            // A turn that changed nothing has nothing to restore.
             EventKind::Redone { .. } => {
                 steps.extend(undone.pop().flatten().map(Step::Restore));
             }

@@ -1,4 +1,4 @@
-//! Writes down what happens, then tells of it: no event is seen that could still be lost.
+//! Writes events to the store, then sends them: an event that was sent cannot be lost.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use tokio_util::task::TaskTracker;
 use crate::conversation::Conversation;
 use crate::error::AgentError;
 
-/// Writes lasting events and tells of them, in one order for all who write.
+/// Writes lasting events and sends them, in one order for all writers.
 ///
-/// The work is done in tasks: a caller that is not polled for a while, because another future of the
-/// same task waits, never holds the order up.
+/// The work is done in tasks, so that a caller that is not polled for a while, because another future
+/// of its task is waiting, never blocks other writers.
 #[derive(Debug, Clone)]
 pub(crate) struct EventLog {
     journal: Journal,
     events: mpsc::Sender<Event>,
-    /// Held from the writing of an event until it is told.
+    /// Held from the writing of an event until it is sent.
     order: Arc<Mutex<()>>,
     tasks: TaskTracker,
 }
 
-/// An event that is on disk, and room to tell of it.
+/// An event that is stored, with a reserved slot to send it.
 #[derive(Debug)]
 pub(crate) struct Written<'a> {
     event: Event,
@@ -49,20 +49,20 @@ impl EventLog {
         }
     }
 
-    /// Writes an event, and tells of it. Done to its end, also if the caller stops waiting.
+    /// Writes an event and sends it. Completes even if the caller stops waiting.
     pub(crate) async fn append(&self, kind: EventKind) -> Result<(), AgentError> {
         self.append_with(kind, |written: Written<'_>| written.tell())
             .await
     }
 
-    /// Writes an event and has `tell` tell of it, if anybody listens.
+    /// Writes an event and has `tell` send it, if there is a receiver.
     pub(crate) async fn append_with(
         &self,
         kind: EventKind,
         tell: impl FnOnce(Written<'_>) + Send + 'static,
     ) -> Result<(), AgentError> {
         let log = self.clone();
-        // In line from here on, whichever task runs first.
+        // Queued from here on, whichever task runs first.
         let mut turn = Box::pin(self.order.clone().lock_owned());
         let is_next = poll_immediate(turn.as_mut()).await;
         let writing = self.tasks.spawn(async move {
@@ -72,7 +72,7 @@ impl EventLog {
             };
             let mut journal = log.journal.clone();
             let event = journal.append(Timestamp::now(), kind).await?;
-            // Nobody listening is no reason to stop.
+            // A missing receiver is no error.
             if let Ok(permit) = log.events.reserve().await {
                 tell(Written { event, permit });
             }
@@ -81,7 +81,7 @@ impl EventLog {
         writing.await.unwrap_or(Err(AgentError::Lost))
     }
 
-    /// The same for somebody who cannot wait, and perhaps not even write.
+    /// Appends without waiting. Does nothing outside of a runtime.
     pub(crate) fn append_later(&self, kind: EventKind) {
         let log = self.clone();
         if let Ok(runtime) = Handle::try_current() {
@@ -90,7 +90,7 @@ impl EventLog {
         }
     }
 
-    /// Waits until all that was begun is written.
+    /// Waits until all pending events are written.
     pub(crate) async fn settle(&self) {
         self.tasks.close();
         self.tasks.wait().await;
@@ -100,12 +100,12 @@ impl EventLog {
 #[derive(Debug)]
 pub(crate) struct Scribe {
     log: EventLog,
-    /// The first event of a session of which nothing is on record yet.
+    /// The first event of a session that has no stored event yet.
     opening: Option<EventKind>,
     pub(crate) conversation: Conversation,
 }
 
-/// A way to tell of things that do not last, to be passed around.
+/// Sends events that are not stored. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Teller {
     session: SessionId,
@@ -113,7 +113,7 @@ pub(crate) struct Teller {
 }
 
 impl Scribe {
-    /// `opening` is written right before the first other event, if there is no history.
+    /// `opening` is written before the first other event, if there is no history.
     pub(crate) fn new(log: EventLog, opening: EventKind, history: &[Event]) -> Self {
         Self {
             opening: history.is_empty().then_some(opening),
@@ -122,9 +122,9 @@ impl Scribe {
         }
     }
 
-    /// Writes down a lasting event, and tells of it.
+    /// Writes a lasting event and sends it.
     pub(crate) async fn record(&mut self, kind: EventKind) -> Result<(), AgentError> {
-        debug_assert!(kind.lasts(), "what does not last is only told");
+        debug_assert!(kind.lasts(), "transient events are not recorded");
         if let Some(opening) = self.opening.take() {
             self.write(opening).await?;
         }
@@ -138,7 +138,7 @@ impl Scribe {
         Ok(())
     }
 
-    /// The first event, as long as nothing is on record.
+    /// The first event, while nothing is stored.
     pub(crate) fn opening(&mut self) -> Option<&mut EventKind> {
         self.opening.as_mut()
     }
@@ -157,12 +157,13 @@ impl Teller {
         let _ = self.events.send(self.event(kind)).await;
     }
 
-    /// For what may be left out when the listener is behind.
+    /// For events that may be dropped when the receiver is behind.
     pub(crate) fn mention(&self, kind: EventKind) {
         let _ = self.events.try_send(self.event(kind));
     }
 
-    /// Waits for room, and tells then what is true then. `false` when nobody listens any more.
+    /// Waits for a free slot, then sends the event that `kind` builds at that time. `false` when there is
+    /// no receiver any more.
     pub(crate) async fn tell_latest(&self, kind: impl FnOnce() -> EventKind) -> bool {
         match self.events.reserve().await {
             Ok(place) => {

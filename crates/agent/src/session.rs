@@ -1,4 +1,4 @@
-//! A session's life: takes commands one after the other, and performs turns.
+//! The session loop: takes commands one after the other and runs turns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,30 +26,30 @@ use crate::person::Person;
 use crate::scribe::{EventLog, Scribe, Teller};
 use crate::stopper::{Cause, Stopper};
 
-/// Everything that a session is made of.
+/// Everything that a session needs to start.
 #[derive(Debug)]
 pub struct Setup {
     pub store: Store,
     pub journal: Journal,
     /// The session's events so far; none for a new session.
     pub history: Vec<Event>,
-    /// The model to begin with.
+    /// The model of the first turn.
     pub model: Chosen,
-    /// Where others come from.
+    /// Finds other models by name.
     pub models: Arc<dyn Models>,
     pub sandbox: SandboxSpec,
     pub tools: ToolSet,
     pub budget: Budget,
-    /// What counts as spent of it before the start; nothing, unless earlier runs are to count.
+    /// What counts as already spent of the budget. Zero unless earlier runs are to count.
     pub spent: Spending,
-    /// Most tokens of one reply.
+    /// Maximum tokens of one reply.
     pub max_tokens: u32,
-    /// The rules, and whether a person can be asked.
+    /// The rules, and whether a user can be asked.
     pub approvals: Approvals,
 }
 
-/// Serves commands until their sender is dropped; then ends the sandbox and returns. A turn
-/// that is under way at that moment is performed to its end.
+/// Serves commands until their sender is dropped, then ends the sandbox and returns. A turn in
+/// progress at that moment is completed first.
 pub async fn run(
     setup: Setup,
     commands: mpsc::Receiver<Command>,
@@ -75,15 +75,15 @@ pub(crate) struct Session {
     pub(crate) models: Arc<dyn Models>,
     pub(crate) tools: ToolSet,
     pub(crate) definitions: Vec<protocol::ToolDefinition>,
-    /// Made when the sandbox stands, because it tells of it.
+    /// Built once the sandbox has started, because the system prompt describes it.
     pub(crate) system: Vec<String>,
     pub(crate) ledger: Ledger,
     pub(crate) max_tokens: u32,
     pub(crate) begun: Instant,
-    /// The files as checkpoints saw them.
+    /// The files as recorded by checkpoints.
     pub(crate) baseline: Arc<Baseline>,
     pub(crate) background: Background,
-    /// Whether it was told that the sandbox stands.
+    /// Whether the `Ready` event has been sent.
     pub(crate) is_ready: bool,
     pub(crate) person: Arc<Person>,
 }
@@ -172,7 +172,7 @@ impl Session {
                 self.begin(continued, listener).await
             }
             Command::Undo => self.undo().await,
-            // Nothing is under way but, perhaps, what goes on in the background.
+            // No turn is running; only background commands can have open questions.
             Command::Interrupt => {
                 self.person.withdraw().await;
                 Ok(())
@@ -189,7 +189,7 @@ impl Session {
         }
     }
 
-    /// How to take up the last turn, if it was cut short.
+    /// The event that continues the last turn, if it was cut short.
     fn continuation(&self) -> Result<EventKind, AgentError> {
         let conversation = &self.scribe.conversation;
         match conversation.undoable() {
@@ -198,7 +198,7 @@ impl Session {
         }
     }
 
-    /// Performs a turn, while it listens to commands.
+    /// Runs a turn while listening to commands.
     async fn begin(&mut self, event: EventKind, listener: &mut Listener) -> Result<(), AgentError> {
         let stopper = Stopper::default();
         let deadline = self.deadline();
@@ -206,7 +206,7 @@ impl Session {
         listener.attend(turn, &stopper, deadline).await
     }
 
-    /// When the time of the budget is over.
+    /// When the budget's time runs out.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.ledger.time_left().map(|time| self.begun + time)
     }

@@ -1,43 +1,43 @@
-//! What to do after a reply. Pure: the whole of the agent's control flow, on one page.
+//! Decides what follows a reply. Pure: the agent's whole control flow on one page.
 
 use std::collections::BTreeMap;
 
 use protocol::{Block, CallId, Outcome, Stop};
 use serde_json::Value;
 
-/// Replies cut by the token limit that are followed by another try.
+/// Consecutive replies cut off by the token limit before the turn fails.
 const MOST_CUTS: u32 = 3;
 
-/// How often a provider may pause one turn.
+/// Consecutive pauses of a turn by the provider before it fails.
 const MOST_PAUSES: u32 = 20;
 
-/// A tool call to run, or not to.
+/// A tool call of a reply.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Call {
     pub(crate) id: CallId,
     pub(crate) name: String,
     pub(crate) input: Value,
-    /// Why it must not be run.
+    /// Why the call must not be run.
     pub(crate) broken: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
-    /// Run these, and ask again with their results.
+    /// Run these calls, and ask again with their results.
     Call(Vec<Call>),
-    /// Ask again, with a word of our own if there is one.
+    /// Ask again, with a note to the model if there is one.
     Ask {
         note: Option<&'static str>,
     },
     End(Outcome),
 }
 
-/// What came before, in this turn.
+/// Counters of one turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Replies in a row that the token limit cut.
+    /// Consecutive replies cut off by the token limit.
     pub(crate) cuts: u32,
-    /// Pauses in a row.
+    /// Consecutive pauses.
     pub(crate) pauses: u32,
 }
 
@@ -68,14 +68,14 @@ pub(crate) fn next_step(
         Stop::Refusal => return failed("the model refused"),
         Stop::Interrupted => return Step::End(Outcome::Interrupted),
         Stop::MaxTokens if run.cuts > MOST_CUTS => {
-            return failed("the model's replies were cut off by the token limit again and again");
+            return failed("the model's replies were cut off by the token limit too many times");
         }
         Stop::PauseTurn if run.pauses > MOST_PAUSES => {
-            return failed("the provider paused the turn again and again");
+            return failed("the provider paused the turn too many times");
         }
         _ => {}
     }
-    // Some servers say `stop` although there are calls: what is there decides.
+    // Some servers report `stop` although there are calls: the content decides.
     let calls = calls(content, broken);
     if !calls.is_empty() {
         return Step::Call(calls);
@@ -83,7 +83,7 @@ pub(crate) fn next_step(
     match stop {
         Stop::MaxTokens => Step::Ask { note: Some(GO_ON) },
         Stop::PauseTurn => Step::Ask { note: None },
-        Stop::ModelContextWindowExceeded => failed("the conversation fills the model's window"),
+        Stop::ModelContextWindowExceeded => failed("the conversation exceeds the model's context window"),
         _ => Step::End(Outcome::Done),
     }
 }
@@ -146,7 +146,7 @@ mod tests {
         check(
             &text,
             Stop::ModelContextWindowExceeded,
-            "the conversation fills the model's window",
+            "the conversation exceeds the model's context window",
         );
         check(&text, Stop::Interrupted, "Interrupted");
     }
@@ -174,7 +174,7 @@ mod tests {
             }
             let step = next_step(&mut run, &text, &stop, &BTreeMap::new());
             assert!(matches!(step, Step::End(Outcome::Failed { .. })));
-            // Another reply in between begins anew.
+            // Another stop reason in between resets the counter.
             next_step(&mut run, &[call("a")], &Stop::ToolUse, &BTreeMap::new());
             let step = next_step(&mut run, &text, &stop, &BTreeMap::new());
             assert!(matches!(step, Step::Ask { .. }));

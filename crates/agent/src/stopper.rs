@@ -1,4 +1,4 @@
-//! One switch for a turn: off once, with the first reason given.
+//! Stops a turn once; the first cause given is kept.
 
 use std::sync::OnceLock;
 
@@ -18,12 +18,12 @@ pub(crate) struct Stopper {
 
 impl Stopper {
     pub(crate) fn stop(&self, cause: Cause) {
-        // The first reason is the true one.
+        // The first cause is the real one.
         let _ = self.cause.set(cause);
         self.token.cancel();
     }
 
-    /// Why the turn is to stop, once it is.
+    /// Why the turn is to stop, if it is.
     pub(crate) fn cause(&self) -> Option<Cause> {
         self.cause.get().copied()
     }

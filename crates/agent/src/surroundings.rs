@@ -1,5 +1,5 @@
-//! The sandbox as a session has it: told of when it stands, put on record when it is first used,
-//! and described to the model.
+//! The session's sandbox: announced when it has started, recorded when it is first used, and described
+//! to the model.
 
 use std::sync::Arc;
 
@@ -11,8 +11,7 @@ use crate::prompt;
 use crate::session::Session;
 
 impl Session {
-    /// Waits for the sandbox, and tells that commands are listened to, once. May be left and
-    /// called again.
+    /// Waits for the sandbox, and sends `Ready` once. Cancel safe.
     pub(crate) async fn stand(&mut self) -> Result<(), AgentError> {
         let sandbox = self.cell.stand().await?;
         if !self.is_ready {
@@ -22,7 +21,7 @@ impl Session {
         Ok(())
     }
 
-    /// Tells what there is to work with, before anything of the session is on record.
+    /// Sends what the session works with, before anything is recorded.
     pub(crate) async fn greet(&self, sandbox: &Sandbox) {
         let description = sandbox.description();
         let ready = EventKind::Ready {
@@ -39,7 +38,7 @@ impl Session {
         self.teller.tell(ready).await;
     }
 
-    /// The sandbox, standing. Puts it on record when it is new, and tells the model of it too.
+    /// The started sandbox. Records a new one, and builds the system prompt if there is none yet.
     pub(crate) async fn sandbox(
         &mut self,
         replaces: Option<String>,
@@ -65,14 +64,14 @@ impl Session {
     }
 }
 
-/// The project's AGENTS.md, as far as it is read; nothing when there is none.
+/// The project's AGENTS.md, cut to the maximum length; empty if there is none.
 async fn advice(sandbox: &Sandbox) -> String {
     let read = sandbox.read_file("AGENTS.md", 0, Some(prompt::LONGEST_ADVICE));
     match read.await {
         Ok((metadata, content)) => {
             let mut advice = String::from_utf8_lossy(&content).into_owned();
             if metadata.size > prompt::LONGEST_ADVICE {
-                advice.push_str("\n[the rest is left out: read the file for it]");
+                advice.push_str("\n[truncated: read the file for the rest]");
             }
             advice
         }

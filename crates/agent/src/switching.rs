@@ -1,4 +1,4 @@
-//! Changes the model that a session asks. Never in the middle of a turn.
+//! Changes the model of a session. Never in the middle of a turn.
 
 use protocol::EventKind;
 
@@ -6,8 +6,8 @@ use crate::error::AgentError;
 use crate::session::Session;
 
 impl Session {
-    /// From the next request on, another model. Before the first turn there is nothing to put it
-    /// on record with: the session then begins with it, and what there is is told anew.
+    /// Uses another model from the next request on. Before the first turn, nothing is recorded yet: the
+    /// session then starts with that model, and `Ready` is sent again.
     pub(crate) async fn use_model(&mut self, name: &str) -> Result<(), AgentError> {
         let refuse = |reason: String| AgentError::NoModel {
             name: name.to_owned(),
@@ -15,7 +15,7 @@ impl Session {
         };
         let chosen = self.models.choose(name, 0).map_err(refuse)?;
         if self.ledger.has_cost_ceiling() && !chosen.price.is_known() {
-            let reason = "its price is unknown, so the ceiling in money cannot hold";
+            let reason = "its price is unknown, so the cost limit cannot be enforced";
             return Err(refuse(reason.to_owned()));
         }
         let own_name = chosen.model.name().to_owned();

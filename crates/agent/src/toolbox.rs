@@ -1,4 +1,4 @@
-//! Runs tool calls: those that only read side by side, those that change things one by one.
+//! Runs tool calls: those that only read run concurrently, those that change things one by one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::person::Person;
 use crate::scribe::Teller;
 use crate::step::Call;
 
-/// How long a tool that was told to stop may take to say what it has.
+/// How long a tool may take to return its partial result after it was told to stop.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// A call that has ended.
@@ -27,9 +27,9 @@ pub(crate) struct Ended {
     pub(crate) call: CallId,
     pub(crate) output: ToolOutput,
     pub(crate) millis: u64,
-    /// Whether a rule or the person said no, so that it was not run.
+    /// Whether a rule or the user denied it, so that it was not run.
     pub(crate) denied: bool,
-    /// The sandbox broke under it.
+    /// The sandbox failed while it ran.
     pub(crate) broke: Option<SandboxError>,
 }
 
@@ -39,14 +39,14 @@ pub(crate) struct Toolbox<'a> {
     pub(crate) sandbox: Arc<Sandbox>,
     pub(crate) outputs: &'a dyn Outputs,
     pub(crate) teller: &'a Teller,
-    /// Looks after commands that go on; nobody does in a replay.
+    /// Watches background commands; `None` in a replay.
     pub(crate) background: Option<&'a Background>,
-    /// Whose rules count; nobody's in a replay.
+    /// Applies the rules; `None` in a replay.
     pub(crate) person: Option<&'a Arc<Person>>,
     pub(crate) stop: &'a CancellationToken,
 }
 
-/// Cuts calls into batches that may run side by side: neighbours that only read, or one other.
+/// Splits calls into batches that may run concurrently: adjacent calls that only read, or one other.
 pub(crate) fn batches<'a>(tools: &ToolSet, calls: &'a [Call]) -> Vec<&'a [Call]> {
     calls
         .chunk_by(|one, other| !changes(tools, one) && !changes(tools, other))
@@ -60,7 +60,7 @@ pub(crate) fn changes(tools: &ToolSet, call: &Call) -> bool {
 }
 
 impl Toolbox<'_> {
-    /// Runs a batch. Calls end in any order, each told of as it does.
+    /// Runs a batch. Yields calls as they end, in any order.
     pub(crate) fn run<'b>(
         &'b self,
         batch: &'b [Call],
@@ -91,7 +91,8 @@ impl Toolbox<'_> {
         }
     }
 
-    /// Holds a call that can run against the rules. How long a person thinks is not its time.
+    /// Checks a runnable call against the rules. The time that a user takes to answer does not count as the
+    /// call's.
     async fn permit(&self, call: &Call) -> Result<(), String> {
         let can_run = call.broken.is_none() && self.tools.find(&call.name).is_some();
         match self.person.filter(|_| can_run) {
@@ -114,7 +115,7 @@ impl Toolbox<'_> {
             return Err(ToolError::Refused(text));
         };
         if self.stop.is_cancelled() {
-            return Ok(error_output("Not run: the person interrupted the turn."));
+            return Ok(error_output("Not run: the user interrupted the turn."));
         }
         self.teller
             .tell(EventKind::ToolStarted {
@@ -153,7 +154,7 @@ impl Toolbox<'_> {
         tokio::select! {
             biased;
             outcome = tool.run(call.input.clone(), context) => outcome,
-            () = stopped => Ok(error_output("Interrupted by the person before it ended.")),
+            () = stopped => Ok(error_output("Interrupted by the user before it ended.")),
             never = live.flow() => match never {},
         }
     }

@@ -1,4 +1,4 @@
-//! Performs a turn: asks the model, runs its calls, asks again. [`crate::step`] decides.
+//! Runs a turn: asks the model, runs its calls, asks again. [`crate::step`] decides.
 
 use protocol::{EventKind, Outcome};
 
@@ -18,7 +18,7 @@ impl Session {
         stopper: &Stopper,
     ) -> Result<Outcome, AgentError> {
         let sandbox = self.sandbox(None).await?;
-        // Begun now, so that little is left to do when the model wants to change something.
+        // Started now, so that little is left to read when the model wants to change something.
         let known = self.baseline.known();
         let mut snapshot = Some(Snapshot::begin(sandbox, self.store.clone(), known));
         let outcome = self.take_steps(turn, stopper, &mut snapshot).await;

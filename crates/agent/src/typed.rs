@@ -1,5 +1,5 @@
-//! Text that an agent types into a command in the background: as the lines that a shell there would
-//! read, whatever pieces they come in. Entry type: [`Typed`].
+//! Text that an agent types into a background command, joined to the lines that a shell there would
+//! read, even if they arrive in pieces. Entry type: [`Typed`].
 
 use std::collections::HashMap;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 use crate::permission::{TYPING_TOOL, object};
 use crate::person::Person;
 
-/// Commands whose unfinished lines are remembered.
+/// Maximum number of jobs whose unfinished lines are remembered.
 const MAX_JOBS: usize = 64;
 
-/// Bytes of an unfinished line that are remembered: more than any pattern of a rule has.
+/// Maximum bytes remembered of an unfinished line: more than any pattern of a rule has.
 const MAX_UNFINISHED: usize = 64 << 10;
 
-/// The beginnings of lines, by the number of the command that got them.
+/// Unfinished lines, by job number.
 #[derive(Debug, Default)]
 pub(crate) struct Unfinished(HashMap<u64, String>);
 
@@ -33,7 +33,7 @@ impl Unfinished {
     }
 }
 
-/// What one call types.
+/// The text that one call types.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Typed {
     job: u64,
@@ -62,7 +62,7 @@ impl Typed {
         &self.text
     }
 
-    /// The lines that are whole with this text, and the one that it begins.
+    /// The lines that this text completes, and the unfinished one at its end.
     pub(crate) fn lines(&self, person: &Person) -> Vec<String> {
         let text = person.unfinished(|unfinished| self.joined(unfinished));
         let lines = text.split('\n').map(str::trim);
@@ -74,7 +74,7 @@ impl Typed {
         lines
     }
 
-    /// It will be typed: remembers the line that it begins.
+    /// Remembers the unfinished line, once the text is going to be typed.
     pub(crate) fn keep(self, person: &Person) {
         person.unfinished(|unfinished| {
             let text = self.joined(unfinished);

@@ -1,5 +1,5 @@
-//! What a turn changed is put on record, at both of its ends; and taken back, files and
-//! conversation together.
+//! Records the files before and after a turn, and undoes a turn: its files and its part of the
+//! conversation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::error::AgentError;
 use crate::session::Session;
 use crate::stopper::Stopper;
 
-/// The files at both ends of a turn.
+/// The files before and after a turn.
 #[derive(Debug)]
 pub(crate) struct TurnRecord {
     before: Vec<FileRecord>,
@@ -23,7 +23,7 @@ pub(crate) struct TurnRecord {
 }
 
 impl TurnRecord {
-    /// What an undo of the turn goes by.
+    /// What an undo of the turn restores.
     pub(crate) fn target<'a>(&'a self, now: Option<&'a Taken>) -> Target<'a> {
         Target {
             before: &self.before,
@@ -38,8 +38,8 @@ impl TurnRecord {
 }
 
 impl Session {
-    /// Waits for the files to be on record, before the first of them is changed. Says whether
-    /// they are.
+    /// Waits until the files are recorded, before the first of them is changed. Returns whether they
+    /// are.
     pub(crate) async fn checkpoint(
         &mut self,
         turn: u32,
@@ -58,7 +58,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Puts on record what the turn left, so that an undo can tell its changes from others'.
+    /// Records the files after the turn, so that an undo can tell its changes from later ones.
     pub(crate) async fn conclude(&mut self, turn: u32) -> Result<(), AgentError> {
         match self.scribe.conversation.checkpoints(turn) {
             Some((_, None)) => {}
@@ -93,12 +93,12 @@ impl Session {
             .await
     }
 
-    /// Takes back the last turn.
+    /// Undoes the last turn.
     pub(crate) async fn undo(&mut self) -> Result<(), AgentError> {
         let Some(turn) = self.scribe.conversation.undoable() else {
             return Err(AgentError::NothingToUndo);
         };
-        // Everything that can fail without a trace comes before the first change.
+        // Everything that can fail cleanly comes before the first change.
         let record = self.record_of(turn).await?;
         let (sandbox, taken) = self.take_now().await?;
         let number = self.scribe.conversation.last_checkpoint() + 1;
@@ -123,7 +123,7 @@ impl Session {
             .await
     }
 
-    /// What is on record of a turn, if it changed anything.
+    /// The recorded files of a turn, if it changed anything.
     pub(crate) async fn record_of(&self, turn: u32) -> Result<Option<TurnRecord>, AgentError> {
         let Some((before, after)) = self.scribe.conversation.checkpoints(turn) else {
             return Ok(None);
@@ -139,7 +139,7 @@ impl Session {
         }))
     }
 
-    /// All files as they are now, in a sandbox that stands: nobody may have looked at it for long.
+    /// A snapshot of the current files. Replaces the sandbox if it has died unnoticed since the last turn.
     pub(crate) async fn take_now(&mut self) -> Result<(Arc<Sandbox>, Taken), AgentError> {
         let sandbox = self.sandbox(None).await?;
         let known = self.baseline.known();

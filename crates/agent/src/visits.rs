@@ -1,5 +1,5 @@
-//! Ways into the sandbox for work that goes on beside the turn: answers to questions, looks at
-//! background commands. A visit never keeps a sandbox alive: it is over when the sandbox goes.
+//! Access to the sandbox for work beside the turn: workspace queries and watching background commands.
+//! A visit never keeps a sandbox alive: its work is cancelled when the sandbox ends.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// The way into one sandbox.
+/// Access to one sandbox.
 #[derive(Debug)]
 pub(crate) struct Door {
     sandbox: Arc<Sandbox>,
@@ -34,8 +34,7 @@ impl Door {
         }
     }
 
-    /// Sends all away, and waits until they are out. Nobody can come in any more: whoever closes
-    /// a door has taken it.
+    /// Cancels all visits and waits until they are dropped. Takes `self`, so no visit can start after it.
     pub(crate) async fn close(self) {
         self.is_going.cancel();
         self.visitors.close();
@@ -44,13 +43,13 @@ impl Door {
 }
 
 impl Drop for Door {
-    /// Also when a session is dropped in the middle of its work, nobody stays behind.
+    /// Cancels all visits also when a session is dropped in the middle of its work.
     fn drop(&mut self) {
         self.is_going.cancel();
     }
 }
 
-/// Leads to whichever sandbox stands.
+/// Access to whichever sandbox is running.
 #[derive(Debug, Clone)]
 pub(crate) struct Visits(watch::Receiver<Option<Door>>);
 
@@ -59,30 +58,30 @@ impl Visits {
         Self(door)
     }
 
-    /// Waits until a sandbox stands; `None` when none ever will.
+    /// Waits until a sandbox runs; `None` when none ever will.
     pub(crate) async fn enter(&mut self) -> Option<Visit> {
         let door = self.0.wait_for(Option::is_some).await.ok()?;
-        // Under the lock, so that who takes the door knows of everybody who came in.
+        // Under the watch's lock, so that the owner that takes the door out knows of every visit.
         door.as_ref().map(Door::enter)
     }
 
-    /// Goes in if one stands now.
+    /// Enters if a sandbox runs now.
     pub(crate) fn enter_now(&self) -> Option<Visit> {
         self.0.borrow().as_ref().map(Door::enter)
     }
 }
 
-/// A stay in a sandbox.
+/// A reference to a running sandbox that can be revoked.
 #[derive(Debug)]
 pub(crate) struct Visit {
-    // Let go before the presence.
+    // Dropped before the presence token.
     sandbox: Arc<Sandbox>,
     is_going: CancellationToken,
     _presence: TaskTrackerToken,
 }
 
 impl Visit {
-    /// Does something there; `None` when the sandbox had to go first.
+    /// Does some work in the sandbox; `None` if the sandbox ended first.
     pub(crate) async fn spend<T>(&self, work: impl AsyncFnOnce(&Sandbox) -> T) -> Option<T> {
         tokio::select! {
             biased;

@@ -1,4 +1,4 @@
-//! Puts what was decided into the audit log, if there is one. Entry type: [`Witness`].
+//! Records approvals in the audit log, if there is one. Entry type: [`Witness`].
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::error::AgentError;
 
 #[derive(Debug)]
 pub(crate) struct Witness {
-    /// What the log calls the session's sandbox.
+    /// The sandbox's name in the log.
     name: String,
     log: Option<Arc<AuditLog>>,
 }
@@ -20,7 +20,7 @@ impl Witness {
         Self { name, log }
     }
 
-    /// A person's answer, before anything follows from it.
+    /// Records a user's answer, before it takes effect.
     pub(crate) async fn answered(
         &self,
         question: &Question,
@@ -36,7 +36,7 @@ impl Witness {
         self.record(record).await
     }
 
-    /// A question that nobody will answer.
+    /// Records a question that will not be answered.
     pub(crate) fn unanswered(&self, question: &Question) {
         let record = approval(&question.what, "unanswered", None, "person");
         if let Some(log) = &self.log
@@ -46,7 +46,7 @@ impl Witness {
         }
     }
 
-    /// What a rule said.
+    /// Records a decision made by a rule.
     pub(crate) async fn ruled(
         &self,
         what: &str,
@@ -58,7 +58,7 @@ impl Witness {
         self.record(record).await
     }
 
-    /// A person opened a host.
+    /// Records that the user allowed a host.
     pub(crate) async fn opened(&self, host: &str) -> Result<(), AgentError> {
         let what = format!("connect to {host}");
         let record = approval(&what, "allowed", Some("session"), "person");

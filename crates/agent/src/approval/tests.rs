@@ -33,7 +33,7 @@ fn what_no_rule_speaks_of_is_allowed() {
     check(&[], &[], PUSH, "allow");
     check(&[("write_file", None, Deny)], &[], PUSH, "allow");
     check(&[("bash", Some("git pull*"), Deny)], &[], PUSH, "allow");
-    // A rule about an argument says nothing of calls without one.
+    // A rule with an argument does not match calls without one.
     check(&[("bash", Some("*"), Deny)], &[], ("bash", None), "allow");
 }
 
@@ -79,7 +79,7 @@ fn the_rule_that_says_the_most_counts() {
         PUSH,
         "allow by bash",
     );
-    // The argument weighs more than the name.
+    // The argument weighs more than the tool name.
     check(
         &[("*", Some("git push*"), Deny), ("bash", None, Allow)],
         &[],

@@ -1,4 +1,4 @@
-//! Which paths of a workspace an undo may touch. Pure.
+//! Decides which paths of a workspace an undo may touch. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -7,22 +7,22 @@ use store::{FileRecord, RecordedKind};
 
 use super::{THE_REST, Taken, stamp};
 
-/// Files that are not on record, by path with the reason.
+/// Files that were not recorded, with the reason, by path.
 type Skipped = BTreeMap<String, String>;
 
 type ByPath<'a> = HashMap<&'a [u8], &'a FileRecord>;
 
-/// What a restoration goes by.
+/// Inputs of a restoration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target<'a> {
-    /// What the workspace is to be.
+    /// The files to restore.
     pub(crate) before: &'a [FileRecord],
-    /// Files that are not on record, and stay as they are.
+    /// Files that were not recorded, and stay as they are.
     pub(crate) skipped: &'a Skipped,
-    /// What a turn left behind, and what of that is not on record. Without it, all files are
-    /// the turn's.
+    /// The files after a turn, and those of them that were not recorded. Without it, every file counts
+    /// as changed by the turn.
     pub(crate) after: Option<(&'a [FileRecord], &'a Skipped)>,
-    /// What the workspace is.
+    /// The current files.
     pub(crate) now: Option<&'a Taken>,
 }
 
@@ -30,13 +30,13 @@ pub(crate) struct Target<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice {
     Restore,
-    /// Not the turn's.
+    /// The turn did not change it.
     Pass,
-    /// The turn's, and somebody else's since; or too large to be on record.
+    /// The turn changed it, but so did something else since; or it is too large to be recorded.
     Leave,
 }
 
-/// A target, by path.
+/// A target, indexed by path.
 #[derive(Debug)]
 pub(crate) struct Chooser<'a> {
     wanted: ByPath<'a>,
@@ -68,8 +68,7 @@ impl<'a> Chooser<'a> {
         })
     }
 
-    /// What to do with a path at which there is something or nothing, which may be as the turn
-    /// left it.
+    /// Decides about a path. `is_as_left` tells whether an existing file is as the turn left it.
     fn decide(
         &self,
         path: &[u8],
@@ -77,7 +76,7 @@ impl<'a> Chooser<'a> {
         is_as_left: impl Fn(&FileRecord) -> bool,
     ) -> Choice {
         let before = self.wanted(path);
-        // It may have been there all along.
+        // It may have existed before the turn.
         if before.is_none() && is_unrecorded(self.skipped, path) {
             return Choice::Pass;
         }
@@ -101,7 +100,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Whether nobody has touched a file since, or whoever did has put it back.
+    /// Whether a file is unchanged since the turn, or was changed back.
     fn is_as_left(&self, after: &FileRecord, present: &Surveyed) -> bool {
         match &after.kind {
             RecordedKind::File { .. } => {
@@ -116,7 +115,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Whether a file that is there has the content and the mode on record.
+    /// Whether an existing file has the recorded content and mode.
     pub(crate) fn is_like(&self, record: &FileRecord, present: &Surveyed) -> bool {
         self.now.get(present.path.0.as_slice()).is_some_and(|now| {
             now.stamp == stamp(present) && now.kind == record.kind && now.mode == record.mode
@@ -124,8 +123,8 @@ impl<'a> Chooser<'a> {
     }
 }
 
-/// The files that a restoration by this target left, where it found these. Paths in `left` could
-/// not be restored.
+/// The files that existed after a restoration to `target` that started from `found`. Paths in `left`
+/// could not be restored.
 pub(crate) fn left_by(
     target: Target<'_>,
     found: &[FileRecord],
@@ -157,7 +156,7 @@ pub(crate) fn left_by(
     files.cloned().collect()
 }
 
-/// Whether a checkpoint that skipped these files cannot say what was at a path.
+/// Whether the path was skipped by a checkpoint, so that its earlier state is unknown.
 pub(crate) fn is_unrecorded(skipped: &Skipped, path: &[u8]) -> bool {
     is_named(skipped, path) || is_hidden(skipped, path)
 }
@@ -166,12 +165,12 @@ fn is_named(skipped: &Skipped, path: &[u8]) -> bool {
     !skipped.is_empty() && skipped.contains_key(&*String::from_utf8_lossy(path))
 }
 
-/// Whether a folder above it could not be looked into.
+/// Whether a folder above it could not be read.
 fn is_hidden(skipped: &Skipped, path: &[u8]) -> bool {
     folders_above(path).any(|folder| is_named(skipped, folder))
 }
 
-/// The folders that a path goes through, from the top down.
+/// The parent folders of a path, from the top down.
 pub(crate) fn folders_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
     ends.map(|(end, _)| &path[..end])

@@ -1,8 +1,8 @@
-//! Makes a workspace what it was at a checkpoint, through the guest.
+//! Restores a workspace to a checkpoint, through the guest.
 //!
-//! Where it is known what a turn left behind, only what the turn changed is put back; what
-//! somebody else has changed since is left as it is, and so is what cannot be put back. Never
-//! writes through a link.
+//! If the files after a turn are recorded, only what the turn changed is restored. Paths that were
+//! changed again since, or that cannot be restored, are left as they are. Never writes through a
+//! link.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -17,16 +17,16 @@ use super::choice::{Choice, Chooser, Target, folders_above};
 use super::{MOST_FILES, THE_REST, path, stamp};
 use crate::error::AgentError;
 
-/// What a restoration did.
+/// Result of a restoration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Restored {
     pub(crate) written: u64,
     pub(crate) removed: u64,
-    /// Paths that are the turn's and were not restored.
+    /// Paths that the turn changed and that were not restored.
     pub(crate) left: Vec<String>,
 }
 
-/// Restores what is the turn's.
+/// Restores what the turn changed.
 pub(crate) async fn restore(
     sandbox: &Sandbox,
     store: &Store,
@@ -43,7 +43,7 @@ pub(crate) async fn restore(
         locked: Vec::new(),
         restored: Restored::default(),
     };
-    // All is decided before the first change.
+    // Everything is decided before the first change.
     restoration.look(target.before).await?;
     if restoration.unlock().await? {
         restoration.look(target.before).await?;
@@ -59,20 +59,20 @@ struct Restoration<'a> {
     sandbox: &'a Sandbox,
     store: &'a Store,
     chooser: Chooser<'a>,
-    /// Not all files were looked at, then or now: what is not on record may have been there.
+    /// Not all files were surveyed, then or now: a file that is not recorded may have existed.
     is_partial: bool,
-    /// What stands deepest comes last.
+    /// Paths in survey order: parents before their children.
     order: Vec<Vec<u8>>,
     choices: HashMap<Vec<u8>, Choice>,
-    /// What is there.
+    /// What exists now.
     present: HashMap<Vec<u8>, Surveyed>,
-    /// Folders that were unlocked, with the mode that they had.
+    /// Folders that were unlocked, with their original mode.
     locked: Vec<(Vec<u8>, u32)>,
     restored: Restored,
 }
 
 impl Restoration<'_> {
-    /// Surveys the workspace, and decides on what was not seen before.
+    /// Surveys the workspace, and decides about paths not seen before.
     async fn look(&mut self, before: &[FileRecord]) -> Result<(), AgentError> {
         let survey = self.sandbox.survey("", MOST_FILES).await?;
         let (found, is_cut) = survey.collect().await?;
@@ -95,8 +95,8 @@ impl Restoration<'_> {
         self.restored.left.push(shown);
     }
 
-    /// Lets us into locked folders in which something is to be done, from the top down. Those that
-    /// are not the turn's are locked again at the end. Says whether there were any.
+    /// Makes locked folders accessible in which something is to be restored, from the top down. Those
+    /// that the turn did not change are locked again at the end. Returns whether there were any.
     async fn unlock(&mut self) -> Result<bool, AgentError> {
         let to_restore = self
             .choices
@@ -125,7 +125,7 @@ impl Restoration<'_> {
         Ok(is_any)
     }
 
-    /// Removes what the turn made, and what stands in the way of what was there.
+    /// Removes what the turn created, and what blocks the original files.
     async fn remove(&mut self) -> Result<(), AgentError> {
         for name in std::mem::take(&mut self.order).iter().rev() {
             let is_folder = self
@@ -144,7 +144,7 @@ impl Restoration<'_> {
                         self.present.remove(name);
                         continue;
                     }
-                    // That a folder stays which holds what is kept goes without saying.
+                    // A folder that stays only because it still holds files is not reported.
                     !is_folder || !self.holds_any(name)
                 }
                 _ => false,
@@ -180,7 +180,7 @@ impl Restoration<'_> {
                 _ => {}
             }
         }
-        // At the end, because some let nobody write into them.
+        // At the end, because some modes forbid writing into the folder.
         for (name, mode) in folders.into_iter().chain(self.locked.drain(..)).rev() {
             let present = self.present.get(&name);
             if present.is_none_or(|entry| entry.mode & 0o777 != mode) {
@@ -190,7 +190,7 @@ impl Restoration<'_> {
         Ok(())
     }
 
-    /// Makes one file what it was, but for a folder's mode. Says whether that could be done.
+    /// Restores one file, except for a folder's mode. Returns whether that succeeded.
     async fn put_one_back(&mut self, file: &FileRecord) -> Result<bool, AgentError> {
         if self.is_behind_another(&file.path) {
             return Ok(false);
@@ -218,10 +218,10 @@ impl Restoration<'_> {
                     return Ok(true);
                 }
                 let Some(content) = self.store.content(content).await? else {
-                    warn!(path = %path.display(), "the content of a file is gone");
+                    warn!(path = %path.display(), "content of a file is missing");
                     return Ok(false);
                 };
-                // A link would be written through.
+                // Writing would follow a link.
                 if present.is_some_and(|entry| entry.kind != FileKind::File)
                     && !allowed(self.sandbox.remove(path, false).await)?
                 {
@@ -238,8 +238,8 @@ impl Restoration<'_> {
         }
     }
 
-    /// Whether a folder on the way has become something else, and stays so: a link there would
-    /// lead to files that are not the turn's.
+    /// Whether a parent folder has become something else and stays so: a link there would lead to
+    /// files that the turn did not change.
     fn is_behind_another(&self, path: &[u8]) -> bool {
         folders_above(path).any(|folder| {
             self.present
@@ -249,12 +249,12 @@ impl Restoration<'_> {
     }
 }
 
-/// Whether the guest did it. What it refuses is left; what else goes wrong ends the restoration.
+/// Whether the guest did it. A refusal leaves the path as it is; any other error ends the restoration.
 fn allowed(outcome: Result<(), SandboxError>) -> Result<bool, AgentError> {
     match outcome {
         Ok(()) => Ok(true),
         Err(SandboxError::Refused(refusal)) => {
-            warn!(%refusal, "cannot restore");
+            warn!(%refusal, "cannot restore a path");
             Ok(false)
         }
         Err(error) => Err(error.into()),

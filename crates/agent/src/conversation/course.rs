@@ -1,4 +1,4 @@
-//! The course of a conversation: what a turn adds, an undo takes away and a redo gives back. Pure.
+//! The messages of a conversation: added by turns, removed by an undo, brought back by a redo. Pure.
 
 use std::sync::Arc;
 
@@ -6,31 +6,31 @@ use protocol::{Block, Message, Role};
 
 use super::is_empty;
 
-/// Stands before a summary, so that nobody takes it for the person's own words.
+/// Precedes a summary, so that the model does not take it for the user's own words.
 const SUMMARY: &str = "[What was said after this request was replaced by the following summary. \
                        The files are as it leaves them.]";
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Course {
     pub(super) messages: Vec<Arc<Message>>,
-    /// Where each turn began that was not taken back.
+    /// The start of each turn that was not undone.
     marks: Vec<Mark>,
-    /// What the messages were when a summary took their place, the oldest first.
+    /// Messages that were replaced by a summary, oldest first.
     replaced: Vec<Vec<Arc<Message>>>,
-    /// The last turn was begun, and the model did not get to its end.
+    /// The last turn was started, but the model did not finish it.
     pub(super) is_cut_short: bool,
 }
 
-/// What the conversation was when a turn began.
+/// State of the conversation when a turn began.
 #[derive(Debug, Clone)]
 struct Mark {
     turn: u32,
-    /// Summaries so far.
+    /// Number of summaries at that time.
     summaries: usize,
     length: usize,
-    /// The turn's words may join this message, if it is a user's.
+    /// The last message at that time. The turn's prompt joins it if it is a user message.
     last: Option<Arc<Message>>,
-    /// The words of the first turn, which no summary loses.
+    /// The prompt of the first turn, which is kept next to every summary.
     prompt: Option<Arc<[Block]>>,
 }
 
@@ -65,14 +65,14 @@ impl Course {
         }
     }
 
-    /// Takes back a turn and all after it; says whether there was any.
+    /// Undoes a turn and all after it. Returns whether there was any.
     pub(super) fn take_back(&mut self, turn: u32) -> bool {
         let Some(place) = self.marks.iter().position(|mark| mark.turn >= turn) else {
             return false;
         };
         let mark = self.marks.swap_remove(place);
         self.marks.truncate(place);
-        // Summaries after the beginning of the turn are taken back with it.
+        // Summaries made since the turn began are undone with it.
         if let Some(messages) = self.replaced.drain(mark.summaries..).next() {
             self.messages = messages;
         }
@@ -84,7 +84,7 @@ impl Course {
         true
     }
 
-    /// Puts the first prompt and a summary in the place of all messages.
+    /// Replaces all messages by the first prompt and a summary.
     pub(super) fn compact(&mut self, summary: &str) {
         let messages = std::mem::take(&mut self.messages);
         self.replaced.push(messages);
@@ -94,7 +94,7 @@ impl Course {
         self.say(Role::User, blocks.chain([summary]));
     }
 
-    /// The last turn that was not taken back.
+    /// The last turn that was not undone.
     pub(super) fn last_turn(&self) -> Option<u32> {
         self.marks.last().map(|mark| mark.turn)
     }

@@ -1,4 +1,4 @@
-//! Conversations from events as they happen, and from events as they might.
+//! Conversations from typical and from random sequences of events.
 
 #![allow(clippy::unwrap_used)]
 
@@ -97,7 +97,7 @@ fn compacted(summary: &str) -> EventKind {
     }
 }
 
-/// One line for each message: its role and its blocks in a word each.
+/// One line per message: its role and one word per block.
 fn shape(events: &[EventKind]) -> Vec<String> {
     let block = |block: &Block| match block {
         Block::Text { text, .. } => match text.split_once("]\n\n") {
@@ -265,7 +265,7 @@ fn a_summary_stands_for_all_but_the_first_words() {
         &[compacted("so far"), prompt(3, "go on")],
         &["User: the task, summary so far, go on"],
     );
-    // The first words stay, however often; the last summary counts.
+    // The first prompt is kept through every summary; only the last summary counts.
     check(
         &[compacted("so far"), prompt(3, "go on"), compacted("by now")],
         &["User: the task, summary by now"],
@@ -274,7 +274,7 @@ fn a_summary_stands_for_all_but_the_first_words() {
         &[compacted("so far"), prompt(3, "go on"), undone(3)],
         &[summed_up],
     );
-    // A turn of before it takes the summary with it.
+    // Undoing a turn from before the summary undoes the summary too.
     let first = [
         "User: the task",
         "Assistant: ok, call a",
@@ -293,12 +293,12 @@ fn a_summary_stands_for_all_but_the_first_words() {
     );
     check(&[compacted("so far"), undone(2), redone(2)], &[summed_up]);
     check(&[compacted("so far"), undone(1)], &[]);
-    // Whoever begins anew has another task.
+    // Undoing the first turn and prompting again starts another task.
     check(
         &[undone(1), prompt(3, "another task"), compacted("so far")],
         &["User: another task, summary so far"],
     );
-    // What was taken back before it cannot come again.
+    // A turn undone before the summary cannot be redone.
     check(&[undone(2), compacted("so far"), redone(2)], &[summed_up]);
 }
 
@@ -364,7 +364,7 @@ fn any_event() -> impl Strategy<Value = EventKind> {
 }
 
 proptest! {
-    /// Whatever happened, in whatever order, and wherever it was cut: the history is legal.
+    /// Any sequence of events, cut anywhere, gives a history that providers accept.
     #[test]
     fn every_history_is_legal(events in prop::collection::vec(any_event(), 0..40)) {
         let mut conversation = Conversation::fold(&events);

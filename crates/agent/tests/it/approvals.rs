@@ -85,14 +85,14 @@ impl Agent {
     }
 }
 
-/// A log beside the workspace.
+/// An audit log next to the workspace.
 pub(crate) fn audited(world: &World) -> (PathBuf, Arc<AuditLog>) {
     let path = world.outside("audit.jsonl");
     let log = Arc::new(AuditLog::open(&path).unwrap());
     (path, log)
 }
 
-/// What the log says of approvals: what, decision, scope and by whom.
+/// The approvals in the log: what, decision, scope and by whom.
 pub(crate) fn recorded(path: &PathBuf) -> Vec<[String; 4]> {
     audit::verify(path).unwrap();
     let text = std::fs::read_to_string(path).unwrap();
@@ -135,7 +135,7 @@ fn a_call_waits_for_its_answer() {
         assert!(!world.path("one").exists());
         agent.decide(1, true, ONCE).await;
 
-        // Another, and the same again: no answer counts twice.
+        // Another command, and the same again: an answer for once is not reused.
         let question = agent.question().await;
         assert_eq!(question.number, 2);
         assert!(world.path("one").exists());
@@ -223,7 +223,7 @@ fn a_rule_denies_and_says_so() {
             ]),
             done(),
         ];
-        // Nobody has to be there for that.
+        // No user is required for that.
         let mut agent = world
             .start_with(scripted(replies), |setup| {
                 under(&rules, false)(setup);
@@ -370,7 +370,7 @@ fn several_questions_can_be_open_at_once() {
         assert_eq!(asked, expect.collect::<Vec<_>>());
         agent.decide(3, true, ONCE).await;
         agent.decide(1, false, ONCE).await;
-        // One that is answered is not open any more.
+        // An answered question is no longer open.
         agent.decide(3, false, ONCE).await;
         assert_eq!(agent.refusal().await, "question 3 is not open");
         agent.decide(2, true, ONCE).await;
@@ -388,7 +388,7 @@ fn several_questions_can_be_open_at_once() {
     });
 }
 
-/// Whoever types an answer ahead cannot know the question.
+/// An answer sent ahead cannot refer to a question that is not known yet.
 #[test]
 fn an_answer_before_its_question_never_counts() {
     within(async {
@@ -463,7 +463,7 @@ fn a_person_who_leaves_answers_nothing() {
     });
 }
 
-/// What cannot be recorded is not done, whatever the answer.
+/// A call whose approval cannot be recorded is not run, whatever the answer.
 #[test]
 fn without_its_record_an_answer_is_none() {
     within(async {
@@ -513,7 +513,7 @@ fn what_was_denied_is_not_replayed() {
         assert_eq!(agent.ended().await, Outcome::Done);
         agent.end().await;
         let stored = world.store.events(&world.session).await.unwrap();
-        // An older release wrote neither questions nor what was denied.
+        // An older release recorded neither questions nor denials.
         let mut older = stored.clone();
         for event in &mut older {
             if let EventKind::ToolEnded { denied, .. } = &mut event.kind {
@@ -557,7 +557,7 @@ fn questions_and_answers_last() {
         agent.send(Command::Interrupt).await;
         assert_eq!(agent.ended().await, Outcome::Interrupted);
         agent.end().await;
-        // The session can be taken up at once: nobody holds it any more.
+        // The session can be resumed at once: its lock is released.
         let (_journal, stored) = world.store.claim(&world.session).await.unwrap();
         let kept = stored.iter().filter_map(|event| match &event.kind {
             EventKind::Asked { question } => Some((question.number, "asked")),

@@ -1,4 +1,4 @@
-//! Commands that go on after their calls: what they print is seen as it comes, and their ends.
+//! Background commands: their output and their end are reported as they happen.
 
 use llm::script::ScriptedReply;
 use nix::sys::signal::{Signal, kill};
@@ -19,7 +19,7 @@ fn look(job: u32, action: &str) -> ScriptedReply {
     ScriptedReply::call("bash_job", json!({"job": job, "action": action}))
 }
 
-/// Waits for a list in which a job is as wanted.
+/// Waits for a list in which a job meets the condition.
 async fn until(agent: &mut Agent, is_it: impl Fn(&BackgroundJob) -> bool) -> BackgroundJob {
     let has_it = |kind: &EventKind| matches!(kind, EventKind::Background { jobs } if jobs.iter().any(&is_it));
     match agent.until(has_it).await {
@@ -36,7 +36,7 @@ fn lists(events: &[Event]) -> Vec<Vec<BackgroundJob>> {
     events.iter().filter_map(list).collect()
 }
 
-/// How often a job is in the lists with an ending.
+/// The endings of a job in all lists.
 fn endings(events: &[Event], job: u32) -> Vec<String> {
     let lists = lists(events).into_iter().flatten();
     let own = lists.filter(|one| one.job == job);
@@ -52,7 +52,7 @@ fn a_job_is_seen_from_its_beginning_to_its_end() {
         let mut agent = world.start(scripted(replies)).await;
         assert_eq!(agent.prompt("Start.").await, Outcome::Done);
         let job = match lists(&agent.seen).pop() {
-            // It may have been told before the turn ended.
+            // It may have been reported before the turn ended.
             Some(jobs) if jobs[0].tail == "one\n" => jobs[0].clone(),
             _ => until(&mut agent, |job| job.tail == "one\n").await,
         };
@@ -68,7 +68,7 @@ fn a_job_is_seen_from_its_beginning_to_its_end() {
         assert_eq!(ended.ending.as_deref(), Some("exit code: 3"));
         assert_eq!(ended.tail, "one\ntwo\n");
         assert_eq!(ended.since, job.since);
-        // Whoever looked has taken nothing away.
+        // Watching the job has not consumed its output.
         assert_eq!(agent.prompt("Look.").await, Outcome::Done);
         let (result, _) = agent.results().pop().unwrap();
         assert_says(&result, "two\nexit code: 3");
@@ -190,7 +190,7 @@ fn jobs_end_with_their_sandbox() {
         let mut agent = world.start(scripted(replies)).await;
         assert_eq!(agent.prompt("Start.").await, Outcome::Done);
         kill(guest_of(&marker).await, Signal::SIGKILL).unwrap();
-        // Whoever looks after it sees that nobody answers any more.
+        // The watcher notices that the guest does not answer any more.
         let lost = until(&mut agent, |job| job.ending.is_some()).await;
         assert_says(&lost.command, &marker);
         assert_eq!(agent.prompt("Go on.").await, Outcome::Done);

@@ -1,4 +1,4 @@
-//! Budgets end a turn before the next request, and what was spent is told as it grows.
+//! Budgets end a turn before the next request, and spending is reported as it grows.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Tool calls: side by side or one by one, and every way to call one wrongly.
+//! Tool calls: concurrent or one by one, and every way to call one wrongly.
 
 use llm::script::{ScriptedCall, ScriptedReply};
 use protocol::{Command, EventKind, Outcome};
@@ -182,7 +182,7 @@ fn a_wrong_call_is_explained_to_the_model() {
                 assert_says(&text, says);
                 let seen = server.requests()[2 * place + 1].json();
                 let seen = seen["messages"].as_array().unwrap().last().unwrap().clone();
-                // As far as it looks the same inside of JSON.
+                // The part that is not escaped in JSON.
                 let beginning = text.split(['"', '\n']).next().unwrap();
                 assert_says(&seen.to_string(), beginning);
             }

@@ -1,4 +1,4 @@
-//! When a checkpoint is made, and what it has.
+//! When a checkpoint is made, and what it contains.
 
 use llm::script::ScriptedReply;
 use protocol::{Command, EventKind, Moment, Outcome};
@@ -55,7 +55,7 @@ fn one_is_made_before_the_first_change_of_a_turn_and_one_after_the_last() {
             (2, Moment::After, 4),
         ];
         assert_eq!(made(&agent), expect);
-        // The reply that wants the change comes first, then the checkpoint, then the change.
+        // Order: the reply that wants the change, the checkpoint, the change.
         let kinds: Vec<&EventKind> = agent.kinds().collect();
         let place = |is_it: fn(&EventKind) -> bool| kinds.iter().position(|kind| is_it(kind));
         let checkpoint = place(|kind| matches!(kind, EventKind::CheckpointMade { .. }));
@@ -116,7 +116,7 @@ fn a_file_that_is_too_large_is_named_and_left() {
             std::fs::metadata(world.path("large")).unwrap().len(),
             1 << 20
         );
-        // What the turn made is too large to be told from what others may have made of it.
+        // The file that the turn created is too large to be recorded, so later changes cannot be excluded.
         assert_eq!(left, ["made"]);
         assert!(world.path("made").exists());
         agent.end().await;

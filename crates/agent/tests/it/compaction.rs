@@ -1,4 +1,4 @@
-//! A summary in the place of a conversation: written by the model, held against what it replaces.
+//! Compaction: the model writes a summary that replaces the conversation, if it is valid and shorter.
 
 use llm::script::ScriptedReply;
 use protocol::{Command, EventKind, Outcome, Usage};
@@ -49,7 +49,7 @@ fn the_model_goes_on_with_the_first_words_and_the_summary() {
                 matches!(&compacted, EventKind::Compacted { summary, .. } if summary == SUMMARY),
                 "{compacted:?}"
             );
-            // Nothing of it is shown as if it were said.
+            // The summary is not shown as a reply.
             let told = agent.seen[seen..].iter().map(|event| &event.kind);
             let told: Vec<&EventKind> = told
                 .filter(|kind| !matches!(kind, EventKind::CheckpointMade { .. }))
@@ -66,14 +66,14 @@ fn the_model_goes_on_with_the_first_words_and_the_summary() {
             assert!(usage.output_tokens > 0, "{usage:?}");
             assert_eq!(agent.prompt("Then this.").await, Outcome::Done);
             agent.end().await;
-            // What is folded again is the same.
+            // A resumed session sends the same messages.
             let mut agent = world.start(wire.client(&server)).await;
             assert_eq!(agent.prompt("And that.").await, Outcome::Done);
             agent.end().await;
 
             let requests: Vec<Value> = server.finish().iter().map(|one| one.json()).collect();
             let (last, asked, after) = (&requests[1], &requests[2], &requests[3]);
-            // All but the instruction is what the provider has in its cache.
+            // Everything but the instruction is unchanged, so that the provider's cache applies.
             for part in ["system", "tools"] {
                 assert_eq!(last[part], asked[part], "{part}");
             }
@@ -177,7 +177,7 @@ fn a_summary_under_way_can_be_interrupted() {
         assert_eq!(agent.prompt("The task.").await, Outcome::Done);
         agent.send(Command::Compact).await;
         gate.reached().await;
-        // Said while it is under way, heard after it.
+        // Sent while it runs, handled after it.
         agent.send(Command::prompt("Go on.")).await;
         assert_says(&agent.refused(Command::Interrupt).await, "interrupted");
         server.hung_up(1).await;
@@ -235,7 +235,7 @@ fn there_must_be_something_to_sum_up_and_something_to_spend() {
         let mut agent = world
             .start_with(Wire::Anthropic.client(&server), once)
             .await;
-        assert_says(&agent.refused(Command::Compact).await, "nothing was said");
+        assert_says(&agent.refused(Command::Compact).await, "the conversation is empty");
         assert_eq!(agent.prompt("The task.").await, Outcome::Done);
         assert_says(&agent.refused(Command::Compact).await, "budget");
         agent.end().await;

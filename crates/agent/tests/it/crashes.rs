@@ -1,4 +1,4 @@
-//! A process that dies after any event leaves a session that goes on.
+//! A process that dies after any event leaves a session that can be resumed.
 
 use llm::script::ScriptedReply;
 use protocol::{Command, EventKind, Outcome};
@@ -8,7 +8,7 @@ use testkit::{Answer, Gate, ModelServer, Replies};
 use crate::harness::{World, assert_says, within};
 use crate::models::{WIRES, Wire, bash, calls, done};
 
-/// A session with a bit of everything.
+/// A session with something of each kind.
 fn script() -> Vec<ScriptedReply> {
     let thoughtful = ScriptedReply {
         thinking: Some("What have we here?".to_owned()),
@@ -108,7 +108,7 @@ fn a_new_prompt_will_do_instead_of_going_on() {
             world.fork(seq).await;
             let mut agent = world.start(Wire::Anthropic.client(&server)).await;
             assert_eq!(agent.prompt("Now this.").await, Outcome::Done, "{seq}");
-            // And everything can still be taken back, in turn.
+            // All turns can still be undone one by one.
             while let EventKind::Undone { .. } = agent.undo().await {}
             assert_eq!(agent.prompt("Anew.").await, Outcome::Done, "{seq}");
             agent.end().await;
@@ -120,7 +120,7 @@ fn a_new_prompt_will_do_instead_of_going_on() {
     });
 }
 
-/// Where the process really dies, in the middle of a call.
+/// The process is really killed, in the middle of a call.
 #[test]
 fn a_call_that_was_cut_off_gets_a_result_that_says_so() {
     within(async {

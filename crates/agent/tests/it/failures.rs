@@ -1,4 +1,4 @@
-//! What goes wrong between us and a provider, and how the session lives through it.
+//! Failures of the provider or the connection, and how the session survives them.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ fn retries(agent: &Agent) -> usize {
     agent.kinds().filter(is_retry).count()
 }
 
-/// What was said in all replies so far.
+/// Texts of all replies so far.
 fn said(agent: &Agent) -> Vec<String> {
     agent
         .kinds()
@@ -88,7 +88,7 @@ fn what_will_not_pass_ends_the_turn_and_not_the_session() {
     within(async {
         for wire in WIRES {
             let world = World::new().await;
-            // The failure, and how often it is met with before it is given up.
+            // The failure, and how often it is retried before the turn ends.
             let failures = [
                 (failing(401, "authentication_error", None), 1),
                 (failing(403, "permission_error", None), 1),

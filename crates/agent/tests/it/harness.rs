@@ -1,6 +1,7 @@
-//! An agent to test: its workspace and store in a folder of their own, its events as they come.
+//! An agent under test: its workspace and store in a temporary folder, its events as they come.
 //!
-//! Every event is held against the schema, and at the end the lasting ones against the store.
+//! Every event is validated against the schema, and at the end the lasting ones are compared with the
+//! store.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tools::ToolSet;
 
-/// Past this a test hangs. No test comes near it.
+/// A test that takes longer is considered hung. Far longer than any test takes.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 static SCHEMA: LazyLock<Validator> = LazyLock::new(|| {
@@ -29,7 +30,7 @@ static SCHEMA: LazyLock<Validator> = LazyLock::new(|| {
     jsonschema::validator_for(&schema).unwrap()
 });
 
-/// Runs a test to its end, or fails it as hanging.
+/// Runs a test, and fails it if it hangs.
 pub(crate) fn within(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -43,7 +44,7 @@ pub(crate) fn within(test: impl Future<Output = ()>) {
         });
 }
 
-/// Where a session lives.
+/// Workspace, store and id of a session.
 pub(crate) struct World {
     folder: TempDir,
     pub(crate) store: Store,
@@ -61,7 +62,7 @@ impl World {
         }
     }
 
-    /// A path of the workspace, on the host.
+    /// A path in the workspace, on the host.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.workspace().join(name)
     }
@@ -70,7 +71,7 @@ impl World {
         self.folder.path().join("workspace")
     }
 
-    /// A path beside the workspace, where nothing inside may reach.
+    /// A path outside the workspace that the sandbox must not reach.
     pub(crate) fn outside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -89,7 +90,7 @@ impl World {
         self.store.events(&self.session).await.unwrap()
     }
 
-    /// Another session in the same store and workspace, with the first events of this one.
+    /// Continues as another session in the same store and workspace, with the first events of this one.
     pub(crate) async fn fork(&mut self, seq: u64) {
         let session = new_session();
         let now = jiff::Timestamp::now();
@@ -98,7 +99,7 @@ impl World {
         self.session = session;
     }
 
-    /// Everything for the session, or for going on with it if there is one.
+    /// The setup of the session, or of its continuation if it exists.
     pub(crate) async fn setup(&self, model: Arc<dyn Model>) -> Setup {
         let is_new = self.store.summary(&self.session).await.is_err();
         let (journal, history) = if is_new {
@@ -178,13 +179,13 @@ impl Agent {
         self.commands.send(command).await.unwrap();
     }
 
-    /// One turn, from its prompt to its end.
+    /// Runs one turn, from its prompt to its end.
     pub(crate) async fn prompt(&mut self, text: &str) -> Outcome {
         self.send(Command::prompt(text)).await;
         self.ended().await
     }
 
-    /// The end of the turn that is under way.
+    /// Waits for the end of the running turn.
     pub(crate) async fn ended(&mut self) -> Outcome {
         let ended = |kind: &EventKind| matches!(kind, EventKind::TurnEnded { .. });
         match self.until(ended).await {
@@ -207,7 +208,7 @@ impl Agent {
         }
     }
 
-    /// Takes back the last turn; the event that says so, or that refuses.
+    /// Undoes the last turn. Returns the event that reports or refuses it.
     pub(crate) async fn undo(&mut self) -> EventKind {
         self.send(Command::Undo).await;
         let said = |kind: &EventKind| {
@@ -219,7 +220,7 @@ impl Agent {
         self.until(said).await
     }
 
-    /// Takes back the last undo; the event that says so, or that refuses.
+    /// Reverts the last undo. Returns the event that reports or refuses it.
     pub(crate) async fn redo(&mut self) -> EventKind {
         self.send(Command::Redo).await;
         let said = |kind: &EventKind| {
@@ -231,7 +232,7 @@ impl Agent {
         self.until(said).await
     }
 
-    /// Why a command was refused, which it must be.
+    /// Why a command was refused. Fails if it is not.
     pub(crate) async fn refused(&mut self, command: Command) -> String {
         self.send(command).await;
         let refused = |kind: &EventKind| matches!(kind, EventKind::CommandRefused { .. });
@@ -241,7 +242,7 @@ impl Agent {
         }
     }
 
-    /// The error that ends a session to which nobody has said that it is to end.
+    /// The error that ends a session before its commands are closed.
     pub(crate) async fn failed(mut self) -> AgentError {
         while let Some(event) = self.events.recv().await {
             self.note(event);
@@ -258,7 +259,7 @@ impl Agent {
         self.seen.push(event);
     }
 
-    /// Lets the session come to its end, and returns all of its events.
+    /// Ends the session and returns all of its events.
     pub(crate) async fn end(mut self) -> Vec<Event> {
         let outcome = self.close().await;
         outcome.unwrap();
@@ -275,19 +276,19 @@ impl Agent {
         let lasting = self.seen.iter().filter(|event| event.kind.lasts());
         let lasting: Vec<&Event> = lasting.collect();
         let stored = match self.store.events(&self.session).await {
-            // Nothing was said, and so nothing is on record.
+            // No turn was started, so nothing is stored.
             Err(StoreError::Unknown(_)) if lasting.is_empty() => Vec::new(),
             stored => stored.unwrap(),
         };
         let stored: Vec<&Event> = stored.iter().skip(self.known).collect();
-        assert_eq!(lasting, stored, "what is told is what is stored");
+        assert_eq!(lasting, stored, "sent events equal stored events");
         for (event, seq) in lasting.iter().zip(self.known as u64 + 1..) {
             assert_eq!(event.seq, Some(seq));
         }
         outcome
     }
 
-    /// Ends in the middle of whatever it does, as a process that is killed.
+    /// Aborts the session at any point, like a killed process.
     pub(crate) async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
@@ -297,19 +298,19 @@ impl Agent {
         self.seen.iter().map(|event| &event.kind)
     }
 
-    /// Text of the results so far, with whether each is an error.
+    /// Texts of the results so far, and whether each is an error.
     pub(crate) fn results(&self) -> Vec<(String, bool)> {
         results(&self.seen)
     }
 }
 
-/// Whether it is the checkpoint at the end of a turn, after which the session is at rest.
+/// Whether it is the checkpoint at the end of a turn, after which the session is idle.
 pub(crate) fn is_after(kind: &EventKind) -> bool {
     let after = protocol::Moment::After;
     matches!(kind, EventKind::CheckpointMade { moment, .. } if *moment == after)
 }
 
-/// Text of results, with whether each is an error.
+/// Texts of results, and whether each is an error.
 pub(crate) fn results(events: &[Event]) -> Vec<(String, bool)> {
     let result = |event: &Event| match &event.kind {
         EventKind::ToolEnded {
@@ -325,7 +326,7 @@ pub(crate) fn text(content: &[Block]) -> String {
     texts.join("\n")
 }
 
-/// Asserts that a text has something in it.
+/// Asserts that a text contains another.
 #[track_caller]
 pub(crate) fn assert_says(text: &str, says: &str) {
     assert!(text.contains(says), "no `{says}` in: {text}");

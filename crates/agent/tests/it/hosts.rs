@@ -1,4 +1,4 @@
-//! Connections to hosts that no rule names: the person is asked.
+//! Connections to hosts that no rule names: the user is asked.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ async fn serve() -> Server {
     }
 }
 
-/// Every name is this machine.
+/// Resolves every name to this machine.
 struct Loopback;
 
 impl Resolver for Loopback {
@@ -62,8 +62,8 @@ impl Server {
         format!("{name}:{}", self.port)
     }
 
-    /// A network in which every public name is this server. Without the rule for its address, the
-    /// loopback would not be reached under any name.
+    /// A network in which every public name resolves to this server. The rule for its address is
+    /// required, because loopback is otherwise denied under any name.
     fn network(&self) -> Network {
         let allow = Allow::parse([format!("127.0.0.1:{}", self.port)]).unwrap();
         Network::Gated(Gate::from(allow).with_resolver(Arc::new(Loopback)))
@@ -145,7 +145,7 @@ fn a_connection_waits_for_its_answer() {
         assert_eq!(question.subject, Subject::Host { host });
         agent.decide(question.number, true, ONCE).await;
 
-        // Once is once. A no holds for the turn: programs try again at once.
+        // An answer for once holds once, but a denial holds for the turn, because programs retry at once.
         let question = agent.question().await;
         assert_says(&agent.results()[0].0, "from the host");
         agent.decide(question.number, false, ONCE).await;
@@ -287,7 +287,7 @@ fn a_host_can_be_opened_at_any_time() {
         assert_says(&agent.results()[0].0, "from the host");
         assert_eq!(agent.questions(), 0);
 
-        // What it settles need not be answered any more.
+        // Questions about an allowed host need no answer.
         agent.send(Command::prompt("Next.")).await;
         let question = agent.question().await;
         agent.send(allow(server.target("b.test"))).await;
@@ -316,7 +316,7 @@ fn a_sandbox_without_a_proxy_opens_no_host() {
     });
 }
 
-/// Whoever keeps rules has said so once and for all, also where nobody can be asked.
+/// Configured rules apply also where nobody can be asked.
 #[test]
 fn hosts_of_rules_are_open_where_nobody_can_be_asked() {
     within(async {
@@ -373,7 +373,7 @@ fn an_interruption_takes_questions_about_hosts_back() {
         assert_eq!(agent.decisions(), [(question.number, None)]);
         agent.decide(question.number, true, Scope::Always).await;
         assert_says(&agent.refusal().await, "is not open");
-        // It was no answer: the next attempt asks again.
+        // A withdrawn question is no answer: the next attempt asks again.
         agent.send(Command::prompt("Again.")).await;
         let question = agent.question().await;
         agent.decide(question.number, true, ONCE).await;
@@ -436,7 +436,7 @@ fn a_hundred_connections_are_one_question() {
     within(async {
         let server = serve().await;
         let world = World::new().await;
-        // Those for whom there is no room to wait are turned away at once.
+        // Connections beyond the waiting limit are refused at once.
         let script = format!(
             "for number in $(seq 100); do ({}) > out.$number & done; wait; \
              grep -lE 'from the host|too many connections wait' out.* | wc -l; \

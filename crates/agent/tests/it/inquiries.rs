@@ -1,4 +1,4 @@
-//! Questions about the workspace: which files there are, and what the session has changed.
+//! Queries about the workspace: its files, and what the session has changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ async fn files(agent: &mut Agent) -> (Vec<String>, bool) {
     }
 }
 
-/// What is shown, by path, and how much is not.
+/// The changes shown, by path, and the number of those left out.
 async fn differences(agent: &mut Agent) -> (BTreeMap<String, Option<String>>, u64) {
     agent.send(Command::Diff).await;
     let told = |kind: &EventKind| matches!(kind, EventKind::Differs { .. });
@@ -53,7 +53,7 @@ fn files_are_listed_without_what_is_ignored_and_without_a_trace() {
         symlink("src", world.path("link")).unwrap();
         nix::unistd::mkfifo(&world.path("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let mut agent = world.start(scripted(vec![done()])).await;
-        // Asked before the sandbox stands.
+        // Asked before the sandbox has started.
         let (paths, is_cut) = files(&mut agent).await;
         let expect = [
             ".gitignore",
@@ -141,7 +141,7 @@ fn everything_that_changed_is_shown_or_counted() {
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
         let (result, is_error) = agent.results().pop().unwrap();
         assert!(!is_error, "{result}");
-        // Also of what happened outside of turns, and after a resume.
+        // Changes made outside of turns count too, also after a resume.
         world.write("person", "hello\n");
         agent.until(crate::harness::is_after).await;
         for is_resumed in [false, true] {
@@ -200,7 +200,7 @@ fn what_was_taken_back_is_no_difference() {
         assert_eq!(differences(&mut agent).await.0.len(), 1);
         agent.undo().await;
         assert_eq!(differences(&mut agent).await, (BTreeMap::new(), 0));
-        // The first checkpoint is that of the turn that was taken back.
+        // The first checkpoint is that of the undone turn.
         world.write("file", "person\n");
         assert_eq!(agent.prompt("Again.").await, Outcome::Done);
         let (changes, _) = differences(&mut agent).await;

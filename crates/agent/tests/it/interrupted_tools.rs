@@ -1,4 +1,4 @@
-//! Interruption while tools run: what they did and said so far stays.
+//! Interruption while tools run: their effects and output so far are kept.
 
 use protocol::EventKind;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! Interruption in every phase of a turn. What was done stays done, and the next request is one
-//! that a provider takes.
+//! Interruption in every phase of a turn. What was done stays done, and the next request is one that
+//! a provider accepts.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use testkit::{Answer, Gate, ModelServer, Replies};
 use crate::harness::{Agent, World, assert_says, within};
 use crate::models::{WIRES, Wire, bash, done};
 
-/// A session whose first prompt is under way.
+/// A session whose first prompt is running.
 pub(crate) struct Scene {
     server: ModelServer,
     world: World,
@@ -38,7 +38,7 @@ impl Scene {
         }
     }
 
-    /// Interrupts, and sees that the session goes on with the next answer.
+    /// Interrupts, and checks that the session continues with the next answer.
     pub(crate) async fn interrupt(mut self) -> (World, Vec<protocol::Event>, ModelServer) {
         self.agent.send(Command::Interrupt).await;
         assert_eq!(self.agent.ended().await, Outcome::Interrupted);
@@ -49,7 +49,7 @@ impl Scene {
     }
 }
 
-/// What was kept of replies that were stopped.
+/// Recorded content of replies that were stopped.
 fn kept(events: &[protocol::Event]) -> Vec<Vec<Block>> {
     let kept = events.iter().filter_map(|event| match &event.kind {
         EventKind::Replied {
@@ -96,7 +96,7 @@ fn in_the_middle_of_words_which_are_kept() {
                 panic!("{kept:?}");
             };
             assert!(crate::harness::text(content).starts_with("one two "));
-            // This provider bills what it was asked, and says so at the beginning.
+            // This provider bills the input, and reports it at the beginning.
             let counted = |event: &protocol::Event| match &event.kind {
                 EventKind::TurnEnded { spending, .. } => Some(spending.usage.input()),
                 _ => None,
@@ -150,8 +150,8 @@ fn while_it_waits_to_ask_again() {
     });
 }
 
-/// The checkpoint comes between the reply and its first change. An interruption that arrives
-/// with the reply is there before it.
+/// The checkpoint comes between the reply and its first change. An interruption that arrives with the
+/// reply comes before it.
 #[test]
 fn while_a_checkpoint_is_made() {
     within(async {
@@ -166,7 +166,7 @@ fn while_a_checkpoint_is_made() {
         agent.until(replied).await;
         agent.send(Command::Interrupt).await;
         assert_eq!(agent.ended().await, Outcome::Interrupted);
-        // Whether the change was made or not, there is a checkpoint if it was.
+        // Whether or not the change was made, there is a checkpoint if it was.
         let made = agent
             .kinds()
             .any(|kind| matches!(kind, EventKind::CheckpointMade { .. }));

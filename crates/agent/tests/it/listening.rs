@@ -1,4 +1,4 @@
-//! Those who listen to a session: slow ones, none at all, and what they may say.
+//! Receivers of a session's events: slow ones, none at all, and empty prompts.
 
 use llm::script::ScriptedReply;
 use protocol::{Block, Command, Event, EventKind, Outcome};
@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use crate::harness::{World, assert_says, within};
 use crate::models::{Wire, bash, done};
 
-/// Runs one prompt with as much room for events as given, and hands on those that came.
+/// Runs one prompt with a channel of the given capacity, and returns the events received.
 async fn overhear(world: &World, server: &ModelServer, room: usize) -> Vec<Event> {
     let setup = world.setup(Wire::Anthropic.client(server)).await;
     let (commands, orders) = mpsc::channel(4);

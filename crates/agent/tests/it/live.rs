@@ -1,4 +1,4 @@
-//! What a command prints while it runs: seen soon, and never more often than anybody could read.
+//! Live output of a running command: sent soon, and at a limited rate.
 
 use protocol::{Command, EventKind, Outcome};
 
@@ -36,7 +36,7 @@ fn a_flood_is_told_in_a_few_pieces() {
     });
 }
 
-/// Both come right after one another, and then nothing that would push them on.
+/// Both are printed at once, and nothing follows that would trigger another event.
 #[test]
 fn the_last_words_before_a_silence_are_told() {
     within(async {
@@ -45,7 +45,7 @@ fn the_last_words_before_a_silence_are_told() {
             until [ -e go ]; do sleep 0.01; done; echo fourth";
         let mut agent = world.start(scripted(vec![bash(command), done()])).await;
         agent.send(Command::prompt("Speak.")).await;
-        // Output and errors come by ways of their own, in any order.
+        // Stdout and stderr take separate paths and arrive in any order.
         for word in ["third", "second"] {
             let says_it = |kind: &EventKind| matches!(kind, EventKind::ToolOutput { text, .. } if text.contains(word));
             if !agent.kinds().any(says_it) {

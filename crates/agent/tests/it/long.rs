@@ -1,4 +1,4 @@
-//! A thousand turns: nothing piles up, nothing is lost.
+//! A thousand turns: nothing accumulates, nothing is lost.
 
 use llm::script::ScriptedReply;
 use protocol::{EventKind, Outcome};
@@ -25,7 +25,7 @@ fn a_thousand_prompts() {
         }
         agent.end().await;
         let events = world.events().await;
-        // The session and its sandbox; then prompt, reply and end of each turn.
+        // Session and sandbox; then prompt, reply and end of each turn.
         assert_eq!(events.len(), 2 + 3 * TURNS);
         let conversation = agent::Conversation::fold(events.iter().map(|event| &event.kind));
         assert_eq!(conversation.messages().len(), 2 * TURNS);
@@ -62,7 +62,7 @@ fn a_thousand_requests_of_one_prompt_over_http() {
         // Session, sandbox, prompt, end, both checkpoints; then reply and result of each request.
         assert_eq!(events.len(), 6 + 2 * TURNS + 1);
 
-        // The same server with its rules on would take it.
+        // The same server accepts it with its checks enabled.
         let strict = ModelServer::start(done());
         let mut agent = world.start(Wire::Anthropic.client(&strict)).await;
         assert_eq!(agent.prompt("Once more.").await, Outcome::Done);

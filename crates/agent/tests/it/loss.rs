@@ -1,4 +1,4 @@
-//! A sandbox that breaks under a turn is replaced, and the model is told what is gone.
+//! A sandbox that fails during a turn is replaced, and the model is told what is lost.
 
 use llm::script::ScriptedReply;
 use nix::sys::signal::{Signal, kill};
@@ -11,7 +11,7 @@ use crate::harness::{Agent, World, assert_says, is_after, within};
 use crate::models::{Wire, bash, calls, done};
 use crate::processes::{eventually, marker, processes_with};
 
-/// Process 1 of the sandbox that a marked command runs in, as the host sees it.
+/// Process 1 of the sandbox in which a marked command runs, as a host pid.
 pub(crate) async fn guest_of(marker: &str) -> Pid {
     eventually("the command runs", || !processes_with(marker).is_empty()).await;
     let mut pid = processes_with(marker)[0];
@@ -72,7 +72,7 @@ fn a_sandbox_that_is_killed_is_replaced_and_the_turn_goes_on() {
     });
 }
 
-/// Whatever notices the loss, a change after it has its checkpoint.
+/// Whichever call notices the loss, a change after it has its checkpoint.
 #[test]
 fn a_sandbox_that_is_killed_between_turns_is_replaced_by_the_next() {
     within(async {
@@ -130,7 +130,7 @@ fn an_undo_lives_through_the_loss_of_the_sandbox() {
     });
 }
 
-/// As root a control group kills for want of memory; without one, the program is told.
+/// As root, a control group kills the command; otherwise its allocation fails.
 #[test]
 fn a_command_that_wants_too_much_memory_costs_no_more_than_itself() {
     within(async {

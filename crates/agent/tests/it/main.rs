@@ -1,7 +1,7 @@
-//! The agent as a whole: real sandboxes, a real store, real model clients, and a server that
-//! answers by a script and holds every request against the providers' rules.
+//! The agent as a whole: real sandboxes, a real store, real model clients, and a scripted model server
+//! that checks every request against the providers' rules.
 //!
-//! Each module is a feature. All of it passes as root and as an ordinary user.
+//! Each module is a feature. All tests pass as root and as an ordinary user.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

@@ -1,4 +1,4 @@
-//! Models to test with, and what they say.
+//! Models for tests, and scripted replies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use llm::{Anthropic, AnthropicConfig, Model, OpenAi, OpenAiConfig, Patience, Pat
 use serde_json::{Value, json};
 use testkit::ModelServer;
 
-/// The two ways in which models are asked.
+/// The two model APIs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
     Anthropic,
@@ -18,7 +18,7 @@ pub(crate) enum Wire {
 pub(crate) const WIRES: [Wire; 2] = [Wire::Anthropic, Wire::OpenAi];
 
 impl Wire {
-    /// A client that is asked again, without a wait worth the name.
+    /// A client that retries almost without delay.
     pub(crate) fn client(self, server: &ModelServer) -> Arc<dyn Model> {
         self.patient(server, Duration::from_millis(1))
     }
@@ -42,7 +42,7 @@ impl Wire {
     }
 }
 
-/// A model in this process, for tests in which a wire would add nothing.
+/// A model in this process, for tests that do not depend on an API.
 pub(crate) fn scripted(replies: Vec<ScriptedReply>) -> Arc<dyn Model> {
     let title = String::new();
     Arc::new(Scripted::new(Script { title, replies }))

@@ -1,4 +1,4 @@
-//! The beginning of a session: ready before anything is said, on record only from then on.
+//! The start of a session: ready before the first prompt, stored only from then on.
 
 use llm::script::ScriptedReply;
 use protocol::{Event, EventKind, Outcome};
@@ -79,7 +79,7 @@ fn a_session_is_on_record_from_its_first_turn_on() {
         let count = |events: &[Event]| events.iter().filter(|event| is_ready(&event.kind)).count();
         assert_eq!(count(&events), 1);
 
-        // One that goes on is ready too, and begins only once.
+        // A resumed session is ready too, and is started only once.
         let mut agent = world.start(model).await;
         agent.until(is_ready).await;
         assert_eq!(agent.seen.len(), 1, "{:?}", agent.seen);

@@ -1,4 +1,4 @@
-//! Output that is too long for a model: bounded, kept, and read in pieces, also later.
+//! Output that is too long for a model: truncated, stored, and read in pieces, also later.
 
 use llm::script::ScriptedReply;
 use protocol::{EventKind, Outcome};

@@ -1,8 +1,8 @@
-//! Processes of the sandboxes, as the host sees them.
+//! Processes of the sandboxes, as seen on the host.
 
 use std::time::{Duration, Instant};
 
-/// Past this, what is waited for does not come.
+/// How long to wait for a condition.
 const PATIENCE: Duration = Duration::from_secs(50);
 
 /// Waits for a condition that has no event.
@@ -19,7 +19,7 @@ pub(crate) fn marker(name: &str) -> String {
     format!("hotcell-agent-{name}-{}", std::process::id())
 }
 
-/// Processes of the machine, as the host sees them, with this text as one of their arguments.
+/// Host pids of the processes that have this text as one of their arguments.
 pub(crate) fn processes_with(marker: &str) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries

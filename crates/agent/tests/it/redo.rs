@@ -1,4 +1,4 @@
-//! Taking an undo back: the files as the turn left them, and the words with them.
+//! Redo: the files as the turn left them, and its messages.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use crate::models::{Wire, bash, done};
 use crate::tree::{chmod, tree};
 use crate::undo::undo;
 
-/// What a redo left as it was. It must not be refused.
+/// The paths that a redo left. It must not be refused.
 async fn redo(agent: &mut Agent) -> Vec<String> {
     match agent.redo().await {
         EventKind::Redone { left, .. } => left,
@@ -55,7 +55,7 @@ fn whatever_was_taken_back_comes_back() {
             let (result, is_error) = agent.results().pop().unwrap();
             assert!(!is_error, "{change}: {result}");
             let after = tree(&world.workspace());
-            // And once more: what was redone can be undone.
+            // Twice: what was redone can be undone again.
             for _ in 0..2 {
                 assert!(undo(&mut agent).await.is_empty(), "{change}");
                 assert_eq!(tree(&world.workspace()), before, "{change}");
@@ -113,7 +113,7 @@ fn several_undos_are_taken_back_one_by_one_also_after_a_resume_and_in_a_fork() {
                 assert_eq!(tree(&world.workspace()), *after, "{between:?} {number}");
             }
             let reason = agent.refused(Command::Redo).await;
-            assert_says(&reason, "there is no undo to take back");
+            assert_says(&reason, "there is nothing to redo");
             assert_eq!(agent.prompt("What was said?").await, Outcome::Done);
             agent.end().await;
             let last = server.finish().pop().unwrap();
@@ -152,7 +152,7 @@ fn what_somebody_else_has_changed_since_is_left() {
     });
 }
 
-/// What an undo could not put back is not the undo's, and so not the redo's.
+/// A path that the undo could not restore is not touched by the redo.
 #[test]
 fn what_an_undo_left_is_left_by_its_redo() {
     within(async {
@@ -181,7 +181,7 @@ fn a_new_turn_ends_what_can_be_redone() {
         let world = World::new().await;
         world.write("file", "before\n");
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
-        let refusal = "there is no undo to take back";
+        let refusal = "there is nothing to redo";
         assert_says(&agent.refused(Command::Redo).await, refusal);
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
         assert_says(&agent.refused(Command::Redo).await, refusal);

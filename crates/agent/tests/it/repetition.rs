@@ -1,4 +1,4 @@
-//! A model that runs in circles is told so, and then stopped; one that waits is left alone.
+//! A model that repeats itself is warned, then stopped; one that polls a job is not.
 
 use llm::script::ScriptedReply;
 use protocol::{EventKind, Outcome};
@@ -38,7 +38,7 @@ fn the_same_call_with_the_same_result_is_told_and_then_ends_the_turn() {
             assert_says(&told[0], "`bash` 4 times");
             let fifth = String::from_utf8(server.requests()[4].body.to_vec()).unwrap();
             assert_says(&fifth, "Doing it again will not help");
-            // It is this turn that was stopped, not the session.
+            // The turn was stopped, not the session.
             assert_eq!(agent.prompt("Otherwise.").await, Outcome::Done);
             agent.end().await;
             server.finish();

@@ -1,4 +1,4 @@
-//! The recorded calls of a session run again, elsewhere, and what differs is told.
+//! Replay: the recorded calls run again in another folder, and differences are reported.
 
 use agent::Replayed;
 use llm::script::ScriptedReply;
@@ -69,7 +69,7 @@ fn what_is_the_same_again_is_told_as_the_same() {
         agent.end().await;
         let (before, events) = (tree(&world.workspace()), world.events().await);
         let tools = ToolSet::standard();
-        // And again: a replay leaves nothing behind that the next one would see.
+        // Twice: a replay leaves nothing behind that the next one would see.
         for _ in 0..2 {
             let replayed = replay(&world, &tools).await;
             assert_eq!(replayed.len(), 11);

@@ -1,4 +1,4 @@
-//! Every reason for which a reply can end, over both wires.
+//! Every stop reason of a reply, over both APIs.
 
 use llm::script::{ScriptedCall, ScriptedReply};
 use protocol::{EventKind, Outcome, Stop};
@@ -7,7 +7,7 @@ use testkit::ModelServer;
 use crate::harness::{Agent, World, assert_says, within};
 use crate::models::{WIRES, Wire, bash, done};
 
-/// Plays a script for one prompt, and a second prompt after it.
+/// Runs a script for one prompt, and a second prompt after it.
 async fn play(wire: Wire, replies: Vec<ScriptedReply>) -> (Outcome, Agent, ModelServer, World) {
     let server = ModelServer::start(replies);
     let world = World::new().await;
@@ -33,7 +33,7 @@ fn failed(reason: &str) -> Outcome {
 fn every_stop_reason_leads_somewhere_and_the_session_goes_on() {
     within(async {
         for wire in WIRES {
-            // The script, how the turn ends, how many requests that takes.
+            // The script, how the turn ends, and how many requests that takes.
             let check = async |script: Vec<ScriptedReply>, expect: Outcome, requests: usize| {
                 let shown = format!("{wire:?} {:?}", script[0].stop());
                 let mut script = script;
@@ -60,7 +60,7 @@ fn every_stop_reason_leads_somewhere_and_the_session_goes_on() {
                 1,
             )
             .await;
-            // A reason that is newer than this program ends the turn.
+            // An unknown reason ends the turn.
             check(vec![stopping("New.", "something_new")], Outcome::Done, 1).await;
         }
     });
@@ -80,7 +80,7 @@ fn what_only_the_messages_api_says() {
 
         let full = vec![stopping("Too much", "model_context_window_exceeded")];
         let (outcome, agent, _server, _world) = play(Wire::Anthropic, full).await;
-        assert_eq!(outcome, failed("the conversation fills the model's window"));
+        assert_eq!(outcome, failed("the conversation exceeds the model's context window"));
         agent.end().await;
     });
 }
@@ -106,7 +106,7 @@ fn a_request_that_is_too_long_is_the_tasks_failure_not_the_providers() {
     });
 }
 
-/// A call whose input the token limit cut is not run, and the model is told so.
+/// A call whose input was cut off by the token limit is not run, and the model is told so.
 #[test]
 fn a_tool_input_that_was_cut_is_not_run() {
     within(async {
@@ -170,7 +170,7 @@ fn refused_words_are_not_sent_back() {
     });
 }
 
-/// A reply of thinking alone, cut by the limit, must not stand at the end of a message.
+/// A reply of thinking alone, cut off by the limit, must not be at the end of a message.
 #[test]
 fn a_reply_that_only_thought_leaves_a_legal_history() {
     within(async {
@@ -193,7 +193,7 @@ fn thinking_goes_back_as_it_came() {
             thinking: Some("First I look.\u{2028}Then I leap.".to_owned()),
             ..bash("echo looked")
         };
-        // The server knows each signature, and that thinking belongs to its calls.
+        // The server verifies each signature, and that thinking stays with its calls.
         let (outcome, mut agent, server, _world) =
             play(Wire::Anthropic, vec![thoughtful, done(), done()]).await;
         assert_eq!(outcome, Outcome::Done);

@@ -1,4 +1,4 @@
-//! Tools of the tests themselves, which meet at points that the test controls.
+//! Stub tools that the tests control.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify, mpsc};
 use tools::{Access, Context, Tool, ToolError, ToolOutput};
 
-/// Tells when it begins and ends, and does something in between.
+/// Logs its beginning and end, and behaves as told in between.
 pub(crate) struct Stub {
     definition: ToolDefinition,
     access: Access,
@@ -17,13 +17,13 @@ pub(crate) struct Stub {
 }
 
 enum Inside {
-    /// Waits until as many are inside.
+    /// Waits until this many calls run.
     Meet(Barrier),
-    /// Never ends by itself, whatever it is told.
+    /// Never ends by itself, ignores cancellation.
     Forever,
-    /// A picture.
+    /// Returns a picture.
     Show,
-    /// Ends when the test says so.
+    /// Ends when the test notifies it.
     Held(Arc<Notify>),
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn picture(name: &str) -> (Arc<dyn Tool>, Log) {
     stub(name, Access::Reads, Inside::Show)
 }
 
-/// What a stub has told.
+/// The log of a stub.
 pub(crate) struct Log(mpsc::UnboundedReceiver<String>);
 
 impl Log {

@@ -1,4 +1,4 @@
-//! What a model is told before the first word: short, and the truth.
+//! The system prompt: short and accurate.
 
 use agent::{Approvals, Setup};
 use protocol::Outcome;
@@ -8,7 +8,7 @@ use testkit::ModelServer;
 use crate::harness::{World, assert_says, within};
 use crate::models::{Wire, done};
 
-/// The system prompt of a session's first request, and the size of all that comes with it.
+/// The system prompt of a session's first request, and the size of prompt and tools.
 async fn told(world: &World, change: impl FnOnce(&mut Setup)) -> (String, usize) {
     let server = ModelServer::start(done());
     let model = Wire::Anthropic.client(&server);
@@ -50,8 +50,8 @@ fn the_prompt_tells_the_truth_about_the_walls() {
 
         let asking = |setup: &mut Setup| setup.approvals = Approvals::new(&[], true).unwrap();
         let (system, _) = told(&World::new().await, asking).await;
-        assert_says(&system, "nothing is open");
-        assert_says(&system, "asks the person, who may say no");
+        assert_says(&system, "only the sandbox's own loopback is open");
+        assert_says(&system, "asks the user, who may decline");
         let asking = |setup: &mut Setup| {
             setup.approvals = Approvals::new(&[], true).unwrap();
             let hosts = egress::Allow::parse(["example.org"]).unwrap();
@@ -59,7 +59,7 @@ fn the_prompt_tells_the_truth_about_the_walls() {
         };
         let (system, _) = told(&World::new().await, asking).await;
         assert_says(&system, "Network: example.org through");
-        assert_says(&system, "asks the person, who may say no");
+        assert_says(&system, "asks the user, who may decline");
 
         let none = |setup: &mut Setup| setup.sandbox.backend = Backend::None;
         let (system, _) = told(&World::new().await, none).await;
@@ -84,7 +84,7 @@ fn a_projects_advice_is_part_of_the_prompt() {
     });
 }
 
-/// Whatever stands there under that name, nothing of the host comes in, and nothing hangs.
+/// Whatever AGENTS.md is, nothing of the host is read, and nothing hangs.
 #[test]
 fn advice_that_is_a_trap_shows_nothing() {
     within(async {
@@ -100,7 +100,7 @@ fn advice_that_is_a_trap_shows_nothing() {
             std::fs::remove_file(&link).unwrap();
         }
 
-        // Inside, this is the sandbox's own list of users, which knows none of the host's.
+        // Inside, this is the sandbox's own user list, which has none of the host's users.
         std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
         let (system, _) = told(&world, |_| {}).await;
         let users = std::fs::read_to_string("/etc/passwd").unwrap();

@@ -1,4 +1,4 @@
-//! Another model in the middle of a session.
+//! Changing the model during a session.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::harness::{World, assert_says, within};
 use crate::models::{done, scripted};
 use crate::stubs;
 
-/// A model with a name of its own.
+/// A model with its own name.
 #[derive(Debug)]
 struct Named(&'static str, Scripted);
 
@@ -37,7 +37,7 @@ impl Model for Named {
     }
 }
 
-/// Models that say their own names.
+/// Models that reply with their own names.
 #[derive(Debug, Default)]
 struct Shelf(HashMap<&'static str, Chosen>);
 
@@ -104,7 +104,7 @@ fn the_next_turn_is_the_other_models() {
     });
 }
 
-/// There is nothing yet that could be on record.
+/// Nothing is stored yet.
 #[test]
 fn before_the_first_turn_the_session_begins_with_it() {
     within(async {

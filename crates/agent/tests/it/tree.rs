@@ -1,4 +1,4 @@
-//! A workspace as a whole, to be compared: what stands under each name, byte for byte.
+//! A snapshot of a whole workspace, byte for byte, for comparison.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Taking a turn back: its files and its words, and nothing else.
+//! Undo: a turn's files and messages, and nothing else.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use crate::harness::{Agent, World, assert_says, is_after, within};
 use crate::models::{Wire, bash, done};
 use crate::tree::{chmod, tree};
 
-/// What an undo left as it was. It must not be refused.
+/// The paths that an undo left. It must not be refused.
 pub(crate) async fn undo(agent: &mut Agent) -> Vec<String> {
     match agent.undo().await {
         EventKind::Undone { left, .. } => left,
@@ -18,7 +18,7 @@ pub(crate) async fn undo(agent: &mut Agent) -> Vec<String> {
     }
 }
 
-/// A workspace with something of each kind.
+/// A workspace with an entry of each kind.
 async fn furnished() -> World {
     let world = World::new().await;
     world.write("file", "first\n");
@@ -78,11 +78,11 @@ fn whatever_a_turn_did_is_taken_back() {
             assert!(!is_error, "{change}: {result}");
             let left = undo(&mut agent).await;
             if change.starts_with("mkfifo") {
-                // Neither file, folder nor link: not on record, so not removed either.
+                // Neither file, folder nor link: not recorded, so not removed either.
                 assert_eq!(left, ["pipe"], "{change}");
                 fs::remove_file(world.path("pipe")).unwrap();
             } else if change.ends_with("chmod 000 new") {
-                // Nobody could see what the turn left inside.
+                // What the turn left inside could not be listed.
                 assert_eq!(left, ["new/x"], "{change}");
                 fs::remove_dir_all(world.path("new")).unwrap();
             } else {
@@ -97,7 +97,7 @@ fn whatever_a_turn_did_is_taken_back() {
         assert_eq!(
             messages.len(),
             1,
-            "the words are taken back too: {messages:?}"
+            "the messages are undone too: {messages:?}"
         );
         chmod(&world.path("locked"), 0o700);
     });
@@ -149,7 +149,7 @@ fn a_checkpoint_that_made_room_is_refused_and_nothing_changed() {
         let mut agent = world.start(Wire::Anthropic.client(&server)).await;
         assert_eq!(agent.prompt("Work.").await, Outcome::Done);
         agent.until(is_after).await;
-        // Another session's checkpoint, for which there is room only without all others.
+        // Another session's checkpoint, which only fits if all others are removed.
         let other = crate::harness::new_session();
         world
             .store
@@ -167,7 +167,7 @@ fn a_checkpoint_that_made_room_is_refused_and_nothing_changed() {
             .as_array()
             .unwrap()
             .len();
-        assert_eq!(count, 5, "the words are still there");
+        assert_eq!(count, 5, "the messages are still there");
         agent.end().await;
         server.finish();
     });

@@ -1,5 +1,4 @@
-//! Whatever a turn does to files, an undo gives back exactly what was there, and a redo exactly
-//! what the turn had made of it.
+//! Random turns: an undo restores exactly the files before the turn, and a redo exactly those after it.
 
 use llm::script::{Script, ScriptedReply};
 use llm::{Model, Scripted};
@@ -21,9 +20,9 @@ fn any_path() -> impl Strategy<Value = String> {
     prop::collection::vec(name, 1..4).prop_map(|names| names.join("/"))
 }
 
-/// A command that may well fail.
+/// A command that may fail.
 fn any_command() -> impl Strategy<Value = String> {
-    // A folder that nobody can enter is another matter: what is in it is not on record.
+    // No modes that make a folder unreadable: its content is not recorded.
     let mode = prop::sample::select(vec!["500", "555", "700", "755", "750"]);
     prop_oneof![
         3 => (any_path(), 0u8..9).prop_map(|(path, number)| format!("echo {number} > {path}")),
@@ -71,7 +70,7 @@ fn random_changes_are_taken_back_exactly() {
         let world = World::new().await;
         let mut agent = world.start(model).await;
         let mut trees = Vec::new();
-        // Every third turn stays until the end, so that there is something to change.
+        // Every third turn is kept until the end, so that there is something to change.
         for (round, turn) in turns.iter().enumerate() {
             let before = tree(&world.workspace());
             assert_eq!(agent.prompt("Change.").await, Outcome::Done);

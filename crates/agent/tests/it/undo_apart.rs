@@ -1,4 +1,4 @@
-//! What an undo must keep its hands off: others' files, and all that is not the workspace.
+//! What an undo must not touch: files changed by others, and everything outside the workspace.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -45,7 +45,7 @@ fn what_a_person_changed_since_is_kept_and_named() {
     });
 }
 
-/// What a turn left that died is not known, but no more than what the next one found.
+/// The end of a killed turn is not recorded; the start of the next turn is used instead.
 #[test]
 fn a_persons_files_outlive_the_undo_of_a_turn_that_died() {
     within(async {
@@ -79,7 +79,7 @@ fn a_persons_files_outlive_the_undo_of_a_turn_that_died() {
     });
 }
 
-/// The workspace may be full of links that lead out, and folders may become links meanwhile.
+/// Links in the workspace may lead outside, and folders may be replaced by links.
 #[test]
 fn nothing_outside_the_workspace_is_touched() {
     within(async {
@@ -119,7 +119,7 @@ fn nothing_outside_the_workspace_is_touched() {
     });
 }
 
-/// What could not be seen before the turn may have been there, so it is not the turn's to lose.
+/// A file that could not be seen before the turn may have existed, so it is not removed.
 #[test]
 fn files_in_a_folder_that_was_locked_are_named_and_never_removed() {
     within(async {

@@ -205,32 +205,32 @@ fn what_is_wrong_is_said_in_a_line() {
         hint: `/sessions` shows those there are
 
         /undo
-        hotcell: there is no turn to take back
+        hotcell: there is no turn to undo
 
         /undo it
         hotcell: `/undo` takes no argument
         hint: `/help` lists commands
 
         /redo
-        hotcell: there is no undo to take back
+        hotcell: there is nothing to redo
 
         /fork
-        hotcell: nothing was said yet
+        hotcell: the conversation is empty
 
         /continue
-        hotcell: the session has nothing left to do
+        hotcell: there is no unfinished turn to continue
 
         /compact
-        hotcell: nothing was said yet
+        hotcell: the conversation is empty
 
         /export
-        hotcell: nothing was said yet
+        hotcell: the conversation is empty
 
         /model openai/
         hotcell: cannot use the model `openai/`: an `openai/…` model needs an address
 
         /allow https://example.com
-        hotcell: this sandbox has no proxy that could open a host
+        hotcell: cannot allow a host: this sandbox has no proxy
 
         /image missing.png
         hotcell: cannot use `missing.png` as a picture: No such file or directory (os error 2)

@@ -38,7 +38,7 @@ fn a_task_that_failed_is_1() {
 
     let mut full = say("…");
     full.stop = Some("model_context_window_exceeded".into());
-    let words = "failed: the conversation fills the model's window";
+    let words = "failed: the conversation exceeds the model's context window";
     check(full, &[], 1, words, "failed");
 }
 
@@ -104,22 +104,22 @@ fn a_budget_that_is_used_up_is_3() {
     for (flags, words) in [
         (
             ["--max-turns", "2"],
-            "the budget is used up: 2 requests were made",
+            "the budget is used up: 2 requests made",
         ),
         (
             ["--max-tokens-total", "3000"],
-            "the budget is used up: 4000 of 3000 tokens are used",
+            "the budget is used up: 4000 of 3000 tokens used",
         ),
         // 3 dollars for a million tokens in, 15 for a million out: 0.018 a request.
         (
             ["--max-cost", "0.02"],
-            "the budget is used up: $0.0360 of $0.0200 are spent",
+            "the budget is used up: $0.0360 of $0.0200 spent",
         ),
     ] {
         check(replies(), &flags, 3, words, "budget");
     }
     // Time ends what is under way.
-    let words = "the budget is used up: 1s are over";
+    let words = "the budget is used up: the time limit of 1s was reached";
     check(
         [bash("sleep 1000")],
         &["--max-time", "1s"],

@@ -89,7 +89,7 @@ fn nothing_left_to_do() {
     let output = scene.run(&["resume"]);
     assert_code(&output, 2);
     assert_eq!(stdout(&output), "");
-    let said = "hotcell: the session has nothing left to do\n\
+    let said = "hotcell: there is no unfinished turn to continue\n\
                 hint: say what is to be done next with `--prompt`\n";
     assert_eq!(stderr(&output), said);
     // A program gets to read it too.

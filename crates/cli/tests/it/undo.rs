@@ -57,7 +57,7 @@ fn back_to_the_beginning_and_no_further() {
     let before = scene.sessions();
     let output = scene.run(&["undo"]);
     assert_code(&output, 2);
-    assert_eq!(stderr(&output), "hotcell: there is no turn to take back\n");
+    assert_eq!(stderr(&output), "hotcell: there is no turn to undo\n");
     assert_eq!(scene.sessions(), before);
     // It can begin anew.
     scene.done(&["resume", "-p", "second"]);

@@ -175,5 +175,5 @@ fn nobody_is_asked_who_does_not_want_to_be() {
     let told = result(&scene, 2);
     assert!(told.contains("URLError") && !told.contains("403"), "{told}");
     screen.say("/allow example.com");
-    screen.wait_for("this sandbox has no proxy that could open a host");
+    screen.wait_for("cannot allow a host: this sandbox has no proxy");
 }

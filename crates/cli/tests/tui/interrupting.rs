@@ -95,5 +95,5 @@ fn a_turn_that_was_cut_short_is_taken_up_again() {
     screen.wait_for("To its end.");
     assert_eq!(scene.sessions()[0]["turns"], 1, "the same turn");
     screen.say("/continue");
-    screen.wait_for("the session has nothing left to do");
+    screen.wait_for("there is no unfinished turn to continue");
 }

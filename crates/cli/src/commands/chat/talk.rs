@@ -40,7 +40,7 @@ impl Talk {
     pub(super) fn stored(&self) -> Result<SessionId, Complaint> {
         match &self.session {
             Some(session) if self.is_stored => Ok(session.clone()),
-            Some(_) => Err(Complaint::usage("nothing was said yet")),
+            Some(_) => Err(Complaint::usage("the conversation is empty")),
             None => Err(Complaint::usage("a server's job cannot do that")
                 .hint("its session is kept by the server".to_owned())),
         }
