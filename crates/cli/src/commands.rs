@@ -1,4 +1,4 @@
-//! One file a command.
+//! One file per command.
 
 pub(crate) mod audit;
 pub(crate) mod backup;
@@ -22,7 +22,7 @@ use std::io::{self, Write};
 
 use crate::complaint::{Complaint, FAILED};
 
-/// The runtime of a command: one thread, and others only for what blocks.
+/// The runtime of a command: single-threaded, plus threads for blocking work.
 fn runtime() -> Result<tokio::runtime::Runtime, Complaint> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -40,7 +40,7 @@ fn print(text: &str) -> Result<u8, Complaint> {
     )
 }
 
-/// The exit code after writing: a reader that went away is no error of ours.
+/// The exit code after writing. A closed pipe is no error of this program.
 fn written(outcome: io::Result<()>) -> Result<u8, Complaint> {
     match outcome {
         Ok(()) => Ok(0),

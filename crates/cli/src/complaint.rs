@@ -1,4 +1,4 @@
-//! What went wrong, for a person: one line, a hint where there is a fix, an exit code.
+//! An error for the user: one line, a hint if there is a fix, an exit code.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -14,10 +14,10 @@ use crate::render::clean;
 
 /// Exit code for wrong input.
 pub(crate) const USAGE: u8 = 2;
-/// Exit code for a sandbox that could not be started or broke.
+/// Exit code when the sandbox could not be started or failed.
 pub(crate) const FAILED: u8 = 125;
 
-/// An error on its way to the person.
+/// An error to be shown to the user.
 #[derive(Debug)]
 pub(crate) struct Complaint {
     text: String,
@@ -50,8 +50,7 @@ impl Complaint {
         self
     }
 
-    /// With a code that a command about agents may end with: those of `exec` mean something else
-    /// there.
+    /// Maps codes of `exec` to those of the agent commands, where they mean something else.
     pub(crate) fn of_agent(mut self) -> Self {
         if self.code != USAGE {
             self.code = 1;
@@ -59,7 +58,7 @@ impl Complaint {
         self
     }
 
-    /// Without its hint, for somebody who is not at this terminal.
+    /// Without its hint, for a reader who is not at this terminal.
     pub(crate) fn into_line(self) -> String {
         self.text
     }
@@ -68,7 +67,7 @@ impl Complaint {
         self.code
     }
 
-    /// What went wrong and what to do about it, for somebody who reads it elsewhere.
+    /// The text and the hint, for display elsewhere.
     pub(crate) fn into_parts(self) -> (String, Option<String>) {
         (clean(&self.text), self.hint.map(|hint| clean(&hint)))
     }
@@ -91,11 +90,11 @@ fn causes<'a>(
 impl From<StoreError> for Complaint {
     fn from(error: StoreError) -> Self {
         let (code, hint) = match &error {
-            StoreError::Unknown(_) => (USAGE, Some("`hotcell sessions` lists those there are")),
-            StoreError::Ambiguous { .. } => (USAGE, Some("write more of the name")),
+            StoreError::Unknown(_) => (USAGE, Some("`hotcell sessions` lists sessions")),
+            StoreError::Ambiguous { .. } => (USAGE, Some("use a longer prefix")),
             StoreError::InUse(_) => (
                 USAGE,
-                Some("end the other one, or go on in a copy with `hotcell resume --fork`"),
+                Some("end the other one, or continue in a copy with `hotcell resume --fork`"),
             ),
             StoreError::Newer { .. } => (
                 USAGE,
@@ -125,7 +124,7 @@ impl From<SandboxError> for Complaint {
     }
 }
 
-/// A note that does not stop anything.
+/// Prints a note that stops nothing.
 pub(crate) fn warn(text: impl Display) {
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     match held.as_mut() {
@@ -134,10 +133,10 @@ pub(crate) fn warn(text: impl Display) {
     }
 }
 
-/// Notes that wait, while something else has the terminal.
+/// Notes held back while the UI uses the terminal.
 static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
-/// Holds notes back as long as this lives; then those that nobody took are said after all.
+/// Holds notes back as long as it lives. On drop, those that were not taken are printed.
 #[derive(Debug)]
 pub(crate) struct HeldNotes(());
 
@@ -148,7 +147,7 @@ impl HeldNotes {
         Self(())
     }
 
-    /// Those that came up to now.
+    /// Takes the notes held so far.
     pub(crate) fn take(&self) -> Vec<String> {
         let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
         held.as_mut().map(std::mem::take).unwrap_or_default()
@@ -164,12 +163,12 @@ impl Drop for HeldNotes {
     }
 }
 
-/// One line, in which there may be words that a sandbox wrote. Nobody need be there to read it.
+/// Prints one line, cleaned because a sandbox may have written part of it. Standard error may be closed.
 fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", clean(text));
 }
 
-/// Prints what clap has to say: help as it is, errors in this program's own form.
+/// Prints help as clap formats it, and errors in this program's own form.
 pub(crate) fn explain_usage(error: &clap::Error) -> ExitCode {
     if matches!(
         error.kind(),
@@ -188,7 +187,7 @@ pub(crate) fn explain_usage(error: &clap::Error) -> ExitCode {
         .next()
         .unwrap_or("wrong usage")
         .trim_start_matches("error: ");
-    // What is missing stands on the lines below.
+    // The missing arguments are on the lines below.
     let missing: Vec<&str> = lines
         .take_while(|line| line.starts_with("  "))
         .map(str::trim)
@@ -222,7 +221,7 @@ fn usage_hint(error: &clap::Error) -> String {
     let about = error.get(ContextKind::InvalidArg).map(joined);
     let usage = error.render().to_string();
     if about.is_some_and(|word| !word.starts_with('-')) {
-        // A command without `--` before it, or none at all; a task of many words.
+        // A command without `--`, or none at all; a task of several unquoted words.
         for (command, hint) in [
             (
                 "exec",
@@ -230,14 +229,14 @@ fn usage_hint(error: &clap::Error) -> String {
             ),
             (
                 "run",
-                "put the task between quotes, such as `hotcell run \"Fix the tests\"`",
+                "quote the task, such as `hotcell run \"Fix the tests\"`",
             ),
-            ("resume", "say more with `--prompt`, between quotes"),
+            ("resume", "give a prompt with `--prompt`, in quotes"),
         ] {
             if usage.contains(&format!("Usage: hotcell {command} ")) {
                 return hint.to_owned();
             }
         }
     }
-    "`hotcell --help` and `hotcell help COMMAND` say what can be asked for".to_owned()
+    "run `hotcell --help` or `hotcell help COMMAND` for usage".to_owned()
 }

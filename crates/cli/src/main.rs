@@ -1,6 +1,5 @@
-//! The `hotcell` program: reads flags, environment and files once, into typed values, and
-//! hands them to the crates that do the work. The only place that prints errors and chooses
-//! exit codes.
+//! The `hotcell` program: reads flags, environment and files once, into typed values, and passes them to
+//! the crates that do the work. The only place that prints errors and chooses exit codes.
 
 mod args;
 mod commands;
@@ -21,7 +20,7 @@ use crate::args::{Arguments, AuditCommand, Subcommand};
 use crate::complaint::{Complaint, explain_usage};
 
 fn main() -> ExitCode {
-    // What every sandbox needs is made ready while flags and settings are read.
+    // Prepares what every sandbox needs while flags and settings are read.
     if starts_a_sandbox(std::env::args_os().nth(1).as_deref()) {
         std::thread::spawn(sandbox::prepare);
     }
@@ -30,7 +29,7 @@ fn main() -> ExitCode {
         Err(error) => return explain_usage(&error),
     };
     start_tracing(&arguments);
-    // The one provider of cryptography for all TLS. It is the first, so this cannot fail.
+    // The only TLS crypto provider. It is installed first, so this cannot fail.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match run(arguments) {
         Ok(code) => ExitCode::from(code),
@@ -38,7 +37,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Told by the first word after the program's name.
+/// Decided by the first argument.
 fn starts_a_sandbox(word: Option<&OsStr>) -> bool {
     let Some(word) = word else {
         return true;
@@ -84,8 +83,8 @@ fn run(arguments: Arguments) -> Result<u8, Complaint> {
     }
 }
 
-/// Quiet unless `HOTCELL_LOG` says otherwise, for instance `HOTCELL_LOG=info`; a server says what
-/// it does. A screen full of words is no place for lines of a log.
+/// Logs nothing unless `HOTCELL_LOG` is set, for example `HOTCELL_LOG=info`; a server logs at `info`. The
+/// full screen has no room for log lines.
 fn start_tracing(arguments: &Arguments) {
     let default = match arguments.subcommand {
         Some(Subcommand::Serve(_)) => Some("info".to_owned()),

@@ -1,7 +1,7 @@
-//! What people and programs see of a session: events become lines.
+//! Renders a session: events become lines.
 //!
-//! A renderer is a fold over events. It runs on a thread of its own, because standard output may
-//! be slow and the agent must not be.
+//! A renderer is a fold over events. It runs on its own thread, because standard output may be slow and
+//! must not slow down the agent.
 
 mod json;
 mod status;
@@ -22,17 +22,17 @@ pub(crate) enum View {
     Text(TextView),
 }
 
-/// How what was asked for came out.
+/// Result of the first command.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Ending {
     Turn(Outcome),
     Undone,
     Refused(String),
-    /// The session ended before that.
+    /// The session ended before a result.
     None,
 }
 
-/// Shows events until there are no more. Tells `done` once the first command is through.
+/// Shows events until there are no more. Signals `done` once the first command is complete.
 pub(crate) fn show(
     mut view: View,
     mut events: mpsc::Receiver<Event>,

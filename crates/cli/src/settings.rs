@@ -1,9 +1,8 @@
-//! Settings: read once, from `.env`, the environment, a file and flags, and made into the typed
-//! values that the rest of the program works with.
+//! Settings: read once, from `.env`, the environment, a file and flags, and converted to typed values.
 //!
-//! Later ones win over earlier ones: default, `.env`, environment, file, flag. Each value knows
-//! where it came from, so that a message about it can say so. `.env` sets keys and the model only,
-//! and only once the person has confirmed its content: see [`env_choice`].
+//! Later sources override earlier ones: default, `.env`, environment, file, flag. Each value records its
+//! source, so that messages can name it. `.env` sets only keys and the model, and only once the user has
+//! confirmed its content: see [`env_choice`].
 
 mod backends;
 mod env_choice;
@@ -51,7 +50,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Whether the value stood under the name of its variable.
+    /// Whether the value was set under its variable name.
     pub(crate) fn is_variable(&self) -> bool {
         matches!(self, Self::Environment | Self::EnvFile(_))
     }
@@ -75,19 +74,19 @@ pub(crate) struct Setting {
     pub(crate) source: Source,
 }
 
-/// What is in force, by the name of the key.
+/// The settings in effect, by key name.
 #[derive(Clone, Default)]
 pub(crate) struct Settings {
     values: BTreeMap<&'static str, Setting>,
     /// Prices that the settings file adds, as TOML.
     prices: String,
-    /// Where sessions and images are kept, if a flag says so.
+    /// The data folder, if a flag names it.
     data: Option<PathBuf>,
     /// The settings file, if it was read.
     file: Option<PathBuf>,
 }
 
-/// The flags that are settings too.
+/// The flags that are also settings.
 #[derive(Debug, Default)]
 pub(crate) struct Overrides {
     values: Vec<(&'static str, String)>,
@@ -121,7 +120,7 @@ impl Overrides {
         self
     }
 
-    /// Another model than flags and files name, if there is one.
+    /// Overrides the model of flags and files, if a name is given.
     pub(crate) fn model_named(mut self, name: Option<&str>) -> Self {
         if let Some(name) = name {
             self.values.retain(|(key, _)| *key != "model");
@@ -142,7 +141,7 @@ impl Overrides {
         self
     }
 
-    /// Workspaces that flags, environment and file name.
+    /// Workspaces named by flags, environment and file.
     fn workspaces(&self, file: &sources::FromFile) -> Vec<PathBuf> {
         let named = [
             self.workspace.clone(),
@@ -187,7 +186,7 @@ impl Settings {
                 ),
                 (key.default.map(str::to_owned), Source::Default),
             ];
-            // A variable that is set to nothing is not set.
+            // An empty variable counts as not set.
             let found = candidates.into_iter().find_map(|(value, source)| {
                 let value = value.filter(|value| !value.is_empty())?;
                 Some(Setting { value, source })
@@ -206,7 +205,7 @@ impl Settings {
         self.values.get(name)
     }
 
-    /// A value in its own type, or a complaint that says where the wrong one came from.
+    /// A typed value, or a complaint that names the source of the invalid one.
     pub(crate) fn parse<T>(
         &self,
         name: &'static str,
@@ -223,7 +222,7 @@ impl Settings {
         })
     }
 
-    /// What a setting is called where its value came from.
+    /// The name of a setting in the source of its value.
     fn name(&self, name: &'static str) -> &'static str {
         let is_variable = |setting: &&Setting| setting.source.is_variable();
         let key = KEYS.iter().find(|key| key.name == name);
@@ -237,22 +236,22 @@ impl Settings {
         &self.prices
     }
 
-    /// Where the settings file is, or would be.
+    /// Path of the settings file, whether or not it exists.
     pub(crate) fn file(named: Option<&Path>) -> Option<PathBuf> {
         sources::file_path(named)
     }
 }
 
-/// Whether an address can only be on this machine.
+/// Whether an address is certainly on this machine.
 pub(crate) fn is_loopback(url: &str) -> bool {
     sources::is_loopback(url)
 }
 
-/// A switch as people write it.
+/// A boolean in the usual spellings.
 pub(crate) fn parse_switch(text: &str) -> Result<bool, String> {
     match text {
         "true" | "1" | "yes" | "on" => Ok(true),
         "false" | "0" | "no" | "off" => Ok(false),
-        _ => Err("it is neither true nor false".to_owned()),
+        _ => Err("it must be true or false".to_owned()),
     }
 }

@@ -1,7 +1,7 @@
-//! This program's own standard streams, without buffers and without changing them: they may be
-//! shared with others, so they stay in whatever mode they are in.
+//! This program's standard streams, unbuffered and with unchanged flags, because they may be shared with
+//! other processes.
 //!
-//! What can be done at once is done at once; only what would block gets a thread.
+//! Reads and writes that do not block are done directly; only those that would block get a thread.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -14,16 +14,16 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, oneshot};
 
-/// Read at once.
+/// Bytes read at once.
 const CHUNK: usize = 64 * 1024;
 
-/// A pipe that is ready takes this much without blocking.
+/// A pipe that is ready accepts this much without blocking.
 const CERTAIN: usize = libc::PIPE_BUF;
 
-/// Chunks that may wait for the writing thread.
+/// Chunks queued for the writing thread.
 const QUEUE: usize = 8;
 
-/// One of the three.
+/// One of the three standard streams.
 #[derive(Clone, Copy)]
 pub(crate) struct Standard(i32);
 
@@ -64,14 +64,14 @@ impl Standard {
     }
 }
 
-/// Comes when nobody reads standard output any more, before anything is written; never, if that
-/// cannot be told.
+/// Resolves when the reader of standard output has closed it, even if nothing is written. Never resolves
+/// if that cannot be detected.
 pub(crate) async fn reader_left() {
     // SAFETY: standard output is neither closed nor replaced by this process.
     let watched = unsafe { AsyncFd::register_with_interest(io::stdout(), Interest::ERROR) };
     let has_left = match &watched {
         Ok(output) => output.ready(Interest::ERROR).await.is_ok(),
-        // A file has no reader, and cannot be watched.
+        // A file has no reader, and cannot be polled.
         Err(_) => false,
     };
     if !has_left {
@@ -79,21 +79,20 @@ pub(crate) async fn reader_left() {
     }
 }
 
-/// Writes to standard output and standard errors, in one order for both: they may be the same.
+/// Writes to standard output and standard error, in order, because they may be the same stream.
 #[derive(Default)]
 pub(crate) struct Outlet {
     writer: Option<Writer>,
 }
 
-/// A thread that writes, once something would have blocked.
+/// A writing thread, started once a write would block.
 struct Writer {
     queue: mpsc::Sender<(Standard, Bytes)>,
     done: oneshot::Receiver<()>,
 }
 
 impl Outlet {
-    /// Fails once nobody reads standard output any more. Nobody may read errors; that stops
-    /// no command.
+    /// Fails once standard output is closed. A closed standard error is ignored.
     pub(crate) async fn write(&mut self, to: Standard, bytes: Bytes) -> io::Result<()> {
         if self.writer.is_none() && bytes.len() <= CERTAIN && to.is_ready(PollFlags::POLLOUT) {
             return write_now(to, &bytes);

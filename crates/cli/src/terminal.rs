@@ -1,4 +1,4 @@
-//! The person's own terminal: raw while a command in the sandbox has it, restored after.
+//! The user's terminal: raw while a command in the sandbox uses it, restored afterwards.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::AsRawFd;
@@ -8,7 +8,7 @@ use sandbox::request::TerminalSize;
 
 nix::ioctl_read_bad!(get_size, libc::TIOCGWINSZ, libc::winsize);
 
-/// Size of the terminal that this program runs in; the classic one if it runs in none.
+/// Size of this program's terminal; 80x24 if there is none.
 pub(crate) fn size() -> TerminalSize {
     let mut size = libc::winsize {
         ws_row: 0,
@@ -31,13 +31,13 @@ pub(crate) fn size() -> TerminalSize {
     }
 }
 
-/// Raw mode, until this is dropped.
+/// Raw mode, until it is dropped.
 pub(crate) struct Raw {
     before: Termios,
 }
 
 impl Raw {
-    /// `None` if standard input is no terminal.
+    /// `None` if standard input is not a terminal.
     pub(crate) fn enter() -> Option<Self> {
         let stdin = io::stdin();
         if !stdin.is_terminal() {

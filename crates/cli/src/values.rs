@@ -1,4 +1,4 @@
-//! Sizes, times and variables as people write them. Pure.
+//! Parses sizes, times and variables from flags and settings. Pure.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         _ => return Err(FORM.into()),
     };
     match number.checked_mul(milliseconds) {
-        Some(0) => Err("a time must be longer than nothing".into()),
+        Some(0) => Err("a time must be greater than 0".into()),
         Some(time) => Ok(Duration::from_millis(time)),
         None => Err("this time is too long".into()),
     }
@@ -47,7 +47,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 pub(crate) fn parse_cpus(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(cpus) if (0.01..=4096.0).contains(&cpus) => Ok(cpus),
-        _ => Err("processors are a number from 0.01 on, such as `1` or `0.5`".into()),
+        _ => Err("the CPU limit is a number from 0.01 on, such as `1` or `0.5`".into()),
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
 /// A whole number; 0 is no limit.
 pub(crate) fn parse_limit(text: &str) -> Result<u64, String> {
     let number = text.parse();
-    number.map_err(|_| "it must be a whole number, and 0 is all".into())
+    number.map_err(|_| "it must be a whole number; 0 means all".into())
 }
 
 /// US dollars: `0.50`, `$2`.

@@ -1,4 +1,4 @@
-//! Flags of the commands that talk to a model or look after sessions.
+//! Flags of the commands that use a model or manage sessions.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::values::{parse_cost, parse_count, parse_duration, parse_limit};
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// The task; `-` reads it from standard input.
+    /// Task for the agent; `-` reads it from standard input.
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: String,
 
@@ -21,16 +21,16 @@ pub(crate) struct Run {
 
 #[derive(Debug, Args)]
 pub(crate) struct Resume {
-    /// The session's name or how it begins [default: the last one in this workspace].
+    /// Name of the session, or a prefix of it [default: the last one in this workspace].
     #[arg(value_name = "SESSION")]
     pub(crate) session: Option<String>,
 
-    /// What to say next; `-` reads it from standard input. Without it, a turn that was cut short
-    /// goes on.
+    /// Next prompt; `-` reads it from standard input. Without it, a turn that was cut short is
+    /// continued.
     #[arg(long, short, value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
 
-    /// Leaves the session as it is and goes on in a copy.
+    /// Continue in a copy and leave the session unchanged.
     #[arg(long)]
     pub(crate) fork: bool,
 
@@ -38,10 +38,10 @@ pub(crate) struct Resume {
     pub(crate) agent: Agent,
 }
 
-/// How an agent works; shared by all commands that start one.
+/// Flags of the agent; shared by all commands that start one.
 #[derive(Debug, Args)]
 pub(crate) struct Agent {
-    /// Prints one event a line, as JSON, on standard output.
+    /// Print events as JSON, one per line, on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -51,7 +51,7 @@ pub(crate) struct Agent {
     #[command(flatten)]
     pub(crate) sandbox: SandboxFlags,
 
-    // These have headings of their own, which hold for all that follows: so they come last.
+    // Last, because their help headings apply to all flags that follow.
     #[command(flatten)]
     pub(crate) model: ModelFlags,
 
@@ -62,23 +62,23 @@ pub(crate) struct Agent {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelFlags {
-    /// `claude-…`, or `openai/NAME` for a server that speaks chat completions.
+    /// `claude-…`, or `openai/NAME` for a server with a chat completions API.
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) model: Option<String>,
 
-    /// Where the provider is, such as `http://127.0.0.1:11434`.
+    /// Base URL of the provider, such as `http://127.0.0.1:11434`.
     #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) base_url: Option<String>,
 
-    /// Most tokens of one reply.
+    /// Maximum tokens per reply.
     #[arg(long, value_name = "NUMBER", value_parser = parse_count)]
     pub(crate) max_tokens: Option<u64>,
 
-    /// Tokens that the model may think before it speaks; at least 1024.
+    /// Maximum thinking tokens per reply; at least 1024.
     #[arg(long, value_name = "NUMBER", value_parser = parse_count)]
     pub(crate) thinking: Option<u64>,
 
-    /// Reads API keys and the model from this file instead of `.env`, without asking.
+    /// Read API keys and the model from this file instead of `.env`, without asking.
     #[arg(long, value_name = "FILE")]
     pub(crate) env_file: Option<PathBuf>,
 }
@@ -86,30 +86,30 @@ pub(crate) struct ModelFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Budget")]
 pub(crate) struct BudgetFlags {
-    /// US dollars, such as `0.50`.
+    /// Maximum cost in US dollars, such as `0.50`.
     #[arg(long, value_name = "DOLLARS", value_parser = parse_cost)]
     pub(crate) max_cost: Option<f64>,
 
-    /// Input and output tokens of all requests together.
+    /// Maximum input and output tokens of all requests together.
     #[arg(long, value_name = "NUMBER", value_parser = parse_count)]
     pub(crate) max_tokens_total: Option<u64>,
 
-    /// Requests to the model.
+    /// Maximum number of requests to the model.
     #[arg(long, value_name = "NUMBER", value_parser = parse_count)]
     pub(crate) max_turns: Option<u64>,
 
-    /// Wall time, for instance `90s`, `10m`.
+    /// Wall-clock time limit, such as `90s`, `10m`.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) max_time: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct StoreFlags {
-    /// Where sessions are kept [default: `hotcell` in the user's data folder].
+    /// Folder where sessions are stored [default: `hotcell` in the user's data folder].
     #[arg(long, value_name = "FOLDER", env = "HOTCELL_DATA")]
     pub(crate) data: Option<PathBuf>,
 
-    /// The settings file [default: `hotcell/config.toml` in the user's config folder].
+    /// Settings file [default: `hotcell/config.toml` in the user's config folder].
     #[arg(long, value_name = "FILE", env = "HOTCELL_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -119,7 +119,7 @@ pub(crate) struct SessionName {
     #[command(flatten)]
     pub(crate) store: StoreFlags,
 
-    /// The session's name, or how it begins.
+    /// Name of the session, or a prefix of it.
     #[arg(value_name = "SESSION")]
     pub(crate) session: String,
 }
@@ -136,32 +136,32 @@ pub(crate) struct SessionsCommand {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum SessionsSubcommand {
-    /// Lists sessions, the newest first.
+    /// List sessions, newest first.
     List(SessionsList),
-    /// Prints a session for people to read.
+    /// Print a session as readable text.
     Show(SessionName),
-    /// Finds sessions by words that the person or the model said.
+    /// Search sessions for words of the user or the model.
     Search {
         #[command(flatten)]
         store: StoreFlags,
         #[arg(required = true, value_name = "WORDS")]
         words: Vec<String>,
-        /// For programs.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Writes a session to a JSON file named after its beginning, `YYYYMMDD-HHMMSS.json`.
+    /// Export a session to a JSON file named after its start time, `YYYYMMDD-HHMMSS.json`.
     Export {
         #[command(flatten)]
         name: SessionName,
-        /// The file or folder to write to; `-` is standard output.
+        /// File or folder to write to; `-` for standard output.
         #[arg(long, short, value_name = "PATH", default_value = ".")]
         output: PathBuf,
-        /// Replaces a file that is there.
+        /// Replace an existing file.
         #[arg(long)]
         force: bool,
     },
-    /// Removes sessions with all that was kept for them.
+    /// Delete sessions and everything stored for them.
     Delete {
         #[command(flatten)]
         store: StoreFlags,
@@ -175,15 +175,15 @@ pub(crate) struct SessionsList {
     #[command(flatten)]
     pub(crate) store: StoreFlags,
 
-    /// How many; 0 is all.
+    /// Maximum number of sessions; 0 for all.
     #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 20, value_parser = parse_limit)]
     pub(crate) limit: u64,
 
-    /// Only those of this workspace.
+    /// Only sessions of this workspace.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) workspace: Option<PathBuf>,
 
-    /// For programs.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -196,11 +196,11 @@ pub(crate) struct Undo {
     #[command(flatten)]
     pub(crate) sandbox: SandboxFlags,
 
-    /// The session's name or how it begins [default: the last one in this workspace].
+    /// Name of the session, or a prefix of it [default: the last one in this workspace].
     #[arg(value_name = "SESSION")]
     pub(crate) session: Option<String>,
 
-    /// Prints one event a line, as JSON, on standard output.
+    /// Print events as JSON, one per line, on standard output.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -210,7 +210,7 @@ pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) name: SessionName,
 
-    /// For programs: one call a line.
+    /// Print JSON, one call per line.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -220,7 +220,7 @@ pub(crate) struct ConfigCommand {
     #[command(flatten)]
     pub(crate) store: StoreFlags,
 
-    /// For programs.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -230,15 +230,15 @@ pub(crate) struct ConfigCommand {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum EnvCommand {
-    /// Allows the API keys and the model in this file, with its present content.
+    /// Allow the API keys and the model in this file, with its current content.
     Allow {
-        /// The file.
+        /// Env file.
         #[arg(value_name = "FILE", default_value = ".env")]
         file: PathBuf,
     },
-    /// Forgets what was answered about this file.
+    /// Forget the answer about this file.
     Forget {
-        /// The file.
+        /// Env file.
         #[arg(value_name = "FILE", default_value = ".env")]
         file: PathBuf,
     },

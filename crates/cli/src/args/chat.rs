@@ -7,23 +7,23 @@ use super::{BudgetFlags, ModelFlags, SandboxFlags, StoreFlags};
 
 #[derive(Debug, Args)]
 pub(crate) struct Chat {
-    /// Opens a session by its name or how that begins.
+    /// Open a session by its name or a prefix of it.
     #[arg(long, value_name = "SESSION", conflicts_with = "last")]
     pub(crate) load: Option<String>,
 
-    /// Opens the last session of this workspace.
+    /// Open the last session of this workspace.
     #[arg(long = "continue", short = 'c')]
     pub(crate) last: bool,
 
-    /// Lines instead of a screen, for simple terminals, screen readers and pipes.
+    /// Use lines instead of a full screen, for simple terminals, screen readers and pipes.
     #[arg(long)]
     pub(crate) plain: bool,
 
-    /// Asks nobody: what no rule allows to leave the sandbox is refused.
+    /// Never ask: deny connections that no rule allows.
     #[arg(long)]
     pub(crate) no_ask: bool,
 
-    /// The server whose jobs can be followed [default: `http://127.0.0.1:3001`].
+    /// Server whose jobs can be followed [default: `http://127.0.0.1:3001`].
     #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) server: Option<String>,
 
@@ -40,7 +40,7 @@ pub(crate) struct Chat {
     pub(crate) budget: BudgetFlags,
 }
 
-/// The same flags as elsewhere, under a heading.
+/// The usual sandbox flags, under their own help heading.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sandbox")]
 pub(crate) struct ChatSandboxFlags {

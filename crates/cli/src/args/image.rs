@@ -9,52 +9,52 @@ use super::StoreFlags;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ImageCommand {
-    /// Builds an image from a recipe, or finds the one that the same recipe made before.
+    /// Build an image from a recipe, or reuse the one that the same recipe built before.
     Build(ImageBuild),
-    /// Takes an image out of a file that `docker save`, `podman save` or `skopeo` wrote.
+    /// Import an image from a file written by `docker save`, `podman save` or `skopeo`.
     Import {
         #[command(flatten)]
         store: StoreFlags,
 
-        /// What it is to be called.
+        /// Name of the image.
         #[arg(value_name = "NAME")]
         name: String,
 
-        /// The file; `-` is standard input.
+        /// Image file; `-` for standard input.
         #[arg(value_name = "FILE")]
         file: PathBuf,
 
-        /// Which one, if there are several in the file.
+        /// Image to import if the file contains several.
         #[arg(long, value_name = "REFERENCE", value_parser = NonEmptyStringValueParser::new())]
         reference: Option<String>,
     },
-    /// Fetches an image from a registry.
+    /// Pull an image from a registry.
     Pull {
         #[command(flatten)]
         store: StoreFlags,
 
-        /// Such as `debian:bookworm` or `registry.example.com/team/tools:1.2`.
+        /// Reference, such as `debian:bookworm` or `registry.example.com/team/tools:1.2`.
         #[arg(value_name = "REFERENCE")]
         reference: String,
 
-        /// What it is to be called [default: the last part of its reference].
+        /// Name of the image [default: the last part of its reference].
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
 
-        /// Talks to the registry without TLS. One on this machine is always talked to so.
+        /// Use plain HTTP for the registry. Always used for a registry on this machine.
         #[arg(long)]
         insecure: bool,
     },
-    /// Lists images.
+    /// List images.
     List {
         #[command(flatten)]
         store: StoreFlags,
 
-        /// One image a line, as JSON.
+        /// Print JSON, one image per line.
         #[arg(long)]
         json: bool,
     },
-    /// Shows what is known of an image.
+    /// Show details of an image.
     Show {
         #[command(flatten)]
         store: StoreFlags,
@@ -62,11 +62,11 @@ pub(crate) enum ImageCommand {
         #[arg(value_name = "NAME")]
         name: String,
 
-        /// For programs.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Removes images. A sandbox that is using one loses its root.
+    /// Remove images. A sandbox that uses one loses its root file system.
     Remove {
         #[command(flatten)]
         store: StoreFlags,
@@ -74,7 +74,7 @@ pub(crate) enum ImageCommand {
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
-    /// Writes an image to a file, for Podman and Docker or as a disk.
+    /// Export an image to a file, for Podman and Docker or as a disk.
     Export {
         #[command(flatten)]
         store: StoreFlags,
@@ -82,19 +82,19 @@ pub(crate) enum ImageCommand {
         #[arg(value_name = "NAME")]
         name: String,
 
-        /// Where to; `-` is standard output.
+        /// Output file; `-` for standard output.
         #[arg(value_name = "FILE")]
         file: PathBuf,
 
-        /// `oci` is what `podman load` and `docker load` take; `disk` a read-only file system.
+        /// `oci` for `podman load` and `docker load`, `disk` for a read-only file system.
         #[arg(long, value_name = "FORMAT", value_parser = ["oci", "disk"], default_value = "oci")]
         format: String,
 
-        /// Replaces a file that is there.
+        /// Replace an existing file.
         #[arg(long)]
         force: bool,
     },
-    /// Removes what no name means any more, and what interrupted commands have left.
+    /// Remove untagged images and what interrupted commands left behind.
     Prune {
         #[command(flatten)]
         store: StoreFlags,
@@ -106,15 +106,15 @@ pub(crate) struct ImageBuild {
     #[command(flatten)]
     pub(crate) store: StoreFlags,
 
-    /// A recipe that comes along, `base` or `desktop`, or a file such as `./my.toml`.
+    /// Built-in recipe, `base` or `desktop`, or a file such as `./my.toml`.
     #[arg(value_name = "RECIPE")]
     pub(crate) recipe: String,
 
-    /// What it is to be called [default: as the recipe].
+    /// Name of the image [default: the recipe's name].
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// Builds anew, for instance because packages were updated.
+    /// Build again, for example because packages were updated.
     #[arg(long)]
     pub(crate) fresh: bool,
 }

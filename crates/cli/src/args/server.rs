@@ -13,8 +13,8 @@ use crate::values::{parse_count, parse_duration, parse_size};
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Where to listen. Anything but this machine's own addresses needs a key: see
-    /// `hotcell keys create`.
+    /// Address to listen on. Addresses beyond this machine require a key: see `hotcell keys
+    /// create`.
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -23,31 +23,29 @@ pub(crate) struct Serve {
     )]
     pub(crate) listen: SocketAddr,
 
-    /// Asks for a key here too.
+    /// Require a key on this machine too.
     #[arg(long)]
     pub(crate) require_keys: bool,
 
-    /// Makes a key of an administrator and writes it into this file, which only its owner may read,
-    /// when there is no key yet: for servers that start without anybody there.
+    /// If there is no key yet, create an admin key and write it to this file, readable only by its
+    /// owner. For servers that start unattended.
     #[arg(long, value_name = "FILE", env = "HOTCELL_FIRST_KEY")]
     pub(crate) first_key: Option<PathBuf>,
 
-    /// A name under which the server is reached, such as `hotcell.example.com`. May be given many
-    /// times.
+    /// Host name of the server, such as `hotcell.example.com`; can be repeated.
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) host: Vec<String>,
 
-    /// A site whose pages may use the API, such as `https://tools.example.com`. May be given many
-    /// times.
+    /// Origin whose pages may use the API, such as `https://tools.example.com`; can be repeated.
     #[arg(long, value_name = "ORIGIN", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) origin: Vec<String>,
 
-    /// A proxy, or a range of them such as `10.0.0.0/8`, whose `X-Forwarded-For` or `Forwarded`
-    /// says which address a request comes from. May be given many times.
+    /// Proxy address, or a range such as `10.0.0.0/8`, whose `X-Forwarded-For` or `Forwarded`
+    /// headers are trusted; can be repeated.
     #[arg(long, value_name = "CIDR")]
     pub(crate) trusted_proxy: Vec<AddressRange>,
 
-    /// Lets webhooks go to addresses that are not public.
+    /// Allow webhooks to addresses that are not public.
     #[arg(long)]
     pub(crate) private_webhooks: bool,
 
@@ -70,10 +68,10 @@ pub(crate) struct Serve {
     pub(crate) budget: BudgetFlags,
 }
 
-/// The ceilings of every job's sandbox.
+/// Limits of every job's sandbox.
 #[derive(Debug, Args)]
 #[command(
-    next_help_heading = "Sandbox of every job; its limits are also the most a job may ask for"
+    next_help_heading = "Sandbox of each job; its limits are the maximum that a job may request"
 )]
 pub(crate) struct ServerSandboxFlags {
     #[command(flatten)]
@@ -83,31 +81,31 @@ pub(crate) struct ServerSandboxFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct LoadFlags {
-    /// Jobs that run at the same time.
+    /// Maximum jobs that run at the same time.
     #[arg(long, value_name = "NUMBER", default_value = "16", value_parser = parse_count)]
     pub(crate) concurrency: u64,
 
-    /// Jobs of one user that run at the same time [default: as many as of all].
+    /// Maximum running jobs per user [default: same as `--concurrency`].
     #[arg(long, value_name = "NUMBER", value_parser = parse_count)]
     pub(crate) running_per_user: Option<u64>,
 
-    /// Jobs that may wait.
+    /// Maximum queued jobs.
     #[arg(long, value_name = "NUMBER", default_value = "100000", value_parser = parse_count)]
     pub(crate) queue: u64,
 
-    /// Jobs of one user that may wait [default: as many as of all].
+    /// Maximum queued jobs per user [default: same as `--queue`].
     #[arg(long, value_name = "NUMBER", value_parser = parse_count)]
     pub(crate) queue_per_user: Option<u64>,
 
-    /// Requests of one user in a second, on average.
+    /// Maximum requests per second per user, on average.
     #[arg(long, value_name = "NUMBER", default_value = "5000", value_parser = parse_count)]
     pub(crate) rate: u64,
 
-    /// The longest that a job may run, also if it asks for more.
+    /// Maximum run time of a job, even if it requests more.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
     pub(crate) job_timeout: Duration,
 
-    /// How long a job may run without a sign of life.
+    /// How long a job may run without any activity.
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = parse_duration)]
     pub(crate) stuck_after: Duration,
 
@@ -115,71 +113,71 @@ pub(crate) struct LoadFlags {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
     pub(crate) linger: Duration,
 
-    /// How long a job may be parked in all while the model's provider, the disk or open files of the
-    /// server fail it. Then it gets a last try.
+    /// Maximum total time that a job is parked because of failures of the model's provider, the
+    /// disk or the server's open files. After that it gets a last attempt.
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_duration)]
     pub(crate) max_parked: Duration,
 
-    /// No job is started while less than this is free on the disk of the data folder
-    /// [default: 512M, or a twentieth of a smaller disk].
+    /// Minimum free disk space in the data folder for starting jobs [default: 512M, or a twentieth
+    /// of a smaller disk].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) disk_floor: Option<u64>,
 
-    /// How long running jobs may go on when the server is told to end; then they are parked.
+    /// How long running jobs may continue after the server is told to stop; then they are parked.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     pub(crate) drain: Duration,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What is kept")]
+#[command(next_help_heading = "Retention")]
 pub(crate) struct KeepFlags {
     /// How long ended jobs are kept.
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = parse_duration)]
     pub(crate) keep_for: Duration,
 
-    /// How much all jobs may take up; the longest ended go first.
+    /// Maximum size of all stored jobs; those that ended first are removed first.
     #[arg(long, value_name = "SIZE", default_value = "20G", value_parser = parse_size)]
     pub(crate) keep_size: u64,
 
-    /// The largest zip that a job may come with or leave behind.
+    /// Maximum size of a job's input or output zip.
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_size)]
     pub(crate) largest_zip: u64,
 }
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum KeysCommand {
-    /// Makes a key and prints its token, once.
+    /// Create a key and print its token once.
     Create {
         #[command(flatten)]
         store: StoreFlags,
 
-        /// Whose key it is.
+        /// User that the key belongs to.
         #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
         user: String,
 
-        /// An admin sees everybody's jobs and looks after keys.
+        /// Role of the user; an admin sees all jobs and manages keys.
         #[arg(long, value_name = "ROLE", value_parser = ["admin", "user"], default_value = "user")]
         role: String,
 
-        /// What it is for.
+        /// Description of the key.
         #[arg(long, value_name = "TEXT", default_value = "")]
         label: String,
     },
-    /// Lists keys, without their tokens.
+    /// List keys without their tokens.
     List {
         #[command(flatten)]
         store: StoreFlags,
 
-        /// One key a line, as JSON.
+        /// Print JSON, one key per line.
         #[arg(long)]
         json: bool,
     },
-    /// Ends a key, and the logins made with it.
+    /// Revoke a key and the logins made with it.
     Revoke {
         #[command(flatten)]
         store: StoreFlags,
 
-        /// As `hotcell keys list` shows it.
+        /// Key ID, as shown by `hotcell keys list`.
         #[arg(value_name = "ID")]
         id: uuid::Uuid,
     },

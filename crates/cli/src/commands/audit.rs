@@ -1,4 +1,4 @@
-//! `hotcell audit verify`: proves a log whole, or says where it is not.
+//! `hotcell audit verify`: checks that a log is intact, or reports where it is not.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub(crate) fn verify(file: &Path) -> Result<u8, Complaint> {
         );
     }
     match report.findings.len() as u64 + report.unlisted {
-        0 => println!("{} lines, all whole and in order", report.lines),
+        0 => println!("{} lines, all intact and in order", report.lines),
         1 => println!("{} lines, 1 finding", report.lines),
         count => println!("{} lines, {count} findings", report.lines),
     }

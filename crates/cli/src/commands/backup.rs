@@ -17,7 +17,7 @@ pub(crate) fn run(flags: &StoreFlags, target: &Path) -> Result<u8, Complaint> {
     let made = made.map_err(|error| match error {
         BackupError::Store(error) => Complaint::from(error),
         BackupError::Exists(_) => {
-            Complaint::from_error(2, &error).hint("name a folder that is not there yet".to_owned())
+            Complaint::from_error(2, &error).hint("choose a folder that does not exist yet".to_owned())
         }
         BackupError::NoData(_) => Complaint::from_error(2, &error)
             .hint("name the folder of the server with `--data FOLDER`".to_owned()),

@@ -1,7 +1,7 @@
-//! `hotcell` without a command: a person talks to the agent, on the whole screen or in lines.
+//! `hotcell` without a subcommand: a chat with the agent, on the full screen or in lines.
 //!
-//! [`screen`] and [`plain`] are two ways to show and to ask; both talk to a [`partner::Partner`], which
-//! is an agent of this process or a job of a server, and both get one from the [`desk::Desk`].
+//! [`screen`] and [`plain`] are the two user interfaces. Both talk to a [`partner::Partner`], which is an
+//! agent of this process or a job of a server, and get it from the [`desk::Desk`].
 
 mod desk;
 mod errand;
@@ -27,8 +27,8 @@ pub(crate) fn run(chat: &Chat) -> Result<u8, Complaint> {
     }
 }
 
-/// Whether lines are shown instead of a screen: because a person wants it, or because there is no
-/// screen.
+/// Whether to use lines instead of a full screen: because a flag asks for it, or because the terminal
+/// has no full screen.
 pub(crate) fn is_plain(chat: &Chat) -> bool {
     let is_simple = match std::env::var_os("TERM") {
         None => true,
@@ -37,7 +37,7 @@ pub(crate) fn is_plain(chat: &Chat) -> bool {
     chat.plain || is_simple || !io::stdin().is_terminal() || !io::stdout().is_terminal()
 }
 
-/// The flags that are settings too; `model` was chosen since, if there is one.
+/// The flags that are also settings; `model` is the model chosen since the start, if any.
 fn overrides(chat: &Chat, model: Option<&str>) -> Overrides {
     Overrides::default()
         .sandbox(&chat.sandbox.flags)

@@ -1,4 +1,4 @@
-//! `hotcell config`: the settings in force, and where each came from. Secrets are masked.
+//! `hotcell config`: the settings in effect, and where each comes from. Secrets are masked.
 
 use serde_json::json;
 
@@ -48,7 +48,7 @@ pub(crate) fn run(config: &ConfigCommand) -> Result<u8, Complaint> {
         let state = if path.exists() {
             ""
         } else {
-            ", which is not there"
+            " (not found)"
         };
         format!("\nsettings file: {}{state}", path.display())
     });

@@ -1,4 +1,4 @@
-//! `hotcell demo`: the whole path with no key. The decisions are scripted, and said to be; the
+//! `hotcell demo`: a complete run without an API key. The model is scripted and announced as such; the
 //! sandbox, the tools and their results are real.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! `hotcell doctor`: what protects a sandbox on this machine. With `--probe` it starts one with every
-//! backend, shows them side by side, and keeps what came of it for `auto`.
+//! backend, prints a table, and stores the results for `auto`.
 
 mod details;
 mod table;
@@ -32,7 +32,7 @@ pub(crate) fn run(asked: &Doctor) -> Result<u8, Complaint> {
     }
 }
 
-/// Native walls in detail, and what is known of the others.
+/// The native backend in detail, and what is known of the others.
 fn examine(asked: &Doctor, spec: &SandboxSpec) -> Result<u8, Complaint> {
     let native = SandboxSpec {
         backend: Backend::Native,
@@ -65,7 +65,7 @@ fn examine(asked: &Doctor, spec: &SandboxSpec) -> Result<u8, Complaint> {
     Ok(u8::from(!works))
 }
 
-/// All of them, one after the other: they are not to disturb each other's times.
+/// All backends, one after the other, so that they do not disturb each other's timings.
 fn probe(asked: &Doctor, spec: &SandboxSpec) -> Result<u8, Complaint> {
     let runtime = runtime()?;
     let mut found = Vec::new();
@@ -92,14 +92,14 @@ fn probe(asked: &Doctor, spec: &SandboxSpec) -> Result<u8, Complaint> {
     Ok(u8::from(!works))
 }
 
-/// What `auto` takes, where anything works.
+/// What `auto` selects, if any backend works.
 type Taken = Option<Result<Choice, SandboxError>>;
 
 fn taken(spec: &SandboxSpec, works: bool) -> Taken {
     works.then(|| doctor::would_take(spec))
 }
 
-/// What stands below the table.
+/// The text below the table.
 fn conclusion(rows: &[Row], taken: &Taken) -> String {
     let mut text = String::new();
     for row in rows {
@@ -113,11 +113,11 @@ fn conclusion(rows: &[Row], taken: &Taken) -> String {
     }
     match taken {
         Some(Ok(choice)) => text.push_str(&format!(
-            "\nauto    takes {}: {}\n",
+            "\nauto    selects {}: {}\n",
             choice.backend, choice.reason
         )),
-        Some(Err(error)) => text.push_str(&format!("\nauto    takes nothing: {error}\n")),
-        None => text.push_str("\nauto    takes nothing: nothing works here\n"),
+        Some(Err(error)) => text.push_str(&format!("\nauto    selects nothing: {error}\n")),
+        None => text.push_str("\nauto    selects nothing: no backend works here\n"),
     }
     text.push_str("none    no protection at all; never chosen by `auto`\n");
     text
@@ -144,22 +144,22 @@ fn tell_json(taken: &Taken, found: &[Diagnosis], known: &[Proof]) -> Result<(), 
     written(writeln!(std::io::stdout(), "{text}")).map(drop)
 }
 
-/// A workspace for the examination, gone afterwards.
+/// A temporary workspace for the check, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
     fn make() -> Result<Self, Complaint> {
-        // Of its real path: a sandbox is started on no other.
+        // The real path: a sandbox accepts no other.
         let parent = std::env::temp_dir();
         let parent = parent.canonicalize().unwrap_or(parent);
         let folder = parent.join(format!("hotcell-doctor-{}", std::process::id()));
         std::fs::create_dir(&folder).map_err(|error| {
             Complaint::new(
                 FAILED,
-                format!("cannot make `{}`: {error}", folder.display()),
+                format!("cannot create `{}`: {error}", folder.display()),
             )
         })?;
-        // Of an ordinary user, as a workspace is: not every file system can map root's.
+        // Owned by an ordinary user, as a workspace is: not every file system can map root's files.
         if nix::unistd::geteuid().is_root() {
             let _ = std::os::unix::fs::chown(&folder, Some(65534), Some(65534));
         }

@@ -1,4 +1,4 @@
-//! Runs one command of a session to its end, showing what happens, and listening to signals.
+//! Runs one command of a session to its end, shows its events, and handles signals.
 
 use std::io;
 
@@ -17,12 +17,12 @@ const PROVIDER: u8 = 4;
 pub(crate) const INTERRUPTED: u8 = 130;
 const BROKEN_PIPE: u8 = 141;
 
-/// Events that may wait for a slow reader.
+/// Capacity of the event channel.
 const EVENTS: usize = 256;
 
 pub(crate) async fn drive(setup: Setup, command: Command, view: View) -> Result<u8, Complaint> {
     let hint = match command {
-        Command::Continue => Some("say what is to be done next with `--prompt`"),
+        Command::Continue => Some("give the next task with `--prompt`"),
         _ => None,
     };
     let (commands, commands_receiver) = mpsc::channel(8);
@@ -37,22 +37,22 @@ pub(crate) async fn drive(setup: Setup, command: Command, view: View) -> Result<
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
     let mut hangup = listen(SignalKind::hangup())?;
-    // There is room: nothing was sent before.
+    // The channel is empty, so there is room.
     let _ = commands.try_send(command);
-    // Dropped when all is done, which ends the session.
+    // Dropped when the command is done, which ends the session.
     let mut commands = Some(commands);
     let mut was_stopped = false;
     let mut agent = std::pin::pin!(agent::run(setup, commands_receiver, events));
     let mut reader_left = std::pin::pin!(standard::reader_left());
     let mut is_read = true;
     let mut ended = None;
-    // What happened is shown to its end, also if it is an error that ended it. Whoever reads may
-    // be slow, or stuck: signals count until then.
+    // Events are shown to the end, even if an error ended the session. The reader may be slow or stuck, so
+    // signals are handled until then.
     let shown = loop {
         tokio::select! {
             outcome = &mut agent, if ended.is_none() => ended = Some(outcome),
             shown = &mut renderer, if ended.is_some() => break shown,
-            // The one who shows it ended early: it cannot write.
+            // The renderer ended early: it cannot write.
             done = &mut is_done, if commands.is_some() => match done {
                 Ok(()) => commands = None,
                 Err(_) => leave(&mut commands),
@@ -79,14 +79,14 @@ pub(crate) async fn drive(setup: Setup, command: Command, view: View) -> Result<
     }
 }
 
-/// Asks for an end, and for nothing more after it.
+/// Interrupts, and sends nothing more.
 fn leave(commands: &mut Option<mpsc::Sender<Command>>) {
     if let Some(commands) = commands.take() {
         let _ = commands.try_send(Command::Interrupt);
     }
 }
 
-/// Asks for an end; the second time, ends. The sandbox goes with this process either way.
+/// Interrupts; the second time, exits. The sandbox ends with this process either way.
 fn stop(commands: Option<&mpsc::Sender<Command>>, was_stopped: &mut bool) {
     if std::mem::replace(was_stopped, true) {
         std::process::exit(INTERRUPTED.into());
@@ -105,7 +105,7 @@ fn conclude(ending: Ending, hint: Option<&str>) -> Result<u8, Complaint> {
     }
 }
 
-/// The exit code after a turn.
+/// The exit code for the outcome of a turn.
 pub(crate) fn code_of(outcome: &Outcome) -> u8 {
     match outcome {
         Outcome::Done => 0,

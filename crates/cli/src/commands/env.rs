@@ -1,4 +1,4 @@
-//! `hotcell env`: which `.env` files count. Shows names of variables, never their values.
+//! `hotcell env`: which `.env` files are used. Shows names of variables, never their values.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub(crate) fn run(command: &EnvCommand) -> Result<u8, Complaint> {
         EnvCommand::Forget { file } => {
             let location = EnvFile::location_of(file).map_err(|error| complain(file, &error))?;
             record.forget(&location)?;
-            say(&format!("`{}` is forgotten", location.display()))
+            say(&format!("forgot `{}`", location.display()))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `hotcell exec`: one command in a fresh sandbox, its streams passed through byte for byte.
+//! `hotcell exec`: one command in a new sandbox, its streams passed through unchanged.
 
 use std::convert::Infallible;
 use std::io::IsTerminal;
@@ -17,14 +17,14 @@ use crate::complaint::{Complaint, warn};
 use crate::settings::{Overrides, Settings, sandbox_spec};
 use crate::{standard, terminal};
 
-/// Exit code of a command whose time was over.
+/// Exit code of a command that timed out.
 const TIMED_OUT: u8 = 124;
 /// Exit code of a command that a limit killed.
 const KILLED: u8 = 137;
-/// Exit code of a command whose reader went away.
+/// Exit code when the output was closed.
 const BROKEN_PIPE: u8 = 141;
 
-/// How long the sandbox may take to pass on a signal that asks the command to end.
+/// How long the sandbox may take to forward a signal that asks the command to end.
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(exec: &Exec) -> Result<u8, Complaint> {
@@ -38,8 +38,8 @@ pub(crate) fn run(exec: &Exec) -> Result<u8, Complaint> {
     }
     let settings = Settings::read(&Overrides::default().sandbox(&exec.sandbox))?;
     let mut spec = sandbox_spec(&exec.sandbox, &settings)?;
-    // Errors pass through byte for byte, so a program gets none of ours. A person who named no
-    // folder sees which one it is.
+    // Standard error passes through unchanged, so this program writes nothing to it unless it is a terminal.
+    // There it shows the workspace if no flag names it.
     if exec.sandbox.workspace.is_none() && std::io::stderr().is_terminal() {
         warn(format!("workspace: {}", spec.workspace.display()));
     }
@@ -51,7 +51,7 @@ pub(crate) fn run(exec: &Exec) -> Result<u8, Complaint> {
     );
     let runtime = runtime()?;
     let code = runtime.block_on(execute(spec, exec));
-    // A thread may still wait for standard input; it must not keep this process.
+    // A thread may still be blocked on standard input; it must not keep this process alive.
     runtime.shutdown_background();
     code
 }
@@ -81,16 +81,16 @@ async fn execute(spec: SandboxSpec, exec: &Exec) -> Result<u8, Complaint> {
     };
     let ending = sandbox.end().await;
     if ending.is_stuck {
-        warn("the sandbox is not gone in time: the kernel may still hold processes of it");
+        warn("the sandbox did not end in time: some of its processes may still exist");
     }
     match outcome {
         Ok(verdict) => Ok(conclude(&verdict, &limits)),
         Err(Stopped::OutputClosed) => Ok(BROKEN_PIPE),
         Err(Stopped::Unheard(signal)) => {
-            warn("the sandbox did not answer, and was ended with the command");
+            warn("the sandbox did not respond and was ended with the command");
             Ok(128 + signal as u8)
         }
-        // The guest itself fell to the memory limit, or to the end of the sandbox's time.
+        // The guest itself was killed by the memory limit, or the sandbox timed out.
         Err(Stopped::Broken(SandboxError::Stream(_) | SandboxError::Ended))
             if ending.memory_kills > 0 =>
         {
@@ -101,10 +101,10 @@ async fn execute(spec: SandboxSpec, exec: &Exec) -> Result<u8, Complaint> {
     }
 }
 
-/// Why passing through stopped before the command ended.
+/// Why the streams were closed before the command ended.
 enum Stopped {
     OutputClosed,
-    /// The sandbox did not pass on a signal that asks the command to end.
+    /// The sandbox did not forward a signal that asks the command to end.
     Unheard(i32),
     Broken(SandboxError),
 }
@@ -146,9 +146,9 @@ async fn pass_through(mut running: Running<'_>, is_terminal: bool) -> Result<Ver
     outcome
 }
 
-/// Standard input to its end.
+/// Forwards standard input to its end.
 async fn feed(mut input: Input) -> Result<(), SandboxError> {
-    // Input that cannot be read ends here, as an empty one does.
+    // Input that cannot be read counts as empty.
     while let Ok(bytes) = standard::INPUT.read().await {
         if bytes.is_empty() {
             break;
@@ -158,7 +158,7 @@ async fn feed(mut input: Input) -> Result<(), SandboxError> {
     Ok(())
 }
 
-/// Signals and changes of size, for as long as the command runs.
+/// Forwards signals and terminal sizes while the command runs.
 async fn relay(remote: Remote, is_terminal: bool) -> Result<Infallible, Stopped> {
     let listen = |kind| signal(kind).map_err(SandboxError::Launch);
     let mut interrupt = listen(SignalKind::interrupt())?;
@@ -171,8 +171,8 @@ async fn relay(remote: Remote, is_terminal: bool) -> Result<Infallible, Stopped>
         tokio::select! {
             _ = interrupt.recv() => {
                 interrupts += 1;
-                // A command that ignores two is ended by the third. The first two ask it to stop what it
-                // does, not to end, so a sandbox that is slow may take its time.
+                // A command that ignores two interrupts is killed by the third. The first two ask it to stop
+                // its current work, not to end, so a slow sandbox may take its time.
                 if interrupts > 2 {
                     pass_on(&remote, libc::SIGKILL).await?;
                 } else {
@@ -188,7 +188,7 @@ async fn relay(remote: Remote, is_terminal: bool) -> Result<Infallible, Stopped>
     }
 }
 
-/// Passes on a signal that asks the command to end.
+/// Forwards a signal that asks the command to end.
 async fn pass_on(remote: &Remote, signal: i32) -> Result<(), Stopped> {
     match tokio::time::timeout(SIGNAL_TIMEOUT, remote.signal(signal)).await {
         Ok(passed) => Ok(passed?),

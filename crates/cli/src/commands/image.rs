@@ -1,4 +1,4 @@
-//! `hotcell image`: makes, lists, shows, exports and removes root file systems for sandboxes.
+//! `hotcell image`: builds, lists, shows, exports and removes root file systems for sandboxes.
 
 mod making;
 mod progress;
@@ -52,7 +52,7 @@ pub(crate) fn run(command: &ImageCommand) -> Result<u8, Complaint> {
     }
 }
 
-/// The store of images in the data folder.
+/// The image store in the data folder.
 pub(crate) fn open(flags: &StoreFlags) -> Result<Store, Complaint> {
     Ok(Store::open(data_folder(flags, None)?.join("images")))
 }
@@ -67,7 +67,7 @@ fn list(flags: &StoreFlags, json: bool) -> Result<u8, Complaint> {
         );
     }
     if images.is_empty() {
-        return print("no images yet: `hotcell image build base` makes one\n");
+        return print("no images yet: `hotcell image build base` builds one\n");
     }
     let width = images
         .iter()
@@ -113,7 +113,7 @@ fn show(flags: &StoreFlags, name: &str, json: bool) -> Result<u8, Complaint> {
 
 fn remove(flags: &StoreFlags, names: &[String]) -> Result<u8, Complaint> {
     let store = open(flags)?;
-    // All names are looked up before anything is removed.
+    // All names are checked before anything is removed.
     for name in names {
         store.get(name)?;
     }
@@ -143,7 +143,7 @@ fn export(
     let is_output = file == Path::new("-");
     if !is_output && !force && file.exists() {
         return Err(
-            Complaint::usage(format!("`{}` is there already", file.display()))
+            Complaint::usage(format!("`{}` already exists", file.display()))
                 .hint("choose another, or replace it with `--force`".to_owned()),
         );
     }
@@ -163,7 +163,7 @@ fn copy(from: &Path, target: &mut impl io::Write) -> Result<u8, Complaint> {
     written(io::copy(&mut source, target).map(drop))
 }
 
-/// Copies a file beside its place, and then puts it there.
+/// Copies to a temporary file next to the target, then renames it.
 fn replace(from: &Path, to: &Path) -> Result<u8, Complaint> {
     let folder: PathBuf = match to.parent() {
         Some(folder) if folder != Path::new("") => folder.to_owned(),
@@ -203,7 +203,7 @@ fn origin(origin: &Origin) -> String {
         } => format!("imported, {reference}"),
         Origin::Archive { reference: None } => "imported".to_owned(),
         Origin::Registry { reference, .. } => format!("pulled, {reference}"),
-        _ => "made elsewhere".to_owned(),
+        _ => "built elsewhere".to_owned(),
     }
 }
 

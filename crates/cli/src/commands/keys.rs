@@ -1,4 +1,4 @@
-//! `hotcell keys`: makes, lists and revokes keys of the server's API, also while a server runs.
+//! `hotcell keys`: creates, lists and revokes API keys of the server, also while it runs.
 
 use std::fs::{OpenOptions, Permissions};
 use std::io::Write;
@@ -49,11 +49,11 @@ async fn create(flags: &StoreFlags, user: &str, role: &str, label: &str) -> Resu
     let now = Timestamp::now();
     let (_, token) =
         orchestrator::create_key(&jobs, user.to_owned(), role, label.to_owned(), now).await?;
-    // The token alone, so that it can be put straight into a variable.
+    // The token alone, so that it can be assigned to a variable.
     print(&format!("{}\n", token.expose_secret()))
 }
 
-/// Makes the first key and writes it into a file, unless there is one that works.
+/// Creates the first key and writes it to a file, unless there is an active one.
 pub(super) async fn first(data: &Path, file: &Path) -> Result<(), Complaint> {
     let jobs = Jobs::open(data).await?;
     let keys = jobs.keys().await?;
@@ -67,7 +67,7 @@ pub(super) async fn first(data: &Path, file: &Path) -> Result<(), Complaint> {
         ))
         .hint("name another file with `--first-key FILE`".to_owned())
     };
-    // The file before the key: a key that nobody was told would be of no use.
+    // The file before the key: a key whose token is lost is useless.
     let mut written = OpenOptions::new()
         .write(true)
         .create(true)
@@ -75,7 +75,7 @@ pub(super) async fn first(data: &Path, file: &Path) -> Result<(), Complaint> {
         .mode(0o600)
         .open(file)
         .map_err(cannot)?;
-    // An older file keeps its mode unless it is told.
+    // An existing file keeps its mode unless it is set.
     written
         .set_permissions(Permissions::from_mode(0o600))
         .map_err(cannot)?;
@@ -96,7 +96,7 @@ async fn list(flags: &StoreFlags, json: bool) -> Result<u8, Complaint> {
         return written(lines.try_for_each(|line| write_line(&line)));
     }
     if keys.is_empty() {
-        return print("no keys yet: `hotcell keys create --user NAME` makes one\n");
+        return print("no keys yet: `hotcell keys create --user NAME` creates one\n");
     }
     print(&keys.iter().map(line).collect::<String>())
 }
@@ -126,6 +126,6 @@ async fn revoke(flags: &StoreFlags, id: Uuid) -> Result<u8, Complaint> {
         print("revoked\n")
     } else {
         Err(Complaint::usage(format!("there is no active key `{id}`"))
-            .hint("`hotcell keys list` shows those there are".to_owned()))
+            .hint("`hotcell keys list` lists keys".to_owned()))
     }
 }

@@ -1,4 +1,4 @@
-//! Shell completions and the manual page, made from the flags.
+//! Shell completions and the manual page, generated from the flags.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Result<u8, Complaint> 
     written(io::stdout().write_all(&script))
 }
 
-/// One page for the program, followed by the section of each command.
+/// One page for the program, followed by a section for each command.
 pub(crate) fn man() -> Result<u8, Complaint> {
     let mut program = Arguments::command().disable_help_subcommand(true);
     program.build();

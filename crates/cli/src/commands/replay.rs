@@ -1,5 +1,5 @@
-//! `hotcell replay`: runs the recorded tool calls of a session again, in a fresh sandbox on an
-//! empty folder, and tells where the results differ.
+//! `hotcell replay`: runs the recorded tool calls of a session again, in a new sandbox on an empty
+//! folder, and reports where the results differ.
 
 use agent::Replayed;
 use sandbox::SandboxSpec;
@@ -17,7 +17,7 @@ pub(crate) fn run(replay: &Replay) -> Result<u8, Complaint> {
     let folder = tempfile::tempdir().map_err(|error| {
         Complaint::new(
             TASK_FAILED,
-            format!("cannot make a folder to replay in: {error}"),
+            format!("cannot create a folder to replay in: {error}"),
         )
     })?;
     let workspace = std::fs::canonicalize(folder.path()).unwrap_or_else(|_| folder.path().into());
@@ -41,7 +41,7 @@ pub(crate) fn run(replay: &Replay) -> Result<u8, Complaint> {
                 replayed?;
                 Ok::<bool, Complaint>(true)
             }
-            // The sandbox ends with what holds it, and the folder is removed below.
+            // The sandbox ends when its last reference is dropped, and the folder is removed below.
             _ = tokio::signal::ctrl_c() => Ok(false),
         }
     })?;

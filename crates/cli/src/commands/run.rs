@@ -1,4 +1,4 @@
-//! `hotcell run` and `hotcell resume`: a task for the agent, from its first word to its last.
+//! `hotcell run` and `hotcell resume`: run a task with the agent to its end.
 
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::settings::{
     sandbox_spec, workspace,
 };
 
-/// More is no prompt but a file.
+/// Maximum bytes of a prompt.
 const LONGEST_PROMPT: u64 = 16 << 20;
 
 pub(crate) fn run(run: &Run) -> Result<u8, Complaint> {
@@ -51,7 +51,7 @@ pub(crate) fn resume(resume: &Resume) -> Result<u8, Complaint> {
         let approvals = approvals(&agent.store, &spec.workspace, false)?;
         let Found { store, session, .. } = found;
         let (journal, history) = if resume.fork {
-            // Of what is stored, all: another may be at work on the session.
+            // All stored events: another process may be writing to the session.
 
             let copy = new_session();
             store
@@ -65,7 +65,7 @@ pub(crate) fn resume(resume: &Resume) -> Result<u8, Complaint> {
     })
 }
 
-/// Begins a session with a prompt.
+/// Starts a session with a prompt.
 pub(crate) fn begin(
     agent: &Agent,
     settings: &Settings,
@@ -73,7 +73,7 @@ pub(crate) fn begin(
     command: Command,
     banner: Option<&str>,
 ) -> Result<u8, Complaint> {
-    // Before anything is made.
+    // Before anything is created.
     let workspace = workspace(&agent.sandbox, settings)?;
     let data = data_folder(&agent.store, Some(&workspace))?;
     let approvals = approvals(&agent.store, &workspace, false)?;
@@ -132,11 +132,11 @@ pub(crate) fn setup(
     }
 }
 
-/// A session that exists, and the settings for its workspace.
+/// An existing session, and the settings for its workspace.
 pub(crate) struct Found {
     pub(crate) store: Store,
     pub(crate) session: SessionId,
-    /// Where it worked.
+    /// Its recorded workspace.
     pub(crate) workspace: PathBuf,
     pub(crate) settings: Settings,
     flags: SandboxFlags,
@@ -162,7 +162,7 @@ pub(crate) async fn find(
     find_in(store, store_flags, name, flags, overrides).await
 }
 
-/// The same, in a store that is open.
+/// The same, in an open store.
 pub(crate) async fn find_in(
     store: Store,
     store_flags: &StoreFlags,
@@ -209,8 +209,8 @@ pub(crate) async fn find_in(
     }
 }
 
-/// The path of a session's workspace was a real one when it began. If it is a link now, a sandbox
-/// around it may have made that.
+/// A session's recorded workspace is a real path. If it is a link now, a sandbox around it may have
+/// created that.
 fn refuse_moved(session: &SessionId, workspace: &Path) -> Result<(), Complaint> {
     match std::fs::canonicalize(workspace) {
         Ok(real) if real != workspace => {
@@ -220,9 +220,9 @@ fn refuse_moved(session: &SessionId, workspace: &Path) -> Result<(), Complaint> 
                 real.display()
             );
             Err(Complaint::usage(text)
-                .hint("if that is right, name the folder with `--workspace`".to_owned()))
+                .hint("if that is intended, name the folder with `--workspace`".to_owned()))
         }
-        // One that is not there is complained about where it is used.
+        // A missing folder is reported where it is used.
         _ => Ok(()),
     }
 }
@@ -238,7 +238,7 @@ async fn last_in(store: &Store, workspace: &Path) -> Result<SessionId, Complaint
         None => {
             let text = format!("there is no session in `{}`", workspace.display());
             Err(Complaint::usage(text)
-                .hint("`hotcell sessions` lists those of all workspaces".to_owned()))
+                .hint("`hotcell sessions` lists the sessions of all workspaces".to_owned()))
         }
     }
 }
@@ -250,7 +250,7 @@ fn read_prompt(prompt: &str) -> Result<String, Complaint> {
     };
     if text.trim().is_empty() {
         Err(Complaint::usage("the prompt is empty")
-            .hint("say what is to be done, such as `hotcell run \"Fix the tests\"`".to_owned()))
+            .hint("give a task, such as `hotcell run \"Fix the tests\"`".to_owned()))
     } else {
         Ok(text)
     }
@@ -259,7 +259,7 @@ fn read_prompt(prompt: &str) -> Result<String, Complaint> {
 fn from_input() -> Result<String, Complaint> {
     let input = std::io::stdin();
     if input.is_terminal() {
-        crate::complaint::warn("write the prompt, then Ctrl-D");
+        crate::complaint::warn("type the prompt, then press Ctrl-D");
     }
     let mut bytes = Vec::new();
     let complain =

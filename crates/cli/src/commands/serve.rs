@@ -1,4 +1,4 @@
-//! `hotcell serve`: the orchestrator, from flags to its last job.
+//! `hotcell serve`: starts the orchestrator and waits until it has ended.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::settings::{
 
 const SERVER_FAILED: u8 = 1;
 
-/// Bytes of one request, uploads apart.
+/// Maximum bytes of a request, except uploads.
 const LARGEST_BODY: usize = 4 << 20;
 
-/// What every process may open, where the limit is not known.
+/// Assumed limit of open files where it is unknown.
 const FEWEST_OPEN_FILES: u64 = 1024;
 
 pub(crate) fn run(serve: &Serve) -> Result<u8, Complaint> {
@@ -31,7 +31,7 @@ pub(crate) fn run(serve: &Serve) -> Result<u8, Complaint> {
     let settings = Settings::read(&overrides)?;
     let config = config(serve, &settings, open_files)?;
     let models = ConfiguredModels::of_server(settings)?;
-    // Other models may still work, and a key can be a matter of the next start.
+    // Other models may still work, and a key may be added before the next start.
     if let Err(why) = models.choose_or_default(None, 0) {
         warn(format!("jobs that name no model will be refused: {why}"));
     }
@@ -44,8 +44,7 @@ pub(crate) fn run(serve: &Serve) -> Result<u8, Complaint> {
     runtime.block_on(host(config, models, serve))
 }
 
-/// Lets the server open as many files as it may, and says how many. Sandboxes have limits of their own,
-/// which do not depend on it.
+/// Raises the limit of open files to its maximum and returns it. Sandboxes have their own limits.
 fn raise_open_files() -> u64 {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
         return FEWEST_OPEN_FILES;
@@ -69,7 +68,7 @@ async fn host(config: Config, models: ConfiguredModels, serve: &Serve) -> Result
         keys::first(&config.data, file).await?;
     }
     let server = Server::start(config, Arc::new(models), serve.listen).await?;
-    // For people and for programs that start a server on any port: the address is the last word.
+    // Parsed by programs that start a server on any port: the address is the last word.
     let _ = writeln!(
         std::io::stdout(),
         "hotcell listens on http://{}",
@@ -85,12 +84,12 @@ async fn host(config: Config, models: ConfiguredModels, serve: &Serve) -> Result
     Ok(0)
 }
 
-/// What is required is there, or nothing begins: every job would fail for the same reason.
+/// Fails if the required strength is not available: every job would fail for the same reason.
 async fn check_walls(spec: &SandboxSpec) -> Result<(), Complaint> {
     if spec.backend != Backend::Auto || spec.require <= Strength::Namespaces {
         return Ok(());
     }
-    let cannot = |error| Complaint::new(SERVER_FAILED, format!("cannot make a folder: {error}"));
+    let cannot = |error| Complaint::new(SERVER_FAILED, format!("cannot create a folder: {error}"));
     let scratch = tempfile::tempdir().map_err(cannot)?;
     let spec = SandboxSpec {
         workspace: scratch.path().canonicalize().map_err(cannot)?,
@@ -103,9 +102,9 @@ async fn check_walls(spec: &SandboxSpec) -> Result<(), Complaint> {
 fn config(serve: &Serve, settings: &Settings, open_files: u64) -> Result<Config, Complaint> {
     let load = &serve.load;
     let sandbox = walls(&serve.sandbox.walls, settings)?;
-    // Tasks come from whoever can reach the server.
+    // Tasks come from any client that can reach the server.
     if sandbox.backend == Backend::None {
-        return Err(Complaint::usage("a server runs nothing without a sandbox")
+        return Err(Complaint::usage("a server requires a sandbox")
             .hint("drop `--backend none`, or USE_SANDBOX=false".to_owned()));
     }
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
@@ -149,7 +148,7 @@ fn config(serve: &Serve, settings: &Settings, open_files: u64) -> Result<Config,
 fn machines_waiting(settings: &Settings) -> Result<usize, Complaint> {
     let parse = |text: &str| {
         let number = text.parse::<usize>().ok().filter(|number| *number <= 1000);
-        number.ok_or_else(|| "it must be a whole number up to 1000, and 0 is none".to_owned())
+        number.ok_or_else(|| "it must be a whole number up to 1000; 0 means none".to_owned())
     };
     let number = settings.parse("backends.machines_waiting", parse)?;
     Ok(number.unwrap_or_default())
@@ -158,10 +157,10 @@ fn machines_waiting(settings: &Settings) -> Result<usize, Complaint> {
 impl From<ServeError> for Complaint {
     fn from(error: ServeError) -> Self {
         let hint = match &error {
-            ServeError::InUse { .. } => "end the other one, or choose another `--data FOLDER`",
+            ServeError::InUse { .. } => "stop the other one, or choose another `--data FOLDER`",
             ServeError::Listen { .. } => "choose another address with `--listen HOST:PORT`",
             ServeError::NoKeys { .. } => {
-                "make a key with `hotcell keys create --user NAME --role admin`"
+                "create a key with `hotcell keys create --user NAME --role admin`"
             }
             ServeError::Folder { .. } | ServeError::Audit(_) => {
                 "choose another folder with `--data FOLDER`"

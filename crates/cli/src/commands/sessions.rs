@@ -1,4 +1,4 @@
-//! `hotcell sessions`: lists, shows, searches, exports and deletes what is stored.
+//! `hotcell sessions`: lists, shows, searches, exports and deletes stored sessions.
 
 use std::fs;
 use std::io::Write;
@@ -55,7 +55,7 @@ async fn list(flags: &SessionsList) -> Result<u8, Complaint> {
         return written(lines.try_for_each(|line| write_line(&line)));
     }
     if found.is_empty() {
-        return print("no sessions yet: `hotcell run \"…\"` begins one\n");
+        return print("no sessions yet: `hotcell run \"…\"` starts one\n");
     }
     let now = Timestamp::now();
     let lines: Vec<String> = found.iter().map(|summary| line(summary, now)).collect();
@@ -135,7 +135,7 @@ async fn search(flags: &StoreFlags, words: &str, json: bool) -> Result<u8, Compl
         return written(lines.try_for_each(|line| write_line(&line)));
     }
     if found.is_empty() {
-        return print("no session has these words\n");
+        return print("no session matches\n");
     }
     let now = Timestamp::now();
     let lines: Vec<String> = found
@@ -158,7 +158,7 @@ async fn export(name: &SessionName, output: &Path, force: bool) -> Result<u8, Co
     print(&format!("{}\n", path.display()))
 }
 
-/// Writes a session to a file, or into a folder under its usual name; says where it is.
+/// Writes a session to a file, or into a folder under its default name. Returns the path.
 pub(crate) async fn export_to(
     store: &Store,
     session: &SessionId,
@@ -175,7 +175,7 @@ pub(crate) async fn export_to(
     Ok(path)
 }
 
-/// One field a line and one event after the other, so that versions of it compare well.
+/// One field per line and events in order, so that versions can be diffed.
 async fn exported(store: &Store, session: &SessionId) -> Result<String, Complaint> {
     let summary = store.summary(session).await?;
     let events = store.events(session).await?;
@@ -190,19 +190,19 @@ fn document(summary: &Summary, events: &[Event]) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
-/// When the session began: `YYYYMMDD-HHMMSS.json`.
+/// Named after the start of the session: `YYYYMMDD-HHMMSS.json`.
 fn file_name(session: &SessionId) -> String {
     format!("{}.json", &session.as_str()[..15])
 }
 
-/// Writes a file whole, beside its place, and then puts it there.
+/// Writes a temporary file next to the target, then renames it.
 fn write_new(path: &Path, text: &str, force: bool) -> Result<(), Complaint> {
     let complain = |error: &dyn std::fmt::Display| {
         Complaint::new(1, format!("cannot write `{}`: {error}", path.display()))
     };
     if !force && path.exists() {
         return Err(
-            Complaint::usage(format!("`{}` is there already", path.display()))
+            Complaint::usage(format!("`{}` already exists", path.display()))
                 .hint("choose another with `--output`, or replace it with `--force`".to_owned()),
         );
     }
@@ -222,7 +222,7 @@ fn write_new(path: &Path, text: &str, force: bool) -> Result<(), Complaint> {
 
 async fn delete(flags: &StoreFlags, names: &[String]) -> Result<u8, Complaint> {
     let store = open(flags).await?;
-    // All names are looked up before anything is removed.
+    // All names are checked before anything is removed.
     let mut sessions = Vec::new();
     for name in names {
         sessions.push(store.find(name).await?);

@@ -1,4 +1,4 @@
-//! `hotcell undo`: takes back the last turn of a session, files and conversation together.
+//! `hotcell undo`: undoes the last turn of a session, files and conversation together.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ pub(crate) fn run(undo: &Undo) -> Result<u8, Complaint> {
             let own = found.workspace.display();
             let text = format!("session {} worked in `{own}`", found.session);
             return Err(Complaint::usage(text)
-                .hint("leave `--workspace` out to restore its files".to_owned()));
+                .hint("omit `--workspace` to restore its files".to_owned()));
         }
         let (journal, history) = found.store.claim(&found.session).await?;
-        // Nobody asks this model anything.
+        // This model is never asked.
         let chosen = Chosen {
             model: agent::Chosen {
                 model: Arc::new(Scripted::new(Script::default())),

@@ -1,10 +1,10 @@
-//! One JSON value a line, on standard output.
+//! One JSON value per line, on standard output.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
-/// Writes a line whole: a reader never sees half of one.
+/// Writes a whole line at once: a reader never sees half of one.
 pub(crate) fn write_line(value: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');

@@ -1,4 +1,4 @@
-//! Numbers for people. Pure.
+//! Formats numbers for display. Pure.
 
 use protocol::Spending;
 
@@ -19,7 +19,7 @@ pub(crate) fn dollars(cost: Option<f64>) -> String {
     }
 }
 
-/// What was spent, and of how much.
+/// What was spent, with its limits.
 pub(crate) fn line(spending: &Spending) -> String {
     let of = |text: String, most: Option<String>| match most {
         Some(most) => format!("{text} of {most}"),
@@ -47,7 +47,7 @@ pub(crate) fn line(spending: &Spending) -> String {
     .join(" · ")
 }
 
-/// Whether anything was limited, so that people want to watch it.
+/// Whether there is any limit, so that spending is worth showing.
 pub(super) fn has_ceiling(spending: &Spending) -> bool {
     spending.max_cost.is_some()
         || spending.max_tokens.is_some()

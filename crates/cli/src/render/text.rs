@@ -1,9 +1,8 @@
 //! A session as text: progress on standard error, the answer on standard output.
 //!
-//! Where standard output is a terminal the model's words appear there as they come, once. Where
-//! it is not, the words appear on standard error as they come, and standard output gets the
-//! answer alone, at the end. Whatever came from the sandbox or the model is cleaned of terminal
-//! escapes.
+//! If standard output is a terminal, the model's text is streamed to it, once. Otherwise the text is
+//! streamed to standard error, and standard output gets only the final answer. Everything that comes
+//! from the sandbox or the model is cleaned of terminal escapes.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -19,14 +18,14 @@ const LONGEST_LINE: usize = 160;
 #[derive(Debug)]
 pub(crate) struct TextView {
     colours: bool,
-    /// Words go to standard output as they come.
+    /// The model's text is streamed to standard output.
     words_to_output: bool,
-    /// Something was written on the current line.
+    /// The current line has text.
     in_line: bool,
     thinking: bool,
     /// The text of the last reply.
     answer: String,
-    /// The folder on the host that is `/workspace`, once it is known.
+    /// The host folder mounted at `/workspace`, once it is known.
     workspace: String,
     errors: io::Stderr,
     output: io::Stdout,
@@ -48,7 +47,7 @@ impl TextView {
         }
     }
 
-    /// A line of our own, above everything else.
+    /// Prints a line of the program itself.
     pub(crate) fn announce(&mut self, text: &str) -> io::Result<()> {
         let text = self.paint("1", text);
         self.line(&text)
@@ -119,7 +118,7 @@ impl TextView {
             } => {
                 self.left(left)?;
                 self.line(&format!(
-                    "turn {turn} taken back: {restored} files restored, {removed} removed"
+                    "turn {turn} undone: {restored} files restored, {removed} removed"
                 ))
             }
             EventKind::Redone {
@@ -131,25 +130,25 @@ impl TextView {
             } => {
                 self.left(left)?;
                 self.line(&format!(
-                    "turn {turn} counts again: {restored} files restored, {removed} removed"
+                    "turn {turn} redone: {restored} files restored, {removed} removed"
                 ))
             }
             EventKind::ModelChanged { model, .. } => self.dim(&format!("model: {}", clean(model))),
             EventKind::Compacted { summary, .. } => {
                 let words = first_line(summary, LONGEST_LINE);
                 self.dim(&format!(
-                    "the conversation so far is now a summary: {words}"
+                    "conversation replaced by a summary: {words}"
                 ))
             }
             _ => Ok(()),
         }
     }
 
-    /// What an undo or its taking back could not do.
+    /// Warns about paths that an undo or a redo did not restore.
     fn left(&mut self, left: &[String]) -> io::Result<()> {
         for path in left {
             self.warn(&format!(
-                "`{}` was not put back: it was changed since, or cannot be written",
+                "`{}` was not restored: it was changed since, or cannot be written",
                 clean(path)
             ))?;
         }
@@ -162,14 +161,14 @@ impl TextView {
             hosts => format!("network: {}", hosts.join(", ")),
         };
         self.dim(&format!("sandbox: {backend} walls · {network}"))?;
-        // Whoever named the walls knows why.
+        // If the user named the backend, the reason is known.
         match reason {
             "" | "asked for" => Ok(()),
             reason => self.dim(&format!("chosen: {}", clean(reason))),
         }
     }
 
-    /// What an undo would not restore; a person should know before it matters.
+    /// Warns about files that an undo would not restore, before it matters.
     fn skipped(&mut self, skipped: &BTreeMap<String, String>) -> io::Result<()> {
         let Some((path, why)) = skipped.first_key_value() else {
             return Ok(());
@@ -179,7 +178,7 @@ impl TextView {
             many => format!(", and {} more", many - 1),
         };
         self.dim(&format!(
-            "not on record for an undo: `{}`: {}{more}",
+            "an undo cannot restore `{}`: {}{more}",
             clean(path),
             clean(why)
         ))
@@ -236,7 +235,7 @@ impl TextView {
             diffs.join("\n")
         };
         let lines: Vec<&str> = text.lines().collect();
-        // The beginning says what it is, the end how it ended.
+        // The beginning shows what it is, the end how it ended.
         let tail = SHOWN_LINES / 2;
         for (place, line) in lines.iter().enumerate() {
             let is_shown =
@@ -278,7 +277,7 @@ impl TextView {
         }
     }
 
-    /// The answer, where it was not shown already.
+    /// Prints the answer, if it was not streamed.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         let answer = std::mem::take(&mut self.answer);
         if self.words_to_output || answer.is_empty() {
@@ -327,18 +326,18 @@ fn write_now(to: &mut impl Write, text: &str) -> io::Result<()> {
     to.flush()
 }
 
-/// Without anything that a terminal would obey: only text, line ends and tabs.
+/// Removes everything that a terminal interprets: only text, newlines and tabs remain.
 pub(crate) fn clean(text: &str) -> String {
     let is_safe = |letter: &char| match letter {
         '\n' | '\t' => true,
-        // Marks that turn the direction of text can hide what it says.
+        // Bidirectional control characters can hide text.
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => false,
         letter => !letter.is_control(),
     };
     text.chars().filter(is_safe).collect()
 }
 
-/// One clean line of bounded length.
+/// One clean line of limited length.
 pub(crate) fn first_line(text: &str, longest: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
     let is_cut = text.lines().nth(1).is_some() || line.chars().count() > longest;

@@ -1,4 +1,4 @@
-//! A stored session as text, for people to read. Pure.
+//! A stored session as readable text. Pure.
 
 use protocol::{Block, Event, EventKind, Outcome};
 use tools::ToolSet;
@@ -23,9 +23,9 @@ pub(crate) fn transcript(events: &[Event]) -> String {
 fn part(kind: &EventKind, tools: &ToolSet) -> Option<String> {
     Some(match kind {
         EventKind::TurnStarted { turn, prompt } => {
-            format!("## {turn}. person\n\n{}", words(prompt))
+            format!("## {turn}. user\n\n{}", words(prompt))
         }
-        EventKind::TurnContinued { turn } => format!("## {turn}. taken up again"),
+        EventKind::TurnContinued { turn } => format!("## {turn}. continued"),
         EventKind::Replied { content, .. } => content
             .iter()
             .filter_map(|block| said(block, tools))
@@ -41,18 +41,18 @@ fn part(kind: &EventKind, tools: &ToolSet) -> Option<String> {
             } else {
                 "denied"
             };
-            format!("(the person {answer}: {})", first_line(&question.what, 200))
+            format!("(the user {answer}: {})", first_line(&question.what, 200))
         }
         EventKind::Noted { text } => format!("(note to the model: {})", clean(text)),
         EventKind::SandboxStarted {
             replaces: Some(why),
             ..
         } => format!("(a new sandbox: {})", clean(why)),
-        EventKind::Undone { turn, .. } => format!("(turn {turn} was taken back)"),
-        EventKind::Redone { turn, .. } => format!("(turn {turn} counts again)"),
+        EventKind::Undone { turn, .. } => format!("(turn {turn} was undone)"),
+        EventKind::Redone { turn, .. } => format!("(turn {turn} was redone)"),
         EventKind::ModelChanged { model, .. } => format!("(the model is now {})", clean(model)),
         EventKind::Compacted { summary, .. } => format!(
-            "(for the model, a summary stands in the place of all this)\n\n{}",
+            "(the model continues with this summary)\n\n{}",
             quoted(&clean(summary))
         ),
         EventKind::TurnEnded { outcome, .. } => match outcome {

@@ -1,5 +1,5 @@
-//! What backends find on this machine: settings and environment become provisions, and a name
-//! becomes an image.
+//! What backends use on this machine: settings and environment become provisions, and a name becomes an
+//! image.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use super::sandbox::{data_folder, destination};
 use crate::args::{StoreFlags, WallFlags};
 use crate::complaint::{Complaint, USAGE};
 
-/// The image of backends that need one, when nobody names another.
+/// The default image of backends that require one.
 const DEFAULT_IMAGE: &str = "base";
 
-/// Variables that an image wants, beside its root.
+/// Environment variables of an image.
 type Variables = Vec<(String, String)>;
 
-/// Everything but what depends on a workspace.
+/// Everything that does not depend on a workspace.
 pub(crate) fn provisions(settings: &Settings, backend: Backend) -> Result<Provisions, Complaint> {
     let text = |name: &str| settings.get(name).map(|setting| setting.value.clone());
     let path = |name: &str| text(name).map(PathBuf::from);
@@ -27,7 +27,7 @@ pub(crate) fn provisions(settings: &Settings, backend: Backend) -> Result<Provis
     if let Some(cache) = path("backends.cache").or_else(user_cache) {
         provisions.cache = cache;
     }
-    // A store that cannot be read has no default; whoever names an image is told why.
+    // A store that cannot be read has no default image; naming an image reports the reason.
     let base = images::Store::open(image_folder(settings)?).find(DEFAULT_IMAGE);
     provisions.default_image = base.ok().flatten().map(|image| image.root);
     let containers = &mut provisions.containers;
@@ -38,7 +38,7 @@ pub(crate) fn provisions(settings: &Settings, backend: Backend) -> Result<Provis
         (None, Some(host)) => match host.strip_prefix("unix://") {
             Some(socket) => containers.docker_socket = socket.into(),
             None if backend == Backend::Docker => {
-                let text = format!("`DOCKER_HOST` is `{host}`: it is no socket of this machine");
+                let text = format!("`DOCKER_HOST` is `{host}`: it must be a socket on this machine");
                 return Err(Complaint::usage(text).hint(
                     "a sandbox's folder is here: name a daemon of this machine, such as \
                      `unix:///var/run/docker.sock`"
@@ -64,7 +64,7 @@ pub(crate) fn provisions(settings: &Settings, backend: Backend) -> Result<Provis
     ] {
         match path(name) {
             Some(named) => *program = named,
-            // As a shell would find it; one that is not there keeps its name, for messages.
+            // Looked up in PATH; a missing program keeps its name, for messages.
             None => *program = on_path(program).unwrap_or_else(|| program.clone()),
         }
     }
@@ -84,11 +84,11 @@ pub(super) fn image(
     let found = images::Store::open(image_folder(settings)?)
         .find(named)
         .map_err(|error| {
-            Complaint::from_error(USAGE, &error).hint("`hotcell image list` shows all".to_owned())
+            Complaint::from_error(USAGE, &error).hint("`hotcell image list` lists images".to_owned())
         })?;
     let Some(Image { root, env, .. }) = found else {
         return Err(Complaint::usage(format!("there is no image `{named}`"))
-            .hint("`hotcell image list` shows those there are".to_owned()));
+            .hint("`hotcell image list` lists images".to_owned()));
     };
     Ok((RootSpec::Image(root), env))
 }
@@ -104,7 +104,7 @@ fn image_folder(settings: &Settings) -> Result<PathBuf, Complaint> {
     Ok(data_folder(&flags, None)?.join("images"))
 }
 
-/// What a sandbox could rewrite must not decide what the next one is made of.
+/// What a sandbox can rewrite must not be used to start the next one.
 pub(super) fn keep_outside(
     spec: &mut SandboxSpec,
     settings: &Settings,
@@ -155,7 +155,7 @@ fn user_cache() -> Option<PathBuf> {
 fn on_path(program: &Path) -> Option<PathBuf> {
     let folders = env::var_os("PATH")?;
     env::split_paths(&folders)
-        // Relative ones would depend on where this was started.
+        // Relative entries would depend on the current folder.
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(program))
         .find(|file| file.is_file())

@@ -1,4 +1,4 @@
-//! Decides whether an env file counts: warns about what it may not set, and asks the person about
+//! Decides whether an env file is used: warns about variables that it may not set, and asks the user about
 //! the rest. Entry points: [`chosen`] and [`confirm`].
 
 use std::fs;
@@ -17,8 +17,8 @@ use crate::render::clean;
 const NOT_SET_HERE: &str = "such a file may set keys and the model only: use a flag, the environment \
                             or the settings file";
 
-/// The env file that counts, if there is one. `wants_model` is false for commands that need neither
-/// keys nor a model: to them only what it must not set matters.
+/// The env file to use, if there is one. `wants_model` is false for commands that need neither keys nor a
+/// model: they only warn about variables that it may not set.
 pub(super) fn chosen(
     named: Option<&Path>,
     workspaces: &[PathBuf],
@@ -30,7 +30,7 @@ pub(super) fn chosen(
     }
 }
 
-/// The person names it, and so confirms it.
+/// Naming the file confirms it.
 fn explicit(path: &Path, workspaces: &[PathBuf]) -> Result<EnvFile, Complaint> {
     let shown = path.display();
     let complain = |why: &dyn std::fmt::Display| {
@@ -48,13 +48,13 @@ fn explicit(path: &Path, workspaces: &[PathBuf]) -> Result<EnvFile, Complaint> {
     Ok(file)
 }
 
-/// `.env` in the current folder. Whatever is wrong with it, it stops nothing: a sandbox may have
-/// left it.
+/// `.env` in the current folder. An invalid one only causes a warning, because a sandbox may have created
+/// it.
 fn default(workspaces: &[PathBuf], wants_model: bool) -> Option<EnvFile> {
     let path = Path::new(DEFAULT_NAME);
     fs::symlink_metadata(path).ok()?;
     let here = fs::canonicalize(".").unwrap_or_default();
-    // Before a look at it: what stands there may be no `.env` at all.
+    // Before it is read: it may not be a regular file at all.
     if lies_inside(&here.join(path), workspaces) {
         warn("`.env` is not read: it lies inside the workspace, where a sandbox can write");
         return None;
@@ -80,7 +80,7 @@ fn default(workspaces: &[PathBuf], wants_model: bool) -> Option<EnvFile> {
         },
     };
     warn(format!(
-        "`.env` is not used, which sets {}: {why}\n\
+        "`.env` is not used, although it sets {}: {why}\n\
          hint: `hotcell env allow`, or `--env-file .env`",
         file.names()
     ));
@@ -94,7 +94,7 @@ fn lies_inside(location: &Path, workspaces: &[PathBuf]) -> bool {
     real.any(|workspace| location.starts_with(workspace))
 }
 
-/// One line for all that it must not set.
+/// One warning for all variables that it may not set.
 pub(crate) fn warn_refused(file: &EnvFile) {
     if !file.refused.is_empty() {
         warn(format!(
@@ -105,13 +105,13 @@ pub(crate) fn warn_refused(file: &EnvFile) {
     }
 }
 
-/// Asks about a `.env` that is new or has changed, if there is a person at a terminal. Once: the
-/// answer is kept. To be called before anything else has the terminal.
+/// Asks about a `.env` that is new or has changed, if there is a user at a terminal. The answer is stored.
+/// Must be called before the UI takes the terminal.
 pub(crate) fn confirm(overrides: &Overrides) -> Result<(), Complaint> {
     if overrides.env_file.is_some() || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(());
     }
-    // What is wrong with the settings is said when they are read.
+    // Errors in the settings are reported when they are read.
     let Ok(settings) = sources::read_file(overrides.config.as_deref()) else {
         return Ok(());
     };
@@ -149,7 +149,7 @@ fn question(file: &EnvFile, was_changed: bool) -> String {
     )
 }
 
-/// Whether the answer is yes. What was typed before the question was shown is no answer.
+/// Whether the answer is yes. Input typed before the question was shown is discarded.
 fn ask(question: &str) -> bool {
     let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
     let mut errors = io::stderr();

@@ -1,9 +1,9 @@
 //! `.env`, or the file that `--env-file` names: API keys and the model, and nothing else.
 //!
-//! A sandbox may have written it, so it can set no path, address, backend or policy, whoever allows
-//! it. `.env` counts only with a content that the person has confirmed; `--env-file` confirms by
-//! naming the file. Its format is `NAME=VALUE` with optional quotes; nothing is substituted. Entry
-//! point: [`EnvFile::read`].
+//! A sandbox may have written it, so it can set no path, address, backend or policy, even if it is
+//! allowed. `.env` is used only with a content that the user has confirmed; `--env-file` confirms by
+//! naming the file. Its format is `NAME=VALUE` with optional quotes; nothing is substituted. Entry point:
+//! [`EnvFile::read`].
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,26 +20,26 @@ pub(crate) const DEFAULT_NAME: &str = ".env";
 
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Variables that are read from the environment only, beside all that begin with `HOTCELL_`.
+/// Variables that are read only from the environment, besides those that begin with `HOTCELL_`.
 const ENVIRONMENT_ONLY: &[&str] = &["DOCKER_HOST"];
 
-/// What such a file says.
+/// A parsed env file.
 #[derive(Debug, Clone)]
 pub(crate) struct EnvFile {
     /// As it was named.
     pub(crate) path: PathBuf,
-    /// Its folder's real path and its name.
+    /// The real path of its folder, joined with its name.
     pub(crate) location: PathBuf,
-    /// Of its content, in hexadecimal digits.
+    /// SHA-256 of its content, in hexadecimal.
     pub(crate) sha256: String,
-    /// What it may set, by the name of the variable.
+    /// The variables that it may set.
     pub(crate) values: BTreeMap<String, String>,
     /// Variables that it may not set.
     pub(crate) refused: Vec<String>,
 }
 
 impl EnvFile {
-    /// The file at a path, if there is one. An error is a reason why it cannot be used.
+    /// The file at a path, if there is one. An error is the reason why it cannot be used.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, String> {
         let text = match read_small_text(path, MAX_BYTES) {
             Ok(text) => text,
@@ -56,8 +56,8 @@ impl EnvFile {
         }))
     }
 
-    /// Where a file is. Not where a link in its place leads to: what was confirmed there says
-    /// nothing about here.
+    /// Where a file is, without following a link in its place: a confirmation of the link's target does not
+    /// apply to the link.
     pub(crate) fn location_of(path: &Path) -> io::Result<PathBuf> {
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
@@ -79,7 +79,7 @@ fn hex(bytes: &[u8]) -> String {
 
 type Parsed = (BTreeMap<String, String>, Vec<String>);
 
-/// Only lines about variables of ours have to be understood: the others belong to the project.
+/// Only lines with Hotcell's variables must parse: the others belong to the project.
 fn parse(text: &str) -> Result<Parsed, String> {
     let mut values = BTreeMap::new();
     let mut refused: Vec<String> = Vec::new();
@@ -93,11 +93,11 @@ fn parse(text: &str) -> Result<Parsed, String> {
         let Some(is_allowed) = rule_for(name) else {
             continue;
         };
-        // Without the line itself: there may be a key in it.
+        // Without the line itself, which may contain a key.
         let value = unquote(value.trim_start())
-            .ok_or_else(|| format!("the value of {name} is not one word or between quotes"))?;
+            .ok_or_else(|| format!("the value of {name} must be one word or quoted"))?;
         match is_allowed && !names_a_file(name, &value) {
-            // Nothing is set to nothing.
+            // An empty value is ignored.
             _ if value.is_empty() => {}
             true => drop(values.insert(name.to_owned(), value)),
             false if refused.iter().any(|one| one == name) => {}
@@ -107,7 +107,7 @@ fn parse(text: &str) -> Result<Parsed, String> {
     Ok((values, refused))
 }
 
-/// Whether a variable may stand in such a file; `None` if it is not one of ours.
+/// Whether a variable may be set in such a file; `None` if it is not one of Hotcell's.
 fn rule_for(name: &str) -> Option<bool> {
     if let Some(key) = KEYS.iter().find(|key| key.variable == Some(name)) {
         return Some(key.in_env_file);
@@ -121,7 +121,7 @@ fn names_a_file(name: &str, value: &str) -> bool {
     name == "MODEL" && value.starts_with("scripted/")
 }
 
-/// The value behind `NAME=`, perhaps followed by a comment.
+/// The value after `NAME=`, without a comment.
 fn unquote(text: &str) -> Option<String> {
     let (value, rest) = match text.chars().next() {
         Some('\'') => text[1..]
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Expansion of variables by each other can make gigabytes of a few lines.
+    /// Variables that expand each other can turn a few lines into gigabytes.
     #[test]
     fn nothing_is_substituted() {
         let (values, _) = parse("MODEL=${HOME}$HOME\n").unwrap();

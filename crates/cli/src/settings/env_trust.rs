@@ -1,8 +1,8 @@
-//! Which contents of `.env` files the person has confirmed or refused.
+//! Records which contents of `.env` files the user has allowed or refused.
 //!
-//! The record is `env-files.json` in the user's state folder, of mode 0600, with the place and the
-//! SHA-256 of each file: another content, or the same one elsewhere, is asked about again. A record
-//! that lies inside the workspace is not believed. Entry type: [`Record`].
+//! The record is `env-files.json` in the user's state folder, with mode 0600. It stores the path and the
+//! SHA-256 of each file: another content, or the same one elsewhere, is asked about again. A record inside
+//! the workspace is not used. Entry type: [`Record`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use super::sandbox::{destination, state_folder};
 use crate::complaint::Complaint;
 
 const MAX_BYTES: u64 = 1 << 20;
-/// The oldest are forgotten first.
+/// The oldest are removed first.
 const MAX_ENTRIES: usize = 1000;
 
-/// What the person said about a file.
+/// The user's answer about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Allowed,
@@ -57,7 +57,7 @@ impl Record {
         }
     }
 
-    /// What was said about this content of this file. A record that cannot be read says nothing.
+    /// The answer about this content of this file. A record that cannot be read has no answers.
     pub(crate) fn verdict(&self, file: &EnvFile) -> Verdict {
         let entries = self.entries().unwrap_or_default();
         let place = name_of(&file.location);
@@ -71,7 +71,7 @@ impl Record {
         }
     }
 
-    /// Keeps an answer; the one before it for the same place is forgotten.
+    /// Stores an answer, replacing an earlier one for the same path.
     pub(crate) fn keep(&self, file: &EnvFile, allowed: bool) -> Result<(), Complaint> {
         let entry = Entry {
             path: name_of(&file.location),
@@ -81,7 +81,7 @@ impl Record {
         self.change(&file.location, Some(entry))
     }
 
-    /// Forgets what was said about a place.
+    /// Removes the answer for a path.
     pub(crate) fn forget(&self, location: &Path) -> Result<(), Complaint> {
         self.change(location, None)
     }
@@ -113,7 +113,7 @@ impl Record {
     }
 }
 
-/// A path as text: bytes that are no text are written out, so that no two paths are the same.
+/// A path as text. Bytes that are not UTF-8 are escaped, so that no two paths become the same.
 fn name_of(path: &Path) -> String {
     match path.to_str() {
         Some(text) => text.to_owned(),

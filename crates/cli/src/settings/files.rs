@@ -1,7 +1,7 @@
-//! Small files of the person's: read without waiting for anybody, replaced whole.
+//! Small files of the user: read without blocking, replaced atomically.
 //!
-//! A sandbox may have left anything under a name that is read at the next start: a FIFO, a link to
-//! a device, a file without end. Entry points: [`read_small`], [`replace`], [`lock`].
+//! A sandbox may have put anything under a name that is read at the next start: a FIFO, a link to a device,
+//! an endless file. Entry points: [`read_small`], [`replace`], [`lock`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,8 +9,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Reads a regular file of at most `limit` bytes. A link is followed; what it leads to is looked at
-/// before it is opened, because opening a device can already do something.
+/// Reads a regular file of at most `limit` bytes. Follows a link, and checks the type of its target before
+/// opening it, because opening a device can have side effects.
 pub(crate) fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let place = OpenOptions::new()
         .read(true)
@@ -27,7 +27,7 @@ pub(crate) fn read_small(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     if let Some(what) = what {
         return Err(io::Error::other(what));
     }
-    // The very file that was looked at, whatever stands at its path by now.
+    // The same file that was checked, even if its path now leads elsewhere.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK)
@@ -50,7 +50,7 @@ pub(crate) fn read_small_text(path: &Path, limit: u64) -> io::Result<String> {
         .map_err(|_| io::Error::other("it is not UTF-8 text"))
 }
 
-/// Held until it is dropped. Beside the file, because that is replaced.
+/// Locks until it is dropped. A separate file, because the file itself is replaced.
 pub(crate) fn lock(path: &Path) -> io::Result<File> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".lock");
@@ -64,10 +64,10 @@ pub(crate) fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Puts new text in the place of a file, which only its owner may read.
+/// Replaces a file with new text, readable only by its owner.
 pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    // Of mode 0600, and gone if it does not get to its place.
+    // With mode 0600, and removed if it is not renamed into place.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;
@@ -75,7 +75,7 @@ pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Makes a folder that only its owner may look into.
+/// Creates a folder that only its owner can access.
 pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new()

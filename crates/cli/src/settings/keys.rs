@@ -3,15 +3,15 @@
 /// One setting.
 #[derive(Debug)]
 pub(crate) struct Key {
-    /// In the settings file; a dot stands for a table.
+    /// Name in the settings file; a dot separates a table.
     pub(crate) name: &'static str,
-    /// In the environment.
+    /// Name of its environment variable.
     pub(crate) variable: Option<&'static str>,
-    /// Whether `.env` may set it: keys, and the model with its numbers. Never a path, an address, a
-    /// backend or a policy, because a sandbox may have written that file.
+    /// Whether `.env` may set it: keys, and the model with its numbers. Never a path, an address, a backend
+    /// or a policy, because a sandbox may have written that file.
     pub(crate) in_env_file: bool,
     pub(crate) default: Option<&'static str>,
-    /// Never shown whole.
+    /// Never shown in full.
     pub(crate) is_secret: bool,
 }
 
@@ -32,7 +32,7 @@ const fn key(
     }
 }
 
-/// A setting of the model, which `.env` may have.
+/// A setting of the model, which `.env` may set.
 const fn of_model(
     name: &'static str,
     variable: &'static str,
@@ -44,7 +44,7 @@ const fn of_model(
     }
 }
 
-/// A key, which `.env` may have.
+/// A key, which `.env` may set.
 const fn secret(name: &'static str, variable: &'static str) -> Key {
     Key {
         in_env_file: true,
@@ -57,9 +57,9 @@ pub(crate) const KEYS: &[Key] = &[
     of_model("model", "MODEL", Some(DEFAULT_MODEL)),
     of_model("max_tokens", "MAX_TOKENS", Some("8096")),
     of_model("thinking", "THINKING", None),
-    // Wins over the providers' own addresses.
+    // Overrides the providers' own addresses.
     key("base_url", None, None),
-    // On the way to the provider; may have a password in it. An address, so never from `.env`.
+    // For requests to the provider; may contain a password. An address, so never from `.env`.
     Key {
         in_env_file: false,
         ..secret("proxy", "HTTPS_PROXY")
@@ -80,7 +80,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("backends.cache", None, None),
     key("backends.podman", None, None),
     key("backends.podman_runtime", None, None),
-    // `DOCKER_HOST` in the environment, where this is not set.
+    // Defaults to `DOCKER_HOST` in the environment.
     key("backends.docker_socket", None, None),
     key("backends.runsc", None, None),
     key("backends.gvisor_platform", None, None),
@@ -90,13 +90,13 @@ pub(crate) const KEYS: &[Key] = &[
     key("backends.microsandbox", None, None),
     key("backends.kernel", None, None),
     key("backends.modules", None, None),
-    // Of a server whose jobs get machines of QEMU's.
+    // For a server whose jobs run in QEMU machines.
     key("backends.machines_waiting", None, Some("1")),
     key("budget.cost", None, None),
     key("budget.tokens", None, None),
     key("budget.turns", None, None),
     key("budget.time", None, None),
-    // Whose jobs `/jobs` lists.
+    // The server whose jobs `/jobs` lists.
     key(
         "server.url",
         Some("HOTCELL_SERVER"),

@@ -1,15 +1,15 @@
-//! Refuses links on the way to a workspace that nobody typed.
+//! Refuses links in the path of a workspace that the user did not type.
 //!
-//! A sandbox whose workspace is the current folder can put a link in the place of `./workspace`, and
-//! the next start would show it whatever the link leads to.
+//! A sandbox whose workspace is the current folder can replace `./workspace` by a link, and the next start
+//! would expose the link's target to it.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use crate::complaint::Complaint;
 
-/// Fails if any part of the path below the current folder is a symbolic link. What lies above is
-/// the person's own.
+/// Fails if any part of the path below the current folder is a symbolic link. The path above it belongs
+/// to the user.
 pub(super) fn refuse_below_here(path: &Path) -> Result<(), Complaint> {
     let here = std::env::current_dir().unwrap_or_default();
     let Some(link) = first_link(&here, path) else {
@@ -26,7 +26,7 @@ pub(super) fn refuse_below_here(path: &Path) -> Result<(), Complaint> {
     ))
 }
 
-/// The first part of the path that is a link, of those below `here` or relative to it.
+/// The first link in the path, below `here` or relative to it.
 fn first_link(here: &Path, path: &Path) -> Option<PathBuf> {
     let below = if path.is_absolute() {
         path.strip_prefix(here).ok()?

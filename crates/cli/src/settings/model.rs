@@ -1,4 +1,4 @@
-//! Settings become a model, its prices and a budget.
+//! Converts settings to a model, its prices and a budget.
 
 use std::error::Error;
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::args::BudgetFlags;
 use crate::complaint::Complaint;
 use crate::values::{parse_cost, parse_count, parse_duration};
 
-/// Bytes of a file of scripted replies.
+/// Maximum bytes of a file with scripted replies.
 const LONGEST_SCRIPT: u64 = 64 << 20;
 
-/// A model, ready to be asked, and the way to others.
+/// A model that is ready for requests, and the catalog of others.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     pub(crate) model: agent::Chosen,
@@ -29,7 +29,7 @@ pub(crate) struct Chosen {
     pub(crate) max_tokens: u32,
 }
 
-/// The model that the settings name.
+/// The model named by the settings.
 pub(crate) fn choose_model(settings: &Settings, budget: &BudgetFlags) -> Result<Chosen, Complaint> {
     let name = settings
         .get("model")
@@ -40,7 +40,7 @@ pub(crate) fn choose_model(settings: &Settings, budget: &BudgetFlags) -> Result<
     let budget = ceilings(settings, budget)?;
     if budget.cost.is_some() && !model.price.is_known() {
         let text = format!(
-            "the price of `{}` is unknown, so `--max-cost` cannot hold",
+            "the price of `{}` is unknown, so `--max-cost` cannot be enforced",
             name
         );
         return Err(Complaint::usage(text).hint(
@@ -56,7 +56,7 @@ pub(crate) fn choose_model(settings: &Settings, budget: &BudgetFlags) -> Result<
     })
 }
 
-/// The model of that name. A scripted one begins with the reply at `place`.
+/// The model of that name. A scripted one starts with the reply at `place`.
 pub(crate) fn model_named(
     settings: &Settings,
     name: &str,
@@ -71,7 +71,7 @@ pub(crate) fn model_named(
     })
 }
 
-/// Where a model of that name is asked, without a password.
+/// The provider of a model, for display, without a password.
 pub(crate) fn provider(settings: &Settings, name: &str) -> String {
     let (kind, own) = match name.split_once('/') {
         Some(("openai", _)) => ("openai", "openai.base_url"),
@@ -88,7 +88,7 @@ pub(crate) fn provider(settings: &Settings, name: &str) -> String {
     }
 }
 
-/// Most tokens of one reply.
+/// Maximum tokens of one reply.
 pub(crate) fn reply_tokens(settings: &Settings) -> Result<u32, Complaint> {
     Ok(small(settings, "max_tokens")?.unwrap_or(8096))
 }
@@ -128,10 +128,10 @@ fn openai(settings: &Settings, name: &str) -> Result<OpenAi, Complaint> {
     OpenAi::new(config).map_err(|error| Complaint::from_error(2, &error))
 }
 
-/// The way to the provider, which may have a password in it.
+/// The proxy for requests to the provider, which may contain a password.
 fn proxy(settings: &Settings, base_url: &str) -> Option<SecretString> {
     let proxy = settings.get("proxy")?;
-    // As HTTPS_PROXY says: plain HTTP goes straight, which is what servers nearby speak.
+    // HTTPS_PROXY applies to HTTPS only: plain HTTP, used by local servers, is not proxied.
     if !base_url.starts_with("https://") {
         return None;
     }
@@ -146,17 +146,17 @@ fn script(file: &str) -> Result<Script, Complaint> {
     let text =
         read_small_text(Path::new(file), LONGEST_SCRIPT).map_err(|error| complain(&error))?;
     Script::parse(&text).map_err(|error| {
-        // The cause shows the line below its place; the place is enough.
+        // The error also quotes the line; its position is enough.
         let cause = error.source().map(ToString::to_string).unwrap_or_default();
         complain(&cause.lines().next().unwrap_or_default())
     })
 }
 
-/// Where the provider is: as the flag or the file says for all, or as is said for this one.
+/// The provider's address: the common `base_url`, or the provider's own setting.
 fn base_url(settings: &Settings, own: &str) -> Result<String, Complaint> {
     let Some(Setting { value, source }) = settings.get("base_url").or(settings.get(own)) else {
-        return Err(Complaint::usage("an `openai/…` model needs an address")
-            .hint("say where its server is: `--base-url http://127.0.0.1:11434`".to_owned()));
+        return Err(Complaint::usage("an `openai/…` model requires a base URL")
+            .hint("set it, such as `--base-url http://127.0.0.1:11434`".to_owned()));
     };
     let mut ways = ["https://", "http://"].iter();
     match ways.find_map(|way| value.strip_prefix(way)) {
@@ -174,7 +174,7 @@ fn missing_key() -> Complaint {
         || "the settings file".to_owned(),
         |path| format!("`{}`", path.display()),
     );
-    Complaint::usage("there is no ANTHROPIC_API_KEY").hint(format!(
+    Complaint::usage("ANTHROPIC_API_KEY is not set").hint(format!(
         "set it in the environment (`export ANTHROPIC_API_KEY=…`), in `.env` in this folder, or \
          in {file} (`[anthropic]`, `api_key = \"…\"`); `hotcell demo` needs none"
     ))
@@ -187,7 +187,7 @@ pub(crate) fn prices(settings: &Settings) -> Result<Prices, Complaint> {
     }
     match Prices::parse(settings.prices()) {
         Ok(more) => Ok(builtin.merge(more)),
-        // Its cause shows the list as it was put together, which is not as it was written.
+        // The error quotes a generated text, not what the user wrote.
         Err(error) => Err(Complaint::usage(error).hint(
             "write `[prices.\"NAME\"]` with `input` and `output` in US dollars per million tokens"
                 .to_owned(),

@@ -1,4 +1,4 @@
-//! The models that a server or a session offers, by name: the settings, behind the agent's port.
+//! The models of a server or a session, by name: implements the agent's port on top of the settings.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,19 +11,19 @@ use orchestrator::Models;
 use super::{Settings, model_named, prices, provider};
 use crate::complaint::Complaint;
 
-/// Clients that are kept for further jobs. A client has connections and certificates.
+/// Maximum clients cached for further jobs. A client holds connections and certificates.
 const MOST_CLIENTS: usize = 64;
 
 pub(crate) struct ConfiguredModels {
     settings: Settings,
     default: String,
-    /// Whether names of files may come from whoever chooses.
+    /// Whether file names are accepted as model names.
     is_local: bool,
     prices: Prices,
     clients: Mutex<HashMap<String, Arc<dyn Model>>>,
 }
 
-/// Settings have keys in them.
+/// Does not print the settings, which contain keys.
 impl fmt::Debug for ConfiguredModels {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -34,12 +34,12 @@ impl fmt::Debug for ConfiguredModels {
 }
 
 impl ConfiguredModels {
-    /// For strangers: a script names a file of this machine, so only the default may be one.
+    /// For remote users: a script names a file of this machine, so only the default model may be one.
     pub(crate) fn of_server(settings: Settings) -> Result<Self, Complaint> {
         Self::new(settings, false)
     }
 
-    /// For whoever started the program.
+    /// For the user who started the program.
     pub(crate) fn of_person(settings: Settings) -> Result<Self, Complaint> {
         Self::new(settings, true)
     }
@@ -68,7 +68,7 @@ impl ConfiguredModels {
 
     fn client(&self, name: &str, replied: usize) -> Result<Arc<dyn Model>, Complaint> {
         let make = |place| model_named(&self.settings, name, place);
-        // A scripted model remembers its place, so that every job has one of its own.
+        // A scripted model keeps its position, so every job gets its own.
         if is_scripted(name) {
             return make(replied);
         }

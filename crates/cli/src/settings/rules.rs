@@ -1,4 +1,4 @@
-//! The person's rules: `rules.toml`, beside the settings file.
+//! The user's rules: `rules.toml`, next to the settings file.
 //!
 //! ```toml
 //! [[rule]]
@@ -11,8 +11,8 @@
 //! action = "ask"
 //! ```
 //!
-//! A file that lies in the workspace is neither read nor written: a sandbox could make its own
-//! rules there. Entry points: [`approvals`] and [`remember`].
+//! A file inside the workspace is neither read nor written, because a sandbox could change it. Entry
+//! points: [`approvals`] and [`remember`].
 
 use std::fs;
 use std::io;
@@ -30,10 +30,10 @@ use super::sources;
 use crate::args::StoreFlags;
 use crate::complaint::Complaint;
 
-/// Longer files are not rules that a person keeps.
+/// Maximum bytes of the file.
 const LONGEST: u64 = 1 << 20;
 
-/// The rules that a session on this workspace begins with; `asks` if there is a person to ask.
+/// The rules that a session on this workspace starts with; `asks` if there is a user to ask.
 pub(crate) fn approvals(
     flags: &StoreFlags,
     workspace: &Path,
@@ -48,7 +48,7 @@ pub(crate) fn approvals(
         .map_err(|error| Complaint::from_error(crate::complaint::USAGE, &error))
 }
 
-/// Where the rules are, or would be.
+/// Path of the rules file, whether or not it exists.
 pub(crate) fn rules_file(flags: &StoreFlags) -> Option<PathBuf> {
     let settings = sources::file_path(flags.config.as_deref())?;
     Some(settings.with_file_name("rules.toml"))
@@ -67,14 +67,14 @@ fn read(path: &Path, workspace: &Path) -> Result<Vec<Rule>, Complaint> {
     Ok(lines.into_iter().map(|line| line.rule).collect())
 }
 
-/// Keeps a rule for all sessions to come. What else the file says stays as it is; two that
-/// remember at the same time lose nothing of each other's.
+/// Saves a rule for all later sessions. The rest of the file is unchanged. A lock keeps concurrent
+/// writers from losing each other's rules.
 pub(crate) fn remember(path: &Path, workspace: &Path, rule: &Rule) -> Result<(), Complaint> {
     refuse_inside(path, workspace)?;
-    // Through a link, to what it leads to: the link stays.
+    // Writes to the target of a link: the link stays.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let complain = |error: &dyn std::fmt::Display| {
-        let text = format!("cannot keep a rule in `{}`: {error}", path.display());
+        let text = format!("cannot save a rule in `{}`: {error}", path.display());
         Complaint::new(1, text)
     };
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -124,7 +124,7 @@ struct Line {
     action: Spanned<Action>,
 }
 
-/// A rule, and where the file says what is to be done.
+/// A rule, and the position of its action in the file.
 #[derive(Debug)]
 struct Placed {
     rule: Rule,
@@ -165,8 +165,8 @@ fn rule(line: Line) -> Result<Rule, String> {
     Ok(Rule { subject, action })
 }
 
-/// The file's text with the rule in it: what it says of the same subject is changed, or else the
-/// rule comes last. `None` if that is what it says already.
+/// The file's text with the rule added. An existing rule about the same subject is changed; otherwise the
+/// rule is appended. `None` if the file already has it.
 fn with_rule(text: &str, rule: &Rule) -> Result<Option<String>, String> {
     let known = parse(text)?;
     let of_subject: Vec<&Placed> = known
@@ -202,14 +202,14 @@ fn with_rule(text: &str, rule: &Rule) -> Result<Option<String>, String> {
         return Ok(None);
     }
     let mut changed = text.to_owned();
-    // From the end, so that the places before stay right.
+    // From the end, so that earlier positions stay valid.
     for placed in of_subject.into_iter().rev() {
         changed.replace_range(placed.action.clone(), &action);
     }
     verified(changed, &known, rule).map(Some)
 }
 
-/// Reads the text again, so that nothing is ever written that says something else.
+/// Parses the text again, so that a file with another meaning is never written.
 fn verified(text: String, before: &[Placed], rule: &Rule) -> Result<String, String> {
     let mut expected: Vec<Rule> = before.iter().map(|placed| placed.rule.clone()).collect();
     let mut is_there = false;
@@ -229,7 +229,7 @@ fn verified(text: String, before: &[Placed], rule: &Rule) -> Result<String, Stri
     if found == expected {
         Ok(text)
     } else {
-        Err("the file is written in a way that cannot be added to".to_owned())
+        Err("a rule cannot be added to this TOML layout".to_owned())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Flags and settings become a sandbox spec.
+//! Converts flags and settings to a sandbox spec.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,8 +14,8 @@ use super::{Settings, backends, links, parse_switch, sockets};
 use crate::args::{SandboxFlags, StoreFlags, WallFlags};
 use crate::complaint::{Complaint, FAILED, USAGE, warn};
 
-/// Makes a spec of flags and settings. Everything is checked before anything is made: the audit
-/// log and the default workspace.
+/// Builds a spec from flags and settings. Everything is checked before the audit log and the default
+/// workspace are created.
 pub(crate) fn sandbox_spec(
     flags: &SandboxFlags,
     settings: &Settings,
@@ -26,7 +26,7 @@ pub(crate) fn sandbox_spec(
     backends::keep_outside(&mut spec, settings, &workspace)?;
     spec.audit = audit_log(flags, &workspace)?;
     spec.workspace = make_folder(&workspace)?;
-    // Between the look at it and now, a sandbox around it may have put a link in its place.
+    // Since the check, a sandbox around it may have replaced it by a link.
     if flags.workspace.is_none() {
         links::refuse_below_here(&workspace)?;
     }
@@ -35,7 +35,7 @@ pub(crate) fn sandbox_spec(
     }
     if spec.backend == Backend::None {
         warn("WARNING: no sandbox: the command can read and change everything that you can");
-        // A variable that is no text cannot be passed on.
+        // A variable that is not UTF-8 cannot be passed on.
         let text = |(name, value): (OsString, OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
@@ -44,7 +44,7 @@ pub(crate) fn sandbox_spec(
     Ok(spec)
 }
 
-/// A spec that lacks only its workspace and its audit log.
+/// A spec without workspace and audit log.
 pub(crate) fn walls(flags: &WallFlags, settings: &Settings) -> Result<SandboxSpec, Complaint> {
     let is_on = settings.parse("sandbox", parse_switch)?.unwrap_or(true);
     let network = network(&flags.allow_net)?;
@@ -84,19 +84,19 @@ pub(crate) fn walls(flags: &WallFlags, settings: &Settings) -> Result<SandboxSpe
 }
 
 fn parse_backend(text: &str) -> Result<Backend, String> {
-    // Going without is a matter of `sandbox`, which says so at every start.
+    // Running without walls is the setting `sandbox`, which warns at every start.
     match Backend::named(text) {
-        Some(Backend::None) => Err("going without walls is `sandbox = false`".to_owned()),
+        Some(Backend::None) => Err("to run without walls, set `sandbox = false`".to_owned()),
         Some(backend) => Ok(backend),
         None => Err("there is no such backend".to_owned()),
     }
 }
 
 fn parse_strength(text: &str) -> Result<Strength, String> {
-    Strength::named(text).ok_or_else(|| "it is none of namespaces, kernel, vm".to_owned())
+    Strength::named(text).ok_or_else(|| "it must be namespaces, kernel or vm".to_owned())
 }
 
-/// What is required is not a wish: nothing else is taken instead.
+/// Fails if the backend is weaker than required.
 fn refuse_weak(backend: Backend, require: Strength) -> Result<(), Complaint> {
     if backend == Backend::Auto || backend.strength() >= require {
         return Ok(());
@@ -111,7 +111,7 @@ fn refuse_weak(backend: Backend, require: Strength) -> Result<(), Complaint> {
     let required = require.name();
     Err(
         Complaint::usage(format!("{has}, and `{required}` is required"))
-            .hint("`--backend auto` takes what is strong enough".to_owned()),
+            .hint("`--backend auto` selects a backend that is strong enough".to_owned()),
     )
 }
 
@@ -143,10 +143,10 @@ fn network(rules: &[String]) -> Result<Network, Complaint> {
     }
 }
 
-/// What only walls can give must not seem to be there without them.
+/// Refuses flags that only walls can enforce.
 fn refuse_with_none(flags: &WallFlags) -> Result<(), Complaint> {
     let refused = |flag: &str| {
-        Complaint::usage(format!("`{flag}` means nothing without walls"))
+        Complaint::usage(format!("`{flag}` requires walls"))
             .hint("drop it, or drop `--backend none`".to_owned())
     };
     match () {
@@ -157,10 +157,10 @@ fn refuse_with_none(flags: &WallFlags) -> Result<(), Complaint> {
     }
 }
 
-/// Where the workspace is or, if it is the default one, is to be.
+/// The workspace, or the path where the default one will be created.
 pub(crate) fn workspace(flags: &SandboxFlags, settings: &Settings) -> Result<PathBuf, Complaint> {
     let folder = match (&flags.workspace, settings.get("workspace")) {
-        // Typed by the person, who may name a link.
+        // Typed by the user, so it may be a link.
         (Some(named), _) => existing_folder(named, "--workspace")?,
         (None, named) => {
             let path = named.map_or(DEFAULT_WORKSPACE, |named| &named.value);
@@ -181,7 +181,7 @@ pub(crate) fn workspace(flags: &SandboxFlags, settings: &Settings) -> Result<Pat
     Ok(folder)
 }
 
-/// The settings decide what the next sandbox is made of: a sandbox must not write them.
+/// The settings configure the next sandbox, so a sandbox must not be able to write them.
 fn refuse_settings_inside(settings: &Settings, workspace: &Path) -> Result<(), Complaint> {
     let Some(file) = &settings.file else {
         return Ok(());
@@ -197,7 +197,7 @@ fn refuse_settings_inside(settings: &Settings, workspace: &Path) -> Result<(), C
     ))
 }
 
-/// A folder that is there, or a path at which one can be made.
+/// An existing folder, or a path where one can be created.
 fn folder_or_room(folder: &Path, role: &str) -> Result<PathBuf, Complaint> {
     let mut above = folder.ancestors().skip_while(|path| !path.exists());
     match above.next() {
@@ -217,7 +217,7 @@ fn make_folder(folder: &Path) -> Result<PathBuf, Complaint> {
 }
 
 fn not_made(folder: &Path, why: &dyn std::fmt::Display) -> Complaint {
-    let text = format!("cannot make the workspace `{}`: {why}", folder.display());
+    let text = format!("cannot create the workspace `{}`: {why}", folder.display());
     Complaint::usage(text).hint("name another with `--workspace`".to_owned())
 }
 
@@ -226,7 +226,7 @@ fn image(folder: &Path) -> Result<PathBuf, Complaint> {
     if folder == Path::new("/") {
         let text = "the root file system is `/`: that would show the whole machine to the sandbox";
         return Err(Complaint::usage(text)
-            .hint("leave `--rootfs` out to use the host's programs".to_owned()));
+            .hint("omit `--rootfs` to use the host's programs".to_owned()));
     }
     Ok(folder)
 }
@@ -271,7 +271,7 @@ fn audit_log(flags: &SandboxFlags, workspace: &Path) -> Result<Option<Arc<AuditL
     Ok(Some(Arc::new(log)))
 }
 
-/// Where a path leads, though the end of it may not be there yet.
+/// The real path of a file or folder whose last parts may not exist yet.
 pub(super) fn destination(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for there in path.ancestors() {
@@ -282,8 +282,8 @@ pub(super) fn destination(path: &Path) -> PathBuf {
     path
 }
 
-/// Where sessions are kept. Never inside the workspace: they hold what undo restores, and a
-/// sandbox could rewrite it.
+/// The data folder. Never inside the workspace: it holds what undo restores, and a sandbox could
+/// rewrite it.
 pub(crate) fn data_folder(
     flags: &StoreFlags,
     workspace: Option<&Path>,

@@ -1,7 +1,7 @@
 //! Finds sockets in a workspace before a start: where sandbox and host share a kernel, commands can
-//! talk to whatever listens there, also without a network.
+//! connect to the programs that listen there, even without a network.
 //!
-//! The look is bounded in entries and time, nearest folders first; it follows no link.
+//! The search is limited in entries and time, starts with the nearest folders, and follows no link.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::complaint::warn;
 
 const MAX_ENTRIES: usize = 5000;
 const MAX_TIME: Duration = Duration::from_millis(20);
-/// Sockets that a warning names.
+/// Maximum sockets named in a warning.
 const SHOWN: usize = 3;
 
 /// Warns about sockets in the workspace.
@@ -38,14 +38,14 @@ fn warning(found: &[PathBuf]) -> Option<String> {
     (!names.is_empty()).then(|| {
         format!(
             "the workspace has sockets: {}{more}\n\
-             hint: commands can talk to the programs that listen there; move them out of the \
+             hint: commands can connect to the programs that listen there; move them out of the \
              workspace, or use `--require kernel`",
             names.join(", ")
         )
     })
 }
 
-/// Sockets below a folder, by their paths from there.
+/// Sockets below a folder, as relative paths.
 fn find(workspace: &Path, give_up: Instant) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = VecDeque::from([workspace.to_owned()]);
@@ -56,7 +56,7 @@ fn find(workspace: &Path, give_up: Instant) -> Vec<PathBuf> {
                 return found;
             }
             left -= 1;
-            // Of the entry itself: a link is not followed.
+            // The type of the entry itself: a link is not followed.
             let Ok(kind) = entry.file_type() else {
                 continue;
             };
@@ -104,7 +104,7 @@ mod tests {
             text.starts_with("the workspace has sockets: `a`, `b`, `c` and 2 more\n"),
             "{text}"
         );
-        // Whatever there is, it ends.
+        // The search ends at its deadline.
         for number in 0..=MAX_ENTRIES {
             fs::write(inside.join(number.to_string()), "").unwrap();
         }

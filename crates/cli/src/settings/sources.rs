@@ -11,17 +11,17 @@ use super::files::read_small_text;
 use super::keys::KEYS;
 use crate::complaint::Complaint;
 
-/// Longer files are not settings that a person keeps.
+/// Maximum bytes of the file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What the settings file says.
+/// The parsed settings file.
 #[derive(Debug, Default)]
 pub(super) struct FromFile {
     pub(super) path: PathBuf,
     pub(super) is_there: bool,
-    /// What the person should know about it.
+    /// A warning for the user.
     pub(super) warning: Option<String>,
-    /// By the name of the key.
+    /// By key name.
     pub(super) values: BTreeMap<String, String>,
     /// The table `prices`, as TOML.
     pub(super) prices: String,
@@ -34,7 +34,7 @@ pub(super) fn file_path(named: Option<&Path>) -> Option<PathBuf> {
     })
 }
 
-/// The settings file; nothing if there is none, unless it was asked for by name.
+/// The settings file; empty if there is none, unless it was named.
 pub(super) fn read_file(named: Option<&Path>) -> Result<FromFile, Complaint> {
     let Some(path) = file_path(named) else {
         return Ok(FromFile::default());
@@ -56,11 +56,11 @@ pub(super) fn read_file(named: Option<&Path>) -> Result<FromFile, Complaint> {
         .parse()
         .map_err(|error: toml::de::Error| complain(&place(&error, &text)))?;
     let prices = match table.remove("prices") {
-        // As the list that is built in has it.
+        // In the format of the built-in list.
         Some(prices @ toml::Value::Table(_)) => {
             toml::Table::from_iter([("model".to_owned(), prices)]).to_string()
         }
-        Some(_) => return Err(complain(&"`prices` is no table")),
+        Some(_) => return Err(complain(&"`prices` is not a table")),
         None => String::new(),
     };
     let mut values = BTreeMap::new();
@@ -92,7 +92,7 @@ pub(super) fn read_file(named: Option<&Path>) -> Result<FromFile, Complaint> {
     })
 }
 
-/// What is wrong and in which line, without the line itself: there may be a key in it.
+/// The error and its line number, without the line itself, which may contain a key.
 pub(super) fn place(error: &toml::de::Error, text: &str) -> String {
     let why = error.message().replace('\n', ", ");
     let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
@@ -119,7 +119,7 @@ fn flatten(
             toml::Value::Float(number) => number.to_string(),
             toml::Value::Boolean(switch) => switch.to_string(),
             toml::Value::Array(_) | toml::Value::Datetime(_) => {
-                return Err(format!("`{name}` is neither text, number nor switch"));
+                return Err(format!("`{name}` must be text, a number or a boolean"));
             }
         };
         values.insert(name, text);
@@ -127,11 +127,11 @@ fn flatten(
     Ok(())
 }
 
-/// Whether an address can only be on this machine.
+/// Whether an address is certainly on this machine.
 pub(super) fn is_loopback(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    // What stands before an `@` is no host.
+    // What precedes an `@` is not a host.
     if authority.contains('@') {
         return false;
     }

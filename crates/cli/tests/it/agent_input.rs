@@ -29,55 +29,55 @@ fn tasks_and_budgets() {
     assert_snapshot!(said, @r#"
         $ run
         hotcell: the following required arguments were not provided: <PROMPT>
-        hint: put the task between quotes, such as `hotcell run "Fix the tests"`
+        hint: quote the task, such as `hotcell run "Fix the tests"`
 
         $ run ''
         hotcell: the prompt is empty
-        hint: say what is to be done, such as `hotcell run "Fix the tests"`
+        hint: give a task, such as `hotcell run "Fix the tests"`
 
         $ run one two
         hotcell: unexpected argument 'two' found
-        hint: put the task between quotes, such as `hotcell run "Fix the tests"`
+        hint: quote the task, such as `hotcell run "Fix the tests"`
 
         $ run --max-tokens 0 Answer
         hotcell: invalid value '0' for '--max-tokens <NUMBER>': it must be a whole number from 1 on
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ run --max-tokens many Answer
         hotcell: invalid value 'many' for '--max-tokens <NUMBER>': it must be a whole number from 1 on
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ run --thinking -5 Answer
         hotcell: unexpected argument '-5' found
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ run --max-cost free Answer
         hotcell: invalid value 'free' for '--max-cost <DOLLARS>': a cost is a number of US dollars above 0, such as `0.50`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ run --max-cost 0 Answer
         hotcell: invalid value '0' for '--max-cost <DOLLARS>': a cost is a number of US dollars above 0, such as `0.50`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ run --max-cost NaN Answer
         hotcell: invalid value 'NaN' for '--max-cost <DOLLARS>': a cost is a number of US dollars above 0, such as `0.50`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ run --max-tokens-total 1.5 Answer
         hotcell: invalid value '1.5' for '--max-tokens-total <NUMBER>': it must be a whole number from 1 on
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ run --max-turns 0 Answer
         hotcell: invalid value '0' for '--max-turns <NUMBER>': it must be a whole number from 1 on
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ run --max-time soon Answer
         hotcell: invalid value 'soon' for '--max-time <TIME>': a time is a whole number with ms, s, m, h or d, such as `30s`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ run --max-time 0s Answer
-        hotcell: invalid value '0s' for '--max-time <TIME>': a time must be longer than nothing
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hotcell: invalid value '0s' for '--max-time <TIME>': a time must be greater than 0
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ run --max-coast 1 Answer
         hotcell: unexpected argument '--max-coast' found
@@ -93,11 +93,11 @@ fn tasks_and_budgets() {
 
         $ run --fork Answer
         hotcell: unexpected argument '--fork' found
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ demo Answer
         hotcell: unexpected argument 'Answer' found
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
     "#);
 }
 
@@ -123,16 +123,16 @@ fn models() {
     ]);
     assert_snapshot!(said, @r#"
         $ run Answer
-        hotcell: there is no ANTHROPIC_API_KEY
+        hotcell: ANTHROPIC_API_KEY is not set
         hint: set it in the environment (`export ANTHROPIC_API_KEY=…`), in `.env` in this folder, or in `HOME/.config/hotcell/config.toml` (`[anthropic]`, `api_key = "…"`); `hotcell demo` needs none
 
         $ ANTHROPIC_API_KEY= run Answer
-        hotcell: there is no ANTHROPIC_API_KEY
+        hotcell: ANTHROPIC_API_KEY is not set
         hint: set it in the environment (`export ANTHROPIC_API_KEY=…`), in `.env` in this folder, or in `HOME/.config/hotcell/config.toml` (`[anthropic]`, `api_key = "…"`); `hotcell demo` needs none
 
         $ run --model openai/x Answer
-        hotcell: an `openai/…` model needs an address
-        hint: say where its server is: `--base-url http://127.0.0.1:11434`
+        hotcell: an `openai/…` model requires a base URL
+        hint: set it, such as `--base-url http://127.0.0.1:11434`
 
         $ run --model openai/x --base-url nowhere Answer
         hotcell: the provider's address from flag is `nowhere`
@@ -163,12 +163,12 @@ fn models() {
         hint: write it as `https://HOST` or `http://HOST:PORT`
 
         $ ANTHROPIC_API_KEY=k run --model unheard-of --max-cost 1 Answer
-        hotcell: the price of `unheard-of` is unknown, so `--max-cost` cannot hold
+        hotcell: the price of `unheard-of` is unknown, so `--max-cost` cannot be enforced
         hint: use `--max-tokens-total`, or name its price in the settings file under `prices`
 
         $ ANTHROPIC_API_KEY=k run --model '' Answer
         hotcell: a value is required for '--model <NAME>' but none was supplied
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ ANTHROPIC_API_KEY=k run --data workspace Answer
         hotcell: the session store `workspace` lies inside the workspace
@@ -181,7 +181,7 @@ fn models() {
         hotcell: cannot read the settings `folder`: it is a folder
 
         $ ANTHROPIC_API_KEY=k USE_SANDBOX=maybe run Answer
-        hotcell: `USE_SANDBOX` from environment is `maybe`: it is neither true nor false
+        hotcell: `USE_SANDBOX` from environment is `maybe`: it must be true or false
         hint: `hotcell config` shows all settings and where they come from
     "#);
 }
@@ -208,39 +208,39 @@ fn sessions() {
 
         $ sessions show
         hotcell: the following required arguments were not provided: <SESSION>
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ sessions search
         hotcell: the following required arguments were not provided: <WORDS>...
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ sessions delete
         hotcell: the following required arguments were not provided: <SESSION>...
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ sessions export
         hotcell: the following required arguments were not provided: <SESSION>
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ sessions -n many
-        hotcell: invalid value 'many' for '--limit <NUMBER>': it must be a whole number, and 0 is all
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hotcell: invalid value 'many' for '--limit <NUMBER>': it must be a whole number; 0 means all
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ replay
         hotcell: the following required arguments were not provided: <SESSION>
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ resume a b
         hotcell: unexpected argument 'b' found
-        hint: say more with `--prompt`, between quotes
+        hint: give a prompt with `--prompt`, in quotes
 
         $ undo a b
         hotcell: unexpected argument 'b' found
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ resume --prompt ''
         hotcell: the prompt is empty
-        hint: say what is to be done, such as `hotcell run "Fix the tests"`
+        hint: give a task, such as `hotcell run "Fix the tests"`
 
         $ config --modell x
         hotcell: unexpected argument '--modell' found

@@ -26,7 +26,7 @@ fn a_whole_log() {
     let (place, log) = recorded();
     let output = verify(&place);
     assert_code(&output, 0);
-    assert_snapshot!(stdout(&output), @"4 lines, all whole and in order");
+    assert_snapshot!(stdout(&output), @"4 lines, all intact and in order");
     // A further run continues it.
     assert_code(&place.exec(&["--audit", "log.jsonl"], "true"), 0);
     assert_code(&verify(&place), 0);

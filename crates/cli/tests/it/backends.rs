@@ -54,54 +54,54 @@ fn what_cannot_be_is_said_before_anything_starts() {
 
         $ exec --backend native --require vm -- true
         hotcell: the walls of `native` are `namespaces`, and `vm` is required
-        hint: `--backend auto` takes what is strong enough
+        hint: `--backend auto` selects a backend that is strong enough
 
         $ exec --backend podman --require kernel -- true
         hotcell: the walls of `podman` are `namespaces`, and `kernel` is required
-        hint: `--backend auto` takes what is strong enough
+        hint: `--backend auto` selects a backend that is strong enough
 
         $ exec --backend gvisor --require vm -- true
         hotcell: the walls of `gvisor` are `kernel`, and `vm` is required
-        hint: `--backend auto` takes what is strong enough
+        hint: `--backend auto` selects a backend that is strong enough
 
         $ exec --backend none --require namespaces -- true
         hotcell: there are no walls, and `namespaces` is required
-        hint: `--backend auto` takes what is strong enough
+        hint: `--backend auto` selects a backend that is strong enough
 
         $ USE_SANDBOX=false exec --require namespaces -- true
         hotcell: there are no walls, and `namespaces` is required
-        hint: `--backend auto` takes what is strong enough
+        hint: `--backend auto` selects a backend that is strong enough
 
         $ demo --backend docker --require kernel
         hotcell: the walls of `docker` are `namespaces`, and `kernel` is required
-        hint: `--backend auto` takes what is strong enough
+        hint: `--backend auto` selects a backend that is strong enough
 
         $ serve --backend native --require kernel
         hotcell: the walls of `native` are `namespaces`, and `kernel` is required
-        hint: `--backend auto` takes what is strong enough
+        hint: `--backend auto` selects a backend that is strong enough
 
         $ exec --image nothing -- true
         hotcell: there is no image `nothing`
-        hint: `hotcell image list` shows those there are
+        hint: `hotcell image list` lists images
 
         $ exec --image ../escape -- true
         hotcell: cannot call an image `../escape`: a name has letters, digits, `.`, `_`, `-` and `:`, and begins with a letter or a digit
-        hint: `hotcell image list` shows all
+        hint: `hotcell image list` lists images
 
         $ exec --image '' -- true
         hotcell: a value is required for '--image <NAME>' but none was supplied
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --image base --rootfs folder -- true
         hotcell: the argument '--image <NAME>' cannot be used with '--rootfs <FOLDER>'
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --backend none --image base -- true
-        hotcell: `--image` means nothing without walls
+        hotcell: `--image` requires walls
         hint: drop it, or drop `--backend none`
 
         $ DOCKER_HOST=tcp://10.0.0.1:2375 exec --backend docker -- true
-        hotcell: `DOCKER_HOST` is `tcp://10.0.0.1:2375`: it is no socket of this machine
+        hotcell: `DOCKER_HOST` is `tcp://10.0.0.1:2375`: it must be a socket on this machine
         hint: a sandbox's folder is here: name a daemon of this machine, such as `unix:///var/run/docker.sock`
     ");
 }
@@ -140,20 +140,20 @@ fn settings_are_held_to_the_same() {
         hint: `hotcell config` shows all settings and where they come from
 
         backend = "none"
-        hotcell: `backend` from `HOME/.config/hotcell/config.toml` is `none`: going without walls is `sandbox = false`
+        hotcell: `backend` from `HOME/.config/hotcell/config.toml` is `none`: to run without walls, set `sandbox = false`
         hint: `hotcell config` shows all settings and where they come from
 
         require = "much"
-        hotcell: `require` from `HOME/.config/hotcell/config.toml` is `much`: it is none of namespaces, kernel, vm
+        hotcell: `require` from `HOME/.config/hotcell/config.toml` is `much`: it must be namespaces, kernel or vm
         hint: `hotcell config` shows all settings and where they come from
 
         require = "vm" ⏎ backend = "native"
         hotcell: the walls of `native` are `namespaces`, and `vm` is required
-        hint: `--backend auto` takes what is strong enough
+        hint: `--backend auto` selects a backend that is strong enough
 
         image = "nothing"
         hotcell: there is no image `nothing`
-        hint: `hotcell image list` shows those there are
+        hint: `hotcell image list` lists images
 
         [backends] ⏎ lxc = "/usr/bin/lxc"
         hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: there is no setting `backends.lxc`
@@ -341,7 +341,7 @@ fn a_probe_proves_what_auto_then_takes() {
     let said = stdout(&output);
     assert!(said.contains("\nas of 20"), "{said}");
     assert!(
-        said.contains(&format!("\nauto    takes {backend}: ")),
+        said.contains(&format!("\nauto    selects {backend}: ")),
         "{said}"
     );
 }
@@ -371,7 +371,7 @@ fn where_only_native_walls_work_a_probe_says_what_the_others_lack() {
             "docker NO namespaces",
         ]
     );
-    let auto = "auto    takes native: the strongest that was proved here";
+    let auto = "auto    selects native: the strongest that was proved here";
     assert!(said.lines().any(|line| line.starts_with(auto)), "{said}");
     // A release or program that is not the one that was probed voids it.
     let file = place.home().join(".cache/hotcell/proofs.json");
@@ -379,11 +379,11 @@ fn where_only_native_walls_work_a_probe_says_what_the_others_lack() {
     fs::write(&file, proofs.replace("\"stamp\": \"", "\"stamp\": \"0")).unwrap();
     let said = stdout(&run(&mut place.hotcell(["doctor"])));
     assert!(
-        said.contains("\n`hotcell doctor --probe` looks at all\n"),
+        said.contains("\n`hotcell doctor --probe` checks all\n"),
         "{said}"
     );
     assert!(
-        said.contains("\nauto    takes native: not probed: "),
+        said.contains("\nauto    selects native: not probed: "),
         "{said}"
     );
 }

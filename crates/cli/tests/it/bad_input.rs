@@ -93,7 +93,7 @@ fn folders() {
 
         $ exec --workspace '' -- true
         hotcell: a value is required for '--workspace <FOLDER>' but none was supplied
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ SAFEDIR=/ exec -- true
         hotcell: the workspace is `/`: that would show the whole machine to the sandbox
@@ -104,7 +104,7 @@ fn folders() {
         hint: name a folder
 
         $ SAFEDIR=file/below exec -- true
-        hotcell: cannot make the workspace `file/below`: `file` is not a folder
+        hotcell: cannot create the workspace `file/below`: `file` is not a folder
         hint: name another with `--workspace`
 
         $ exec --rootfs missing -- true
@@ -125,7 +125,7 @@ fn folders() {
 
         $ exec --audit a --no-audit -- true
         hotcell: the argument '--audit <FILE>' cannot be used with '--no-audit'
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ audit verify missing
         hotcell: cannot open the audit log `missing`: No such file or directory (os error 2)
@@ -170,87 +170,87 @@ fn values() {
     assert_snapshot!(said, @r"
         $ exec --memory lots -- true
         hotcell: invalid value 'lots' for '--memory <SIZE>': a size is a number with K, M, G or T, such as `512M`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --memory 1.5G -- true
         hotcell: invalid value '1.5G' for '--memory <SIZE>': a size is a whole number with K, M, G or T, such as `512M`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --memory -1M -- true
         hotcell: unexpected argument '-1' found
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --memory 12k -- true
         hotcell: invalid value '12k' for '--memory <SIZE>': the smallest size is `1M`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --memory '' -- true
         hotcell: invalid value '' for '--memory <SIZE>': a size is a whole number with K, M, G or T, such as `512M`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --memory 99999999999T -- true
         hotcell: invalid value '99999999999T' for '--memory <SIZE>': this size is too large
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --disk 1X -- true
         hotcell: invalid value '1X' for '--disk <SIZE>': a size is a number with K, M, G or T, such as `512M`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --max-output 0 -- true
         hotcell: invalid value '0' for '--max-output <SIZE>': the smallest size is `1M`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --cpus 0 -- true
-        hotcell: invalid value '0' for '--cpus <NUMBER>': processors are a number from 0.01 on, such as `1` or `0.5`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hotcell: invalid value '0' for '--cpus <NUMBER>': the CPU limit is a number from 0.01 on, such as `1` or `0.5`
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --cpus many -- true
-        hotcell: invalid value 'many' for '--cpus <NUMBER>': processors are a number from 0.01 on, such as `1` or `0.5`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hotcell: invalid value 'many' for '--cpus <NUMBER>': the CPU limit is a number from 0.01 on, such as `1` or `0.5`
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --cpus nan -- true
-        hotcell: invalid value 'nan' for '--cpus <NUMBER>': processors are a number from 0.01 on, such as `1` or `0.5`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hotcell: invalid value 'nan' for '--cpus <NUMBER>': the CPU limit is a number from 0.01 on, such as `1` or `0.5`
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --pids 0 -- true
         hotcell: invalid value '0' for '--pids <NUMBER>': processes are a number from 1 to 1000000
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --pids -5 -- true
         hotcell: unexpected argument '-5' found
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --pids 1.5 -- true
         hotcell: invalid value '1.5' for '--pids <NUMBER>': processes are a number from 1 to 1000000
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --open-files 3 -- true
         hotcell: invalid value '3' for '--open-files <NUMBER>': open files are a number from 16 to 1000000
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --timeout 0s -- true
-        hotcell: invalid value '0s' for '--timeout <TIME>': a time must be longer than nothing
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hotcell: invalid value '0s' for '--timeout <TIME>': a time must be greater than 0
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --timeout soon -- true
         hotcell: invalid value 'soon' for '--timeout <TIME>': a time is a whole number with ms, s, m, h or d, such as `30s`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --timeout 1y -- true
         hotcell: invalid value '1y' for '--timeout <TIME>': a time is a whole number with ms, s, m, h or d, such as `30s`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --timeout 99999999999999999999h -- true
         hotcell: invalid value '99999999999999999999h' for '--timeout <TIME>': a time is a whole number with ms, s, m, h or d, such as `30s`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --env novalue -- true
         hotcell: invalid value 'novalue' for '--env <NAME=VALUE>': a variable is written `NAME=VALUE`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --env =x -- true
         hotcell: invalid value '=x' for '--env <NAME=VALUE>': a variable is written `NAME=VALUE`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --allow-net https://example.com -- true
         hotcell: cannot allow `https://example.com`: write a host such as `example.com`, without scheme or path
@@ -316,19 +316,19 @@ fn commands_and_flags() {
 
         $ exec --nonsense -- true
         hotcell: unexpected argument '--nonsense' found
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --memory
         hotcell: a value is required for '--memory <SIZE>' but none was supplied
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec --memory 1G --memory 2G -- true
         hotcell: the argument '--memory <SIZE>' cannot be used multiple times
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exec -x -- true
         hotcell: unexpected argument '-x' found
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ exce -- true
         hotcell: unrecognized subcommand 'exce'
@@ -336,15 +336,15 @@ fn commands_and_flags() {
 
         $ nonsense
         hotcell: unrecognized subcommand 'nonsense'
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ doctor nonsense
         hotcell: unexpected argument 'nonsense' found
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ audit nonsense
         hotcell: unrecognized subcommand 'nonsense'
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ completions tcsh
         hotcell: invalid value 'tcsh' for '<SHELL>'
@@ -352,7 +352,7 @@ fn commands_and_flags() {
 
         $ completions
         hotcell: the following required arguments were not provided: <SHELL>
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
     ");
 }
 
@@ -377,23 +377,23 @@ fn walls() {
         hint: one of auto, native, podman, docker, gvisor, microvm, firecracker, microsandbox, none
 
         $ exec --backend none --allow-net example.com -- true
-        hotcell: `--allow-net` means nothing without walls
+        hotcell: `--allow-net` requires walls
         hint: drop it, or drop `--backend none`
 
         $ exec --backend none --rootfs folder -- true
-        hotcell: `--rootfs` means nothing without walls
+        hotcell: `--rootfs` requires walls
         hint: drop it, or drop `--backend none`
 
         $ USE_SANDBOX=false exec --allow-net example.com -- true
-        hotcell: `--allow-net` means nothing without walls
+        hotcell: `--allow-net` requires walls
         hint: drop it, or drop `--backend none`
 
         $ USE_SANDBOX=maybe exec -- true
-        hotcell: `USE_SANDBOX` from environment is `maybe`: it is neither true nor false
+        hotcell: `USE_SANDBOX` from environment is `maybe`: it must be true or false
         hint: `hotcell config` shows all settings and where they come from
 
         $ USE_SANDBOX=FALSE exec -- true
-        hotcell: `USE_SANDBOX` from environment is `FALSE`: it is neither true nor false
+        hotcell: `USE_SANDBOX` from environment is `FALSE`: it must be true or false
         hint: `hotcell config` shows all settings and where they come from
     ");
 }
@@ -416,22 +416,22 @@ fn servers_and_keys() {
     assert_snapshot!(said, @r"
         $ serve --listen here
         hotcell: invalid value 'here' for '--listen <ADDRESS>': invalid socket address syntax
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ serve --concurrency 0
         hotcell: invalid value '0' for '--concurrency <NUMBER>': it must be a whole number from 1 on
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ serve --job-timeout never
         hotcell: invalid value 'never' for '--job-timeout <TIME>': a time is a whole number with ms, s, m, h or d, such as `30s`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ serve --backend none
-        hotcell: a server runs nothing without a sandbox
+        hotcell: a server requires a sandbox
         hint: drop `--backend none`, or USE_SANDBOX=false
 
         $ USE_SANDBOX=false serve
-        hotcell: a server runs nothing without a sandbox
+        hotcell: a server requires a sandbox
         hint: drop `--backend none`, or USE_SANDBOX=false
 
         $ serve --allow-net http://example.com
@@ -440,15 +440,15 @@ fn servers_and_keys() {
 
         $ serve --memory lots
         hotcell: invalid value 'lots' for '--memory <SIZE>': a size is a number with K, M, G or T, such as `512M`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ keys create
         hotcell: the following required arguments were not provided: --user <NAME>
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ keys create --user ''
         hotcell: a value is required for '--user <NAME>' but none was supplied
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ keys create --user ada --role king
         hotcell: invalid value 'king' for '--role <ROLE>'
@@ -456,7 +456,7 @@ fn servers_and_keys() {
 
         $ keys revoke nonsense
         hotcell: invalid value 'nonsense' for '<ID>': invalid character: found `n` at 0
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
     ");
 }
 
@@ -489,19 +489,19 @@ fn flags_of_the_chat() {
 
         $ --load
         hotcell: a value is required for '--load <SESSION>' but none was supplied
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ --load x --continue
         hotcell: the argument '--load <SESSION>' cannot be used with '--continue'
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ --plain run x
         hotcell: the subcommand 'run' cannot be used with '--plain'
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ --server
         hotcell: a value is required for '--server <URL>' but none was supplied
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ --server nowhere
         hotcell: the server's address from flag is `nowhere`
@@ -509,22 +509,22 @@ fn flags_of_the_chat() {
 
         $ --memory lots
         hotcell: invalid value 'lots' for '--memory <SIZE>': a size is a number with K, M, G or T, such as `512M`
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ --json
         hotcell: unexpected argument '--json' found
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ ANTHROPIC_API_KEY=k --workspace missing
         hotcell: cannot use `missing` for --workspace: there is no such folder
         hint: name an existing folder, or `mkdir -p missing`
 
         $ ANTHROPIC_API_KEY=k --max-cost 1 --model claude-unknown
-        hotcell: the price of `claude-unknown` is unknown, so `--max-cost` cannot hold
+        hotcell: the price of `claude-unknown` is unknown, so `--max-cost` cannot be enforced
         hint: use `--max-tokens-total`, or name its price in the settings file under `prices`
 
         $ --model openai/x
-        hotcell: an `openai/…` model needs an address
-        hint: say where its server is: `--base-url http://127.0.0.1:11434`
+        hotcell: an `openai/…` model requires a base URL
+        hint: set it, such as `--base-url http://127.0.0.1:11434`
     ");
 }

@@ -100,9 +100,9 @@ fn turns_are_taken_back_and_again() {
     ");
     let said = stderr(&output);
     for line in [
-        "turn 1 taken back: 0 files restored, 1 removed",
+        "turn 1 undone: 0 files restored, 1 removed",
         "nothing was changed",
-        "turn 1 counts again: 1 files restored, 0 removed",
+        "turn 1 redone: 1 files restored, 0 removed",
     ] {
         assert!(said.lines().any(|one| one == line), "no `{line}` in {said}");
     }
@@ -202,7 +202,7 @@ fn what_is_wrong_is_said_in_a_line() {
 
         /load nonsense
         hotcell: there is no session `nonsense`
-        hint: `/sessions` shows those there are
+        hint: `/sessions` lists sessions
 
         /undo
         hotcell: there is no turn to undo
@@ -227,7 +227,7 @@ fn what_is_wrong_is_said_in_a_line() {
         hotcell: the conversation is empty
 
         /model openai/
-        hotcell: cannot use the model `openai/`: an `openai/…` model needs an address
+        hotcell: cannot use the model `openai/`: an `openai/…` model requires a base URL
 
         /allow https://example.com
         hotcell: cannot allow a host: this sandbox has no proxy
@@ -236,8 +236,8 @@ fn what_is_wrong_is_said_in_a_line() {
         hotcell: cannot use `missing.png` as a picture: No such file or directory (os error 2)
 
         /search words
-        hotcell: this can be done on the screen alone
-        hint: leave `--plain` out
+        hotcell: this command requires the full screen
+        hint: run without `--plain`
     ");
     assert!(scene.server.requests().is_empty());
     // The next prompt is heard all the same, and its outcome counts.
@@ -311,7 +311,7 @@ fn what_can_be_looked_at() {
     let document: Value = serde_json::from_str(&file).unwrap();
     assert_eq!(document["turns"], 1);
     assert!(
-        stderr(&output).contains("`here.json` is there already\nhint: "),
+        stderr(&output).contains("`here.json` already exists\nhint: "),
         "{output:?}"
     );
 }
@@ -419,7 +419,7 @@ fn what_is_wrong_with_the_settings_comes_first() {
     assert_code(&output, 2);
     let said = stderr(&output);
     assert!(
-        said.starts_with("hotcell: there is no ANTHROPIC_API_KEY\nhint: "),
+        said.starts_with("hotcell: ANTHROPIC_API_KEY is not set\nhint: "),
         "{said}"
     );
     assert_eq!(output.stdout, b"");

@@ -102,7 +102,7 @@ fn servers_that_cannot_be_talked_to() {
         "http://192.0.2.1",
         key,
         "/jobs\n",
-        "the key would go to `http://192.0.2.1` in the clear",
+        "the key would be sent to `http://192.0.2.1` unencrypted",
     );
     check(
         "ftp://host",
@@ -144,7 +144,7 @@ fn a_job_that_is_none() {
     let output = jobs.talk(&[&format!("/attach {common}")]);
     assert_code(&output, 2);
     assert!(
-        stderr(&output).contains("begins the names of 2 jobs"),
+        stderr(&output).contains("matches 2 jobs"),
         "{output:?}"
     );
 }
@@ -181,7 +181,7 @@ fn a_connection_that_is_lost_is_made_again() {
     hear_until("the connection is lost");
     let address = jobs.server.url.trim_start_matches("http://").to_owned();
     jobs.server = Hosted::listen(&jobs.scene, &address, &[]);
-    hear_until("the connection is back");
+    hear_until("reconnected");
     hear_until("the job is complete");
     drop(stdin);
     let output = finish(child);

@@ -69,7 +69,7 @@ fn answers_hold_as_long_as_they_say() {
         person.wait_for(QUESTION);
         person.types(&format!("{answer}\n"));
         if is_kept {
-            person.wait_for("kept as a rule in ");
+            person.wait_for("saved as a rule in ");
         }
         person.wait_for("one");
         assert!(scene.file("made").exists(), "{answer}");
@@ -106,13 +106,13 @@ fn leaving_takes_two() {
     let scene = asking([say("one").into()]);
     let mut person = sit_down(&scene, "");
     person.types("\x03");
-    person.wait_for("once more to leave");
+    person.wait_for("press Ctrl-C again to exit");
     person.wait_for("> ");
     person.types("Hello\n");
     person.wait_for("one");
     person.wait_for("> ");
     person.types("\x03");
-    person.wait_for("once more to leave");
+    person.wait_for("press Ctrl-C again to exit");
     person.wait_for("> ");
     person.types("\x03");
     assert_code(&person.stays_to_the_end(), 0);

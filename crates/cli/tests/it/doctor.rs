@@ -47,7 +47,7 @@ fn for_people() {
     assert_eq!(stderr(&output), "");
     let said = redacted(&stdout(&output));
     assert_snapshot!(said, @r"
-        native  works: seen by starting a sandbox
+        native  works: verified by starting a sandbox
                 start and first command N ms, a further command N ms
 
         protection            holds  seen inside
@@ -74,7 +74,7 @@ fn for_people() {
         wall time             none set  guest and supervisor
         output                none set  guest
 
-        `hotcell doctor --probe` looks at all
+        `hotcell doctor --probe` checks all
         backend       verdict     strength    start       exec      memory    notes
         firecracker   not probed  vm
         microvm       not probed  vm
@@ -87,7 +87,7 @@ fn for_people() {
         note:   firecracker: written against the API of Firecracker Nx: its requests, jail, snapshots and vsock sockets are tested against stand-ins, a machine of it has not run on real KVM
         note:   microsandbox: written against `msb` N: its calls, its answers and the link over its streams are tested, a machine of it has not run on real KVM
 
-        auto    takes native: not probed: `hotcell doctor --probe` looks for stronger walls
+        auto    selects native: not probed: `hotcell doctor --probe` looks for stronger walls
         none    no protection at all; never chosen by `auto`
     ");
 }

@@ -66,7 +66,7 @@ fn the_way_of_an_image() {
     };
     assert_eq!(
         image(&["list"]),
-        "no images yet: `hotcell image build base` makes one\n"
+        "no images yet: `hotcell image build base` builds one\n"
     );
     assert_eq!(image(&["list", "--json"]), "");
     fs::write(place.here("tools.tar"), small_archive(&place)).unwrap();
@@ -116,7 +116,7 @@ fn the_way_of_an_image() {
 
     let output = run(&mut place.hotcell(["image", "export", "tools", "out.tar"]));
     assert_code(&output, 2);
-    assert!(stderr(&output).starts_with("hotcell: `out.tar` is there already\nhint: "));
+    assert!(stderr(&output).starts_with("hotcell: `out.tar` already exists\nhint: "));
     image(&["export", "tools", "out.tar", "--force"]);
 
     assert_eq!(
@@ -172,7 +172,7 @@ fn wrong_words() {
 
         $ image pull x --name -y
         hotcell: unexpected argument '-y' found
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
 
         $ image show nothing
         hotcell: there is no image `nothing`

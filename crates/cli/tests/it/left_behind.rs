@@ -75,9 +75,9 @@ fn keys_count_from_a_content_that_was_allowed() {
         let output = answer(&[]);
         assert_code(&output, 2);
         let expect = format!(
-            "hotcell: `.env` is not used, which sets ANTHROPIC_API_KEY: {why}\n\
+            "hotcell: `.env` is not used, although it sets ANTHROPIC_API_KEY: {why}\n\
              hint: `hotcell env allow`, or `--env-file .env`\n\
-             hotcell: there is no ANTHROPIC_API_KEY\n"
+             hotcell: ANTHROPIC_API_KEY is not set\n"
         );
         assert!(stderr(&output).starts_with(&expect), "{output:?}");
         assert!(!stderr(&output).contains("key-"), "{output:?}");
@@ -151,7 +151,7 @@ fn a_person_is_asked_once_about_each_content() {
     person.wait_for("you have refused it");
     assert_code(&person.leaves(), 2);
     let mut person = Person::at(place, "run Answer", &variables);
-    let said = person.wait_for("there is no ANTHROPIC_API_KEY");
+    let said = person.wait_for("ANTHROPIC_API_KEY is not set");
     assert!(
         said.contains("you have refused it") && !said.contains("[y/N]"),
         "{said}"
@@ -197,7 +197,7 @@ fn whatever_stands_at_the_place_of_an_env_file_hangs_nothing() {
     );
     check(
         &|place| plant(place, "echo \"MODEL='open\" > .env"),
-        "the value of MODEL is not one word or between quotes",
+        "the value of MODEL must be one word or quoted",
     );
     // A link to nowhere is nothing at all.
     let place = Place::with_workspace();
@@ -282,7 +282,7 @@ fn a_session_is_not_taken_up_where_a_link_leads_elsewhere() {
             stderr(&output),
             format!(
                 "hotcell: the workspace of session {session}, `{}`, now leads to `{}`\n\
-                 hint: if that is right, name the folder with `--workspace`\n",
+                 hint: if that is intended, name the folder with `--workspace`\n",
                 workspace.display(),
                 secret.canonicalize().unwrap().display()
             )
@@ -350,7 +350,7 @@ fn sockets_in_the_workspace_are_named_at_the_start() {
     let _listener = UnixListener::bind(place.here("workspace/run/db.sock")).unwrap();
     let output = place.exec(&[], "echo in");
     let warning = "hotcell: the workspace has sockets: `run/db.sock`\n\
-                   hint: commands can talk to the programs that listen there; move them out of the \
+                   hint: commands can connect to the programs that listen there; move them out of the \
                    workspace, or use `--require kernel`\n";
     assert_eq!(
         (stdout(&output).as_str(), stderr(&output).as_str()),

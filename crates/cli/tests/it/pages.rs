@@ -21,207 +21,205 @@ fn help_for(arguments: &[&str]) -> String {
 #[test]
 fn help() {
     assert_snapshot!(help_for(&[]), @r"
-        A coding agent whose every command is sealed in a sandbox. Without a command, you talk to it
+        A coding agent that runs every command in a sandbox. Without a subcommand, start a chat
 
         Usage: hotcell [OPTIONS]
                hotcell <COMMAND>
 
         Commands:
-          run          Gives a task to the agent and waits for its end
-          resume       Goes on with a session: with a new prompt, or where it was cut short
-          demo         Shows the whole path with no key: a scripted model, a real sandbox, real tools
-          sessions     Lists, shows, searches, exports and deletes sessions
-          undo         Takes back the last turn of a session, files and conversation together
-          replay       Runs the recorded tool calls of a session again and tells where results differ
-          serve        Starts a server: jobs over HTTP, with a web UI
-          keys         Makes, lists and revokes keys of the server's API
-          backup       Copy everything that a server keeps, also while it runs
-          config       Prints the settings in force and where each came from
-          env          Allows or forgets the API keys and the model in a `.env` file
-          exec         Runs one command in a fresh sandbox
-          doctor       Says what protects a sandbox on this machine, proved by starting one; with `--probe`,
-                       one of every kind
-          image        Makes, lists and removes images: root file systems for sandboxes
-          audit        Works on audit logs
-          completions  Prints shell completions, for instance `hotcell completions bash`
-          man          Prints the manual page
+          run          Run a task with the agent and wait until it ends
+          resume       Resume a session, with a new prompt or where it was cut short
+          demo         Run a demo without an API key: a scripted model, a real sandbox, real tools
+          sessions     List, show, search, export and delete sessions
+          undo         Undo the last turn of a session: its files and its part of the conversation
+          replay       Run the recorded tool calls of a session again and report where results differ
+          serve        Start a server that runs jobs over HTTP, with a web UI
+          keys         Create, list and revoke API keys of the server
+          backup       Copy all data of a server, also while it runs
+          config       Print the settings in effect and where each comes from
+          env          Allow or forget the API keys and the model in a `.env` file
+          exec         Run a command in a new sandbox
+          doctor       Check what protects a sandbox on this machine by starting one; with `--probe`, one
+                       per backend
+          image        Build, list and remove images (root file systems for sandboxes)
+          audit        Verify audit logs
+          completions  Print shell completions, such as `hotcell completions bash`
+          man          Print the manual page
           help         Print this message or the help of the given subcommand(s)
 
         Options:
-              --load <SESSION>  Opens a session by its name or how that begins
-          -c, --continue        Opens the last session of this workspace
-              --plain           Lines instead of a screen, for simple terminals, screen readers and pipes
-              --no-ask          Asks nobody: what no rule allows to leave the sandbox is refused
-              --server <URL>    The server whose jobs can be followed [default: `http://127.0.0.1:3001`]
-              --data <FOLDER>   Where sessions are kept [default: `hotcell` in the user's data folder] [env:
-                                HOTCELL_DATA=]
-              --config <FILE>   The settings file [default: `hotcell/config.toml` in the user's config
-                                folder] [env: HOTCELL_CONFIG=]
+              --load <SESSION>  Open a session by its name or a prefix of it
+          -c, --continue        Open the last session of this workspace
+              --plain           Use lines instead of a full screen, for simple terminals, screen readers and
+                                pipes
+              --no-ask          Never ask: deny connections that no rule allows
+              --server <URL>    Server whose jobs can be followed [default: `http://127.0.0.1:3001`]
+              --data <FOLDER>   Folder where sessions are stored [default: `hotcell` in the user's data
+                                folder] [env: HOTCELL_DATA=]
+              --config <FILE>   Settings file [default: `hotcell/config.toml` in the user's config folder]
+                                [env: HOTCELL_CONFIG=]
           -h, --help            Print help
           -V, --version         Print version
 
         Sandbox:
-              --workspace <FOLDER>   The one host folder inside, at `/workspace` [default: SAFEDIR, or
+              --workspace <FOLDER>   Host folder to mount at `/workspace` [default: SAFEDIR, or
                                      `./workspace`]
-              --rootfs <FOLDER>      A folder with a root file system, instead of the host's own programs
-              --image <NAME>         An image, as `hotcell image list` names it, instead of the host's own
-                                     programs
-              --backend <WALLS>      The walls: `auto` takes the strongest that `hotcell doctor --probe`
-                                     proved here; `none` means no protection [possible values: auto, native,
-                                     podman, docker, gvisor, microvm, firecracker, microsandbox, none]
-              --require <STRENGTH>   How strong the walls must be: `namespaces`, `kernel` (one of their own
-                                     in user space) or `vm`. Nothing weaker is ever started [possible
-                                     values: namespaces, kernel, vm]
-              --memory <SIZE>        Memory, for instance `512M`, `2G`
-              --cpus <NUMBER>        Processors, for instance `1`, `0.5`
-              --pids <NUMBER>        Processes and threads
-              --disk <SIZE>          How much the workspace may grow
-              --open-files <NUMBER>  Open files of one process
-              --max-output <SIZE>    How much one command may print
-              --strict-limits        Refuses to start when nothing on this machine enforces one of the
-                                     limits in full
-              --allow-net <HOST>     Opens a host: `example.com`, `*.example.com`, `host:port`. May be given
-                                     many times
-              --audit <FILE>         Where to record every command, file write and connection [default:
+              --rootfs <FOLDER>      Folder with a root file system to use instead of the host's programs
+              --image <NAME>         Image to use instead of the host's programs; see `hotcell image list`
+              --backend <WALLS>      Sandbox backend: `auto` selects the strongest that `hotcell doctor
+                                     --probe` proved here; `none` gives no protection [possible values:
+                                     auto, native, podman, docker, gvisor, microvm, firecracker,
+                                     microsandbox, none]
+              --require <STRENGTH>   Minimum strength of the backend: `namespaces`, `kernel` (a separate
+                                     kernel in user space) or `vm`. Starting fails if the backend is weaker
+                                     [possible values: namespaces, kernel, vm]
+              --memory <SIZE>        Memory limit, such as `512M`, `2G`
+              --cpus <NUMBER>        CPU limit, such as `1`, `0.5`
+              --pids <NUMBER>        Maximum number of processes and threads
+              --disk <SIZE>          Maximum growth of the workspace
+              --open-files <NUMBER>  Maximum open files per process
+              --max-output <SIZE>    Maximum output of a command
+              --strict-limits        Fail if a limit cannot be fully enforced on this machine
+              --allow-net <HOST>     Allow connections to a host: `example.com`, `*.example.com`,
+                                     `host:port`; can be repeated
+              --audit <FILE>         Audit log of every command, file write and connection [default:
                                      `audit.jsonl` in the user's state folder] [env: HOTCELL_AUDIT=]
-              --no-audit             Records nothing
+              --no-audit             Do not write an audit log
 
         Model:
-              --model <NAME>         `claude-…`, or `openai/NAME` for a server that speaks chat completions
-              --base-url <URL>       Where the provider is, such as `http://127.0.0.1:11434`
-              --max-tokens <NUMBER>  Most tokens of one reply
-              --thinking <NUMBER>    Tokens that the model may think before it speaks; at least 1024
-              --env-file <FILE>      Reads API keys and the model from this file instead of `.env`, without
+              --model <NAME>         `claude-…`, or `openai/NAME` for a server with a chat completions API
+              --base-url <URL>       Base URL of the provider, such as `http://127.0.0.1:11434`
+              --max-tokens <NUMBER>  Maximum tokens per reply
+              --thinking <NUMBER>    Maximum thinking tokens per reply; at least 1024
+              --env-file <FILE>      Read API keys and the model from this file instead of `.env`, without
                                      asking
 
         Budget:
-              --max-cost <DOLLARS>         US dollars, such as `0.50`
-              --max-tokens-total <NUMBER>  Input and output tokens of all requests together
-              --max-turns <NUMBER>         Requests to the model
-              --max-time <TIME>            Wall time, for instance `90s`, `10m`
+              --max-cost <DOLLARS>         Maximum cost in US dollars, such as `0.50`
+              --max-tokens-total <NUMBER>  Maximum input and output tokens of all requests together
+              --max-turns <NUMBER>         Maximum number of requests to the model
+              --max-time <TIME>            Wall-clock time limit, such as `90s`, `10m`
     ");
     assert_snapshot!(help_for(&["exec"]), @r"
-        Runs one command in a fresh sandbox.
+        Run a command in a new sandbox.
 
-        Standard input, output and errors pass through byte for byte; the exit code is the command's own,
-        124 when its time is over, 137 when a limit killed it, 125 when the sandbox could not be started,
-        126 and 127 when the command could not.
+        Standard input, output and error pass through unchanged. The exit code is the command's own, 124 if
+        it timed out, 137 if a limit killed it, 125 if the sandbox could not be started, 126 or 127 if the
+        command could not be started.
 
         Usage: hotcell exec [OPTIONS] -- <COMMAND>...
 
         Arguments:
           <COMMAND>...
-                  The command and its arguments
+                  Command and its arguments
 
         Options:
               --workspace <FOLDER>
-                  The one host folder inside, at `/workspace` [default: SAFEDIR, or `./workspace`]
+                  Host folder to mount at `/workspace` [default: SAFEDIR, or `./workspace`]
 
               --rootfs <FOLDER>
-                  A folder with a root file system, instead of the host's own programs
+                  Folder with a root file system to use instead of the host's programs
 
               --image <NAME>
-                  An image, as `hotcell image list` names it, instead of the host's own programs
+                  Image to use instead of the host's programs; see `hotcell image list`
 
               --backend <WALLS>
-                  The walls: `auto` takes the strongest that `hotcell doctor --probe` proved here; `none`
-                  means no protection
+                  Sandbox backend: `auto` selects the strongest that `hotcell doctor --probe` proved here;
+                  `none` gives no protection
 
                   [possible values: auto, native, podman, docker, gvisor, microvm, firecracker,
                   microsandbox, none]
 
               --require <STRENGTH>
-                  How strong the walls must be: `namespaces`, `kernel` (one of their own in user space) or
-                  `vm`. Nothing weaker is ever started
+                  Minimum strength of the backend: `namespaces`, `kernel` (a separate kernel in user space)
+                  or `vm`. Starting fails if the backend is weaker
 
                   [possible values: namespaces, kernel, vm]
 
               --memory <SIZE>
-                  Memory, for instance `512M`, `2G`
+                  Memory limit, such as `512M`, `2G`
 
               --cpus <NUMBER>
-                  Processors, for instance `1`, `0.5`
+                  CPU limit, such as `1`, `0.5`
 
               --pids <NUMBER>
-                  Processes and threads
+                  Maximum number of processes and threads
 
               --disk <SIZE>
-                  How much the workspace may grow
+                  Maximum growth of the workspace
 
               --open-files <NUMBER>
-                  Open files of one process
+                  Maximum open files per process
 
               --max-output <SIZE>
-                  How much one command may print
+                  Maximum output of a command
 
               --strict-limits
-                  Refuses to start when nothing on this machine enforces one of the limits in full
+                  Fail if a limit cannot be fully enforced on this machine
 
               --allow-net <HOST>
-                  Opens a host: `example.com`, `*.example.com`, `host:port`. May be given many times
+                  Allow connections to a host: `example.com`, `*.example.com`, `host:port`; can be repeated
 
               --audit <FILE>
-                  Where to record every command, file write and connection [default: `audit.jsonl` in the
+                  Audit log of every command, file write and connection [default: `audit.jsonl` in the
                   user's state folder]
 
                   [env: HOTCELL_AUDIT=]
 
               --no-audit
-                  Records nothing
+                  Do not write an audit log
 
               --timeout <TIME>
-                  Wall time, for instance `30s`, `5m`, `1h`
+                  Wall-clock time limit, such as `30s`, `5m`, `1h`
 
               --env <NAME=VALUE>
-                  A variable for the command; may be given many times
+                  Environment variable for the command; can be repeated
 
           -t, --terminal
-                  Runs the command on a terminal of its own
+                  Allocate a terminal for the command
 
           -h, --help
                   Print help (see a summary with '-h')
     ");
     assert_snapshot!(help_for(&["doctor"]), @r"
-        Says what protects a sandbox on this machine, proved by starting one; with `--probe`, one of every
-        kind
+        Check what protects a sandbox on this machine by starting one; with `--probe`, one per backend
 
         Usage: hotcell doctor [OPTIONS]
 
         Options:
-              --probe          Starts a sandbox with every backend, and keeps what comes of it for
-                               `--backend auto`
-              --data <FOLDER>  Where sessions are kept [default: `hotcell` in the user's data folder] [env:
-                               HOTCELL_DATA=]
-              --config <FILE>  The settings file [default: `hotcell/config.toml` in the user's config
-                               folder] [env: HOTCELL_CONFIG=]
-              --json           For programs
+              --probe          Start a sandbox with every backend and store the results for `--backend auto`
+              --data <FOLDER>  Folder where sessions are stored [default: `hotcell` in the user's data
+                               folder] [env: HOTCELL_DATA=]
+              --config <FILE>  Settings file [default: `hotcell/config.toml` in the user's config folder]
+                               [env: HOTCELL_CONFIG=]
+              --json           Print JSON
           -h, --help           Print help
     ");
     assert_snapshot!(help_for(&["audit"]), @r"
-        Works on audit logs
+        Verify audit logs
 
         Usage: hotcell audit <COMMAND>
 
         Commands:
-          verify  Finds every changed, removed or reordered line
+          verify  Find changed, removed and reordered lines
           help    Print this message or the help of the given subcommand(s)
 
         Options:
           -h, --help  Print help
     ");
     assert_snapshot!(help_for(&["audit", "verify"]), @r"
-        Finds every changed, removed or reordered line
+        Find changed, removed and reordered lines
 
         Usage: hotcell audit verify <FILE>
 
         Arguments:
-          <FILE>  The log, such as `audit.jsonl`
+          <FILE>  Log file, such as `audit.jsonl`
 
         Options:
           -h, --help  Print help
     ");
     assert_snapshot!(help_for(&["completions"]), @r"
-        Prints shell completions, for instance `hotcell completions bash`
+        Print shell completions, such as `hotcell completions bash`
 
         Usage: hotcell completions <SHELL>
 
@@ -232,7 +230,7 @@ fn help() {
           -h, --help  Print help
     ");
     assert_snapshot!(help_for(&["man"]), @r"
-        Prints the manual page
+        Print the manual page
 
         Usage: hotcell man
 
@@ -259,7 +257,7 @@ fn own_help_for(arguments: &[&str]) -> String {
 #[test]
 fn help_for_agents() {
     assert_snapshot!(own_help_for(&["run"]), @r"
-        Gives a task to the agent and waits for its end.
+        Run a task with the agent and wait until it ends.
 
         Progress goes to standard error, the answer to standard output. The exit code is 0 when the model is
         done, 1 when the task failed, 2 for wrong input, 3 when a budget is used up, 4 when the provider
@@ -269,19 +267,19 @@ fn help_for_agents() {
 
         Arguments:
           <PROMPT>
-                  The task; `-` reads it from standard input
+                  Task for the agent; `-` reads it from standard input
 
         Options:
               --json
-                  Prints one event a line, as JSON, on standard output
+                  Print events as JSON, one per line, on standard output
 
               --data <FOLDER>
-                  Where sessions are kept [default: `hotcell` in the user's data folder]
+                  Folder where sessions are stored [default: `hotcell` in the user's data folder]
 
                   [env: HOTCELL_DATA=]
 
               --config <FILE>
-                  The settings file [default: `hotcell/config.toml` in the user's config folder]
+                  Settings file [default: `hotcell/config.toml` in the user's config folder]
 
                   [env: HOTCELL_CONFIG=]
 
@@ -297,206 +295,204 @@ fn help_for_agents() {
 
         Model:
               --model <NAME>
-                  `claude-…`, or `openai/NAME` for a server that speaks chat completions
+                  `claude-…`, or `openai/NAME` for a server with a chat completions API
 
               --base-url <URL>
-                  Where the provider is, such as `http://127.0.0.1:11434`
+                  Base URL of the provider, such as `http://127.0.0.1:11434`
 
               --max-tokens <NUMBER>
-                  Most tokens of one reply
+                  Maximum tokens per reply
 
               --thinking <NUMBER>
-                  Tokens that the model may think before it speaks; at least 1024
+                  Maximum thinking tokens per reply; at least 1024
 
               --env-file <FILE>
-                  Reads API keys and the model from this file instead of `.env`, without asking
+                  Read API keys and the model from this file instead of `.env`, without asking
 
         Budget:
               --max-cost <DOLLARS>
-                  US dollars, such as `0.50`
+                  Maximum cost in US dollars, such as `0.50`
 
               --max-tokens-total <NUMBER>
-                  Input and output tokens of all requests together
+                  Maximum input and output tokens of all requests together
 
               --max-turns <NUMBER>
-                  Requests to the model
+                  Maximum number of requests to the model
 
               --max-time <TIME>
-                  Wall time, for instance `90s`, `10m`
+                  Wall-clock time limit, such as `90s`, `10m`
     ");
     assert_snapshot!(own_help_for(&["resume"]), @r"
-        Goes on with a session: with a new prompt, or where it was cut short
+        Resume a session, with a new prompt or where it was cut short
 
         Usage: hotcell resume [OPTIONS] [SESSION]
 
         Arguments:
-          [SESSION]  The session's name or how it begins [default: the last one in this workspace]
+          [SESSION]  Name of the session, or a prefix of it [default: the last one in this workspace]
 
         Options:
-          -p, --prompt <PROMPT>      What to say next; `-` reads it from standard input. Without it, a turn
-                                     that was cut short goes on
-              --fork                 Leaves the session as it is and goes on in a copy
-              --json                 Prints one event a line, as JSON, on standard output
-              --data <FOLDER>        Where sessions are kept [default: `hotcell` in the user's data folder]
-                                     [env: HOTCELL_DATA=]
-              --config <FILE>        The settings file [default: `hotcell/config.toml` in the user's config
+          -p, --prompt <PROMPT>      Next prompt; `-` reads it from standard input. Without it, a turn that
+                                     was cut short is continued
+              --fork                 Continue in a copy and leave the session unchanged
+              --json                 Print events as JSON, one per line, on standard output
+              --data <FOLDER>        Folder where sessions are stored [default: `hotcell` in the user's data
+                                     folder] [env: HOTCELL_DATA=]
+              --config <FILE>        Settings file [default: `hotcell/config.toml` in the user's config
                                      folder] [env: HOTCELL_CONFIG=]
-              --workspace <FOLDER>   The one host folder inside, at `/workspace` [default: SAFEDIR, or
+              --workspace <FOLDER>   Host folder to mount at `/workspace` [default: SAFEDIR, or
                                      `./workspace`]
-              --rootfs <FOLDER>      A folder with a root file system, instead of the host's own programs
-              --image <NAME>         An image, as `hotcell image list` names it, instead of the host's own
-                                     programs
-              --backend <WALLS>      The walls: `auto` takes the strongest that `hotcell doctor --probe`
-                                     proved here; `none` means no protection [possible values: auto, native,
-                                     podman, docker, gvisor, microvm, firecracker, microsandbox, none]
-              --require <STRENGTH>   How strong the walls must be: `namespaces`, `kernel` (one of their own
-                                     in user space) or `vm`. Nothing weaker is ever started [possible
-                                     values: namespaces, kernel, vm]
-              --memory <SIZE>        Memory, for instance `512M`, `2G`
-              --cpus <NUMBER>        Processors, for instance `1`, `0.5`
-              --pids <NUMBER>        Processes and threads
-              --disk <SIZE>          How much the workspace may grow
-              --open-files <NUMBER>  Open files of one process
-              --max-output <SIZE>    How much one command may print
-              --strict-limits        Refuses to start when nothing on this machine enforces one of the
-                                     limits in full
-              --allow-net <HOST>     Opens a host: `example.com`, `*.example.com`, `host:port`. May be given
-                                     many times
-              --audit <FILE>         Where to record every command, file write and connection [default:
+              --rootfs <FOLDER>      Folder with a root file system to use instead of the host's programs
+              --image <NAME>         Image to use instead of the host's programs; see `hotcell image list`
+              --backend <WALLS>      Sandbox backend: `auto` selects the strongest that `hotcell doctor
+                                     --probe` proved here; `none` gives no protection [possible values:
+                                     auto, native, podman, docker, gvisor, microvm, firecracker,
+                                     microsandbox, none]
+              --require <STRENGTH>   Minimum strength of the backend: `namespaces`, `kernel` (a separate
+                                     kernel in user space) or `vm`. Starting fails if the backend is weaker
+                                     [possible values: namespaces, kernel, vm]
+              --memory <SIZE>        Memory limit, such as `512M`, `2G`
+              --cpus <NUMBER>        CPU limit, such as `1`, `0.5`
+              --pids <NUMBER>        Maximum number of processes and threads
+              --disk <SIZE>          Maximum growth of the workspace
+              --open-files <NUMBER>  Maximum open files per process
+              --max-output <SIZE>    Maximum output of a command
+              --strict-limits        Fail if a limit cannot be fully enforced on this machine
+              --allow-net <HOST>     Allow connections to a host: `example.com`, `*.example.com`,
+                                     `host:port`; can be repeated
+              --audit <FILE>         Audit log of every command, file write and connection [default:
                                      `audit.jsonl` in the user's state folder] [env: HOTCELL_AUDIT=]
-              --no-audit             Records nothing
+              --no-audit             Do not write an audit log
           -h, --help                 Print help
 
         Model:
-              --model <NAME>         `claude-…`, or `openai/NAME` for a server that speaks chat completions
-              --base-url <URL>       Where the provider is, such as `http://127.0.0.1:11434`
-              --max-tokens <NUMBER>  Most tokens of one reply
-              --thinking <NUMBER>    Tokens that the model may think before it speaks; at least 1024
-              --env-file <FILE>      Reads API keys and the model from this file instead of `.env`, without
+              --model <NAME>         `claude-…`, or `openai/NAME` for a server with a chat completions API
+              --base-url <URL>       Base URL of the provider, such as `http://127.0.0.1:11434`
+              --max-tokens <NUMBER>  Maximum tokens per reply
+              --thinking <NUMBER>    Maximum thinking tokens per reply; at least 1024
+              --env-file <FILE>      Read API keys and the model from this file instead of `.env`, without
                                      asking
 
         Budget:
-              --max-cost <DOLLARS>         US dollars, such as `0.50`
-              --max-tokens-total <NUMBER>  Input and output tokens of all requests together
-              --max-turns <NUMBER>         Requests to the model
-              --max-time <TIME>            Wall time, for instance `90s`, `10m`
+              --max-cost <DOLLARS>         Maximum cost in US dollars, such as `0.50`
+              --max-tokens-total <NUMBER>  Maximum input and output tokens of all requests together
+              --max-turns <NUMBER>         Maximum number of requests to the model
+              --max-time <TIME>            Wall-clock time limit, such as `90s`, `10m`
     ");
     assert_snapshot!(help_for(&["sessions"]), @r"
-        Lists, shows, searches, exports and deletes sessions
+        List, show, search, export and delete sessions
 
         Usage: hotcell sessions [OPTIONS]
                hotcell sessions <COMMAND>
 
         Commands:
-          list    Lists sessions, the newest first
-          show    Prints a session for people to read
-          search  Finds sessions by words that the person or the model said
-          export  Writes a session to a JSON file named after its beginning, `YYYYMMDD-HHMMSS.json`
-          delete  Removes sessions with all that was kept for them
+          list    List sessions, newest first
+          show    Print a session as readable text
+          search  Search sessions for words of the user or the model
+          export  Export a session to a JSON file named after its start time, `YYYYMMDD-HHMMSS.json`
+          delete  Delete sessions and everything stored for them
           help    Print this message or the help of the given subcommand(s)
 
         Options:
-              --data <FOLDER>       Where sessions are kept [default: `hotcell` in the user's data folder]
-                                    [env: HOTCELL_DATA=]
-              --config <FILE>       The settings file [default: `hotcell/config.toml` in the user's config
+              --data <FOLDER>       Folder where sessions are stored [default: `hotcell` in the user's data
+                                    folder] [env: HOTCELL_DATA=]
+              --config <FILE>       Settings file [default: `hotcell/config.toml` in the user's config
                                     folder] [env: HOTCELL_CONFIG=]
-          -n, --limit <NUMBER>      How many; 0 is all [default: 20]
-              --workspace <FOLDER>  Only those of this workspace
-              --json                For programs
+          -n, --limit <NUMBER>      Maximum number of sessions; 0 for all [default: 20]
+              --workspace <FOLDER>  Only sessions of this workspace
+              --json                Print JSON
           -h, --help                Print help
     ");
     assert_snapshot!(help_for(&["sessions", "export"]), @r"
-        Writes a session to a JSON file named after its beginning, `YYYYMMDD-HHMMSS.json`
+        Export a session to a JSON file named after its start time, `YYYYMMDD-HHMMSS.json`
 
         Usage: hotcell sessions export [OPTIONS] <SESSION>
 
         Arguments:
-          <SESSION>  The session's name, or how it begins
+          <SESSION>  Name of the session, or a prefix of it
 
         Options:
-              --data <FOLDER>  Where sessions are kept [default: `hotcell` in the user's data folder] [env:
-                               HOTCELL_DATA=]
-              --config <FILE>  The settings file [default: `hotcell/config.toml` in the user's config
-                               folder] [env: HOTCELL_CONFIG=]
-          -o, --output <PATH>  The file or folder to write to; `-` is standard output [default: .]
-              --force          Replaces a file that is there
+              --data <FOLDER>  Folder where sessions are stored [default: `hotcell` in the user's data
+                               folder] [env: HOTCELL_DATA=]
+              --config <FILE>  Settings file [default: `hotcell/config.toml` in the user's config folder]
+                               [env: HOTCELL_CONFIG=]
+          -o, --output <PATH>  File or folder to write to; `-` for standard output [default: .]
+              --force          Replace an existing file
           -h, --help           Print help
     ");
     assert_snapshot!(own_help_for(&["undo"]), @r"
-        Takes back the last turn of a session, files and conversation together
+        Undo the last turn of a session: its files and its part of the conversation
 
         Usage: hotcell undo [OPTIONS] [SESSION]
 
         Arguments:
-          [SESSION]  The session's name or how it begins [default: the last one in this workspace]
+          [SESSION]  Name of the session, or a prefix of it [default: the last one in this workspace]
 
         Options:
-              --data <FOLDER>        Where sessions are kept [default: `hotcell` in the user's data folder]
-                                     [env: HOTCELL_DATA=]
-              --config <FILE>        The settings file [default: `hotcell/config.toml` in the user's config
+              --data <FOLDER>        Folder where sessions are stored [default: `hotcell` in the user's data
+                                     folder] [env: HOTCELL_DATA=]
+              --config <FILE>        Settings file [default: `hotcell/config.toml` in the user's config
                                      folder] [env: HOTCELL_CONFIG=]
-              --workspace <FOLDER>   The one host folder inside, at `/workspace` [default: SAFEDIR, or
+              --workspace <FOLDER>   Host folder to mount at `/workspace` [default: SAFEDIR, or
                                      `./workspace`]
-              --rootfs <FOLDER>      A folder with a root file system, instead of the host's own programs
-              --image <NAME>         An image, as `hotcell image list` names it, instead of the host's own
-                                     programs
-              --backend <WALLS>      The walls: `auto` takes the strongest that `hotcell doctor --probe`
-                                     proved here; `none` means no protection [possible values: auto, native,
-                                     podman, docker, gvisor, microvm, firecracker, microsandbox, none]
-              --require <STRENGTH>   How strong the walls must be: `namespaces`, `kernel` (one of their own
-                                     in user space) or `vm`. Nothing weaker is ever started [possible
-                                     values: namespaces, kernel, vm]
-              --memory <SIZE>        Memory, for instance `512M`, `2G`
-              --cpus <NUMBER>        Processors, for instance `1`, `0.5`
-              --pids <NUMBER>        Processes and threads
-              --disk <SIZE>          How much the workspace may grow
-              --open-files <NUMBER>  Open files of one process
-              --max-output <SIZE>    How much one command may print
-              --strict-limits        Refuses to start when nothing on this machine enforces one of the
-                                     limits in full
-              --allow-net <HOST>     Opens a host: `example.com`, `*.example.com`, `host:port`. May be given
-                                     many times
-              --audit <FILE>         Where to record every command, file write and connection [default:
+              --rootfs <FOLDER>      Folder with a root file system to use instead of the host's programs
+              --image <NAME>         Image to use instead of the host's programs; see `hotcell image list`
+              --backend <WALLS>      Sandbox backend: `auto` selects the strongest that `hotcell doctor
+                                     --probe` proved here; `none` gives no protection [possible values:
+                                     auto, native, podman, docker, gvisor, microvm, firecracker,
+                                     microsandbox, none]
+              --require <STRENGTH>   Minimum strength of the backend: `namespaces`, `kernel` (a separate
+                                     kernel in user space) or `vm`. Starting fails if the backend is weaker
+                                     [possible values: namespaces, kernel, vm]
+              --memory <SIZE>        Memory limit, such as `512M`, `2G`
+              --cpus <NUMBER>        CPU limit, such as `1`, `0.5`
+              --pids <NUMBER>        Maximum number of processes and threads
+              --disk <SIZE>          Maximum growth of the workspace
+              --open-files <NUMBER>  Maximum open files per process
+              --max-output <SIZE>    Maximum output of a command
+              --strict-limits        Fail if a limit cannot be fully enforced on this machine
+              --allow-net <HOST>     Allow connections to a host: `example.com`, `*.example.com`,
+                                     `host:port`; can be repeated
+              --audit <FILE>         Audit log of every command, file write and connection [default:
                                      `audit.jsonl` in the user's state folder] [env: HOTCELL_AUDIT=]
-              --no-audit             Records nothing
-              --json                 Prints one event a line, as JSON, on standard output
+              --no-audit             Do not write an audit log
+              --json                 Print events as JSON, one per line, on standard output
           -h, --help                 Print help
     ");
     assert_snapshot!(help_for(&["replay"]), @r"
-        Runs the recorded tool calls of a session again and tells where results differ
+        Run the recorded tool calls of a session again and report where results differ
 
         Usage: hotcell replay [OPTIONS] <SESSION>
 
         Arguments:
-          <SESSION>  The session's name, or how it begins
+          <SESSION>  Name of the session, or a prefix of it
 
         Options:
-              --data <FOLDER>  Where sessions are kept [default: `hotcell` in the user's data folder] [env:
-                               HOTCELL_DATA=]
-              --config <FILE>  The settings file [default: `hotcell/config.toml` in the user's config
-                               folder] [env: HOTCELL_CONFIG=]
-              --json           For programs: one call a line
+              --data <FOLDER>  Folder where sessions are stored [default: `hotcell` in the user's data
+                               folder] [env: HOTCELL_DATA=]
+              --config <FILE>  Settings file [default: `hotcell/config.toml` in the user's config folder]
+                               [env: HOTCELL_CONFIG=]
+              --json           Print JSON, one call per line
           -h, --help           Print help
     ");
     assert_snapshot!(help_for(&["config"]), @r"
-        Prints the settings in force and where each came from
+        Print the settings in effect and where each comes from
 
         Usage: hotcell config [OPTIONS]
 
         Options:
-              --data <FOLDER>  Where sessions are kept [default: `hotcell` in the user's data folder] [env:
-                               HOTCELL_DATA=]
-              --config <FILE>  The settings file [default: `hotcell/config.toml` in the user's config
-                               folder] [env: HOTCELL_CONFIG=]
-              --json           For programs
+              --data <FOLDER>  Folder where sessions are stored [default: `hotcell` in the user's data
+                               folder] [env: HOTCELL_DATA=]
+              --config <FILE>  Settings file [default: `hotcell/config.toml` in the user's config folder]
+                               [env: HOTCELL_CONFIG=]
+              --json           Print JSON
           -h, --help           Print help
 
         Model:
-              --model <NAME>         `claude-…`, or `openai/NAME` for a server that speaks chat completions
-              --base-url <URL>       Where the provider is, such as `http://127.0.0.1:11434`
-              --max-tokens <NUMBER>  Most tokens of one reply
-              --thinking <NUMBER>    Tokens that the model may think before it speaks; at least 1024
-              --env-file <FILE>      Reads API keys and the model from this file instead of `.env`, without
+              --model <NAME>         `claude-…`, or `openai/NAME` for a server with a chat completions API
+              --base-url <URL>       Base URL of the provider, such as `http://127.0.0.1:11434`
+              --max-tokens <NUMBER>  Maximum tokens per reply
+              --thinking <NUMBER>    Maximum thinking tokens per reply; at least 1024
+              --env-file <FILE>      Read API keys and the model from this file instead of `.env`, without
                                      asking
     ");
 }

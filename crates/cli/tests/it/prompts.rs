@@ -83,20 +83,20 @@ fn what_is_no_task() {
     ));
     assert_snapshot!(all, @r#"
         hotcell: the prompt is empty
-        hint: say what is to be done, such as `hotcell run "Fix the tests"`
+        hint: give a task, such as `hotcell run "Fix the tests"`
         hotcell: the prompt is empty
-        hint: say what is to be done, such as `hotcell run "Fix the tests"`
+        hint: give a task, such as `hotcell run "Fix the tests"`
         hotcell: the prompt is empty
-        hint: say what is to be done, such as `hotcell run "Fix the tests"`
+        hint: give a task, such as `hotcell run "Fix the tests"`
         hotcell: the prompt is empty
-        hint: say what is to be done, such as `hotcell run "Fix the tests"`
+        hint: give a task, such as `hotcell run "Fix the tests"`
         hotcell: cannot read the prompt: it is not UTF-8 text
         hotcell: cannot read the prompt: it is longer than 16 MiB
         hint: put it into a file in the workspace, and name the file
         hotcell: the following required arguments were not provided: <PROMPT>
-        hint: put the task between quotes, such as `hotcell run "Fix the tests"`
+        hint: quote the task, such as `hotcell run "Fix the tests"`
         hotcell: invalid UTF-8 was detected in one or more arguments
-        hint: `hotcell --help` and `hotcell help COMMAND` say what can be asked for
+        hint: run `hotcell --help` or `hotcell help COMMAND` for usage
     "#);
     assert_eq!(scene.server.request_count(), 0);
     // Nothing was begun, and no workspace made.

@@ -46,7 +46,7 @@ fn without_a_name_it_is_the_last_of_this_workspace() {
     let output = scene.run(&["resume", "--prompt", "go on"]);
     assert_code(&output, 2);
     let said = "hotcell: there is no session in `./workspace`\n\
-                hint: `hotcell sessions` lists those of all workspaces\n";
+                hint: `hotcell sessions` lists the sessions of all workspaces\n";
     assert_eq!(stderr(&output), said);
     // Looking for a session makes no folder.
     assert!(!scene.file("").exists());
@@ -90,7 +90,7 @@ fn nothing_left_to_do() {
     assert_code(&output, 2);
     assert_eq!(stdout(&output), "");
     let said = "hotcell: there is no unfinished turn to continue\n\
-                hint: say what is to be done next with `--prompt`\n";
+                hint: give the next task with `--prompt`\n";
     assert_eq!(stderr(&output), said);
     // A program gets to read it too.
     let output = scene.run(&["resume", "--json"]);
@@ -144,7 +144,7 @@ fn two_at_once_on_one_session() {
     let session = scene.session();
     let in_use = format!(
         "hotcell: session `{session}` is in use by another hotcell\n\
-         hint: end the other one, or go on in a copy with `hotcell resume --fork`\n"
+         hint: end the other one, or continue in a copy with `hotcell resume --fork`\n"
     );
     for arguments in [
         &["resume", "-p", "me too"][..],

@@ -17,12 +17,12 @@ fn none_yet() {
     for list in [&["sessions"][..], &["sessions", "list"]] {
         assert_eq!(
             scene.done(list),
-            "no sessions yet: `hotcell run \"…\"` begins one\n"
+            "no sessions yet: `hotcell run \"…\"` starts one\n"
         );
     }
     assert_eq!(scene.done(&["sessions", "--json"]), "");
     let found = scene.done(&["sessions", "search", "word"]);
-    assert_eq!(found, "no session has these words\n");
+    assert_eq!(found, "no session matches\n");
     assert_eq!(scene.done(&["sessions", "search", "word", "--json"]), "");
 }
 
@@ -111,7 +111,7 @@ fn shown_for_people_to_read() {
         SESSION · TIME · WORKSPACE
         claude-sonnet-4-5-20250929 · 2 turns · 4.4k tokens · $0.0180
 
-        ## 1. person
+        ## 1. user
 
         Write a file
 
@@ -139,7 +139,7 @@ fn shown_for_people_to_read() {
 
         Done.
 
-        ## 2. person
+        ## 2. user
 
         Thank you
 
@@ -195,7 +195,7 @@ fn exported_to_a_file_named_after_its_beginning() {
     let output = scene.run(&["sessions", "export", &session]);
     assert_code(&output, 2);
     let refused = format!(
-        "hotcell: `./{name}` is there already\n\
+        "hotcell: `./{name}` already exists\n\
          hint: choose another with `--output`, or replace it with `--force`\n"
     );
     assert_eq!(stderr(&output), refused);
@@ -232,11 +232,11 @@ fn deleted_with_all_that_was_kept() {
     let output = scene.run(&["sessions", "delete", &first, "unknown"]);
     assert_code(&output, 2);
     let said = "hotcell: there is no session `unknown`\n\
-                hint: `hotcell sessions` lists those there are\n";
+                hint: `hotcell sessions` lists sessions\n";
     assert_eq!(stderr(&output), said);
     let output = scene.run(&["sessions", "delete", "20"]);
     assert_code(&output, 2);
-    let said = "hotcell: `20` begins the names of 2 sessions\nhint: write more of the name\n";
+    let said = "hotcell: `20` begins the names of 2 sessions\nhint: use a longer prefix\n";
     assert_eq!(stderr(&output), said);
     assert_eq!(scene.sessions().len(), 2, "nothing was deleted");
     let said = scene.done(&["sessions", "delete", &second]);

@@ -135,7 +135,7 @@ fn the_defaults() {
     }
     assert_eq!(shown["anthropic.api_key"]["from"], "not set");
     let output = run(&mut place.hotcell(["config"]));
-    assert!(stdout(&output).contains(".config/hotcell/config.toml, which is not there\n"));
+    assert!(stdout(&output).contains(".config/hotcell/config.toml (not found)\n"));
 }
 
 /// A complaint of `hotcell run`, with the home replaced.
@@ -191,7 +191,7 @@ fn a_file_that_is_wrong() {
         hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: line 1: invalid basic string, expected `"`
 
         model = ["a", "b"]
-        hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: `model` is neither text, number nor switch
+        hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: `model` must be text, a number or a boolean
 
         max_tokens = "many"
         hotcell: `max_tokens` from `HOME/.config/hotcell/config.toml` is `many`: it must be a whole number from 1 on
@@ -214,11 +214,11 @@ fn a_file_that_is_wrong() {
         hint: write it as `https://HOST` or `http://HOST:PORT`
 
         sandbox = "perhaps"
-        hotcell: `sandbox` from `HOME/.config/hotcell/config.toml` is `perhaps`: it is neither true nor false
+        hotcell: `sandbox` from `HOME/.config/hotcell/config.toml` is `perhaps`: it must be true or false
         hint: `hotcell config` shows all settings and where they come from
 
         prices = 3
-        hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: `prices` is no table
+        hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: `prices` is not a table
 
         [prices."x"] ⏎ input = "a lot"
         hotcell: cannot understand the list of prices
@@ -242,7 +242,7 @@ fn no_key_at_all() {
     let place = Place::new();
     let said = complaint(&place, &mut place.hotcell(["run", "Answer"]));
     insta::assert_snapshot!(said, @r#"
-        hotcell: there is no ANTHROPIC_API_KEY
+        hotcell: ANTHROPIC_API_KEY is not set
         hint: set it in the environment (`export ANTHROPIC_API_KEY=…`), in `.env` in this folder, or in `HOME/.config/hotcell/config.toml` (`[anthropic]`, `api_key = "…"`); `hotcell demo` needs none
     "#);
     let said = complaint(
@@ -250,8 +250,8 @@ fn no_key_at_all() {
         &mut place.hotcell(["run", "--model", "openai/x", "Answer"]),
     );
     insta::assert_snapshot!(said, @r"
-        hotcell: an `openai/…` model needs an address
-        hint: say where its server is: `--base-url http://127.0.0.1:11434`
+        hotcell: an `openai/…` model requires a base URL
+        hint: set it, such as `--base-url http://127.0.0.1:11434`
     ");
 }
 
@@ -268,7 +268,7 @@ fn prices() {
     ];
     let said = complaint(&scene.place, &mut scene.hotcell(task));
     insta::assert_snapshot!(said, @r"
-        hotcell: the price of `claude-unheard-of` is unknown, so `--max-cost` cannot hold
+        hotcell: the price of `claude-unheard-of` is unknown, so `--max-cost` cannot be enforced
         hint: use `--max-tokens-total`, or name its price in the settings file under `prices`
     ");
     assert_eq!(scene.server.request_count(), 0);

@@ -24,7 +24,7 @@ fn files_and_conversation_go_back_together() {
     assert_eq!(stdout(&output), "");
     let said = stderr(&output);
     assert!(
-        said.contains("turn 2 taken back: 2 files restored, "),
+        said.contains("turn 2 undone: 2 files restored, "),
         "{said}"
     );
     assert_eq!(
@@ -45,7 +45,7 @@ fn files_and_conversation_go_back_together() {
     );
     assert_eq!(scene.latest()["turns"], 2);
     let shown = scene.done(&["sessions", "show", &scene.session()]);
-    assert!(shown.contains("(turn 2 was taken back)"), "{shown}");
+    assert!(shown.contains("(turn 2 was undone)"), "{shown}");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn what_others_changed_since_is_left() {
     assert_code(&output, 0);
     let said = stderr(&output);
     assert!(
-        said.contains("`a` was not put back: it was changed since, or cannot be written"),
+        said.contains("`a` was not restored: it was changed since, or cannot be written"),
         "{said}"
     );
     assert_eq!(
@@ -100,7 +100,7 @@ fn never_in_another_workspace() {
         "{said}"
     );
     assert!(
-        said.ends_with("hint: leave `--workspace` out to restore its files\n"),
+        said.ends_with("hint: omit `--workspace` to restore its files\n"),
         "{said}"
     );
     assert_eq!(fs::read_to_string(other.join("a")).unwrap(), "mine\n");

@@ -39,7 +39,7 @@ fn beyond_this_machine_only_with_a_key() {
         let refused = |address: &str| {
             format!(
                 "hotcell: `{address}` can be reached from elsewhere, and there is no key\n\
-                 hint: make a key with `hotcell keys create --user NAME --role admin`\n"
+                 hint: create a key with `hotcell keys create --user NAME --role admin`\n"
             )
         };
         for address in ["0.0.0.0:0", "[::]:0"] {

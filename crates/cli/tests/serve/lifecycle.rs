@@ -263,7 +263,7 @@ fn a_data_folder_has_one_server() {
             said,
             format!(
                 "hotcell: another server uses the data folder `{}`\n\
-                 hint: end the other one, or choose another `--data FOLDER`\n",
+                 hint: stop the other one, or choose another `--data FOLDER`\n",
                 data.display()
             )
         );

@@ -101,7 +101,7 @@ fn an_answer_for_always_is_a_rule_of_the_next_session_too() {
     answer(&screen, "a");
     screen.wait_for("always allowed: example.com");
     screen.wait_for("One.");
-    screen.wait_for("kept as a rule in");
+    screen.wait_for("saved as a rule in");
     let rules = scene.place.home().join(".config/hotcell/rules.toml");
     let rules = fs::read_to_string(rules).unwrap();
     assert!(rules.contains("host = \"example.com\""), "{rules}");
@@ -147,7 +147,7 @@ fn a_host_that_is_never_to_be_asked_for_is_not() {
     answer(&screen, "d");
     screen.wait_for("always denied: example.com");
     screen.wait_for("One.");
-    screen.wait_for("kept as a rule in");
+    screen.wait_for("saved as a rule in");
     let rules = scene.place.home().join(".config/hotcell/rules.toml");
     let rules = fs::read_to_string(rules).unwrap();
     assert!(rules.contains("action = \"deny\""), "{rules}");

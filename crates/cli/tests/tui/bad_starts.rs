@@ -25,7 +25,7 @@ fn the_terminal_is_not_touched_for_what_cannot_be() {
     let scene = Scene::new([say("never")]);
     fs::write(scene.place.here("file"), "").unwrap();
     for (flags, key, words) in [
-        ("", "", "there is no ANTHROPIC_API_KEY"),
+        ("", "", "ANTHROPIC_API_KEY is not set"),
         ("--workspace /nowhere", KEY, "there is no such folder"),
         ("--workspace file", KEY, "it is not a folder"),
         ("--load nothing", KEY, "there is no session `nothing`"),

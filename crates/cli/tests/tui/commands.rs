@@ -133,7 +133,7 @@ fn a_session_is_written_to_a_file() {
     assert_eq!(document["turns"], 1);
     assert_eq!(document["session"], scene.session());
     screen.say("/export here.json");
-    screen.wait_for("is there already");
+    screen.wait_for("already exists");
 }
 
 #[test]

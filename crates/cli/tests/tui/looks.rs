@@ -103,7 +103,7 @@ fn names_of_terminals_make_no_difference() {
 fn where_there_is_no_screen_there_are_lines() {
     let scene = scene();
     let screen = Screen::start_with(&scene, 80, 24, &[], &[("TERM", "dumb")]);
-    screen.wait_for("(Ctrl-D) leaves");
+    screen.wait_for("Ctrl-D (end of input) exits");
     assert_eq!(screen.ask("#{alternate_on}"), "0");
     screen.say("go");
     screen.wait_for("fn main");

@@ -1,7 +1,7 @@
-//! Makes what can be talked to: of flags, settings and the store. Shows nothing.
+//! Prepares sessions from flags, settings and the store. Shows nothing.
 //!
-//! A [`Plan`] is checked before anything is opened; a [`Start`] is all that an agent needs. Entry type:
-//! [`Desk`].
+//! A [`Plan`] is checked before anything is opened; a [`Start`] has everything that an agent needs. Entry
+//! type: [`Desk`].
 
 use std::path::{Path, PathBuf};
 
@@ -24,24 +24,24 @@ use crate::settings::{
 pub(super) struct Desk<'a> {
     pub(super) chat: &'a Chat,
     pub(super) store: Store,
-    /// Whether there is a person to ask.
+    /// Whether there is a user to ask.
     pub(super) asks: bool,
     /// Chosen since the start.
     model: Option<String>,
 }
 
-/// A session that can begin.
+/// A session that can be started.
 #[derive(Debug)]
 pub(super) struct Plan {
     chosen: Chosen,
     spec: SandboxSpec,
     approvals: Approvals,
-    /// Where the store is.
+    /// The data folder.
     pub(super) data: PathBuf,
 }
 
 impl Plan {
-    /// For a new session. Everything that a person may have said wrong is found here.
+    /// For a new session. Reports every mistake in flags and settings.
     pub(super) fn new(chat: &Chat, model: Option<&str>, asks: bool) -> Result<Self, Complaint> {
         let settings = Settings::read(&overrides(chat, model))?;
         check_server(chat, &settings)?;
@@ -59,12 +59,12 @@ impl Plan {
     }
 }
 
-/// A session that is ours.
+/// A session opened for writing.
 #[derive(Debug)]
 pub(super) struct Start {
     pub(super) setup: Setup,
     pub(super) session: SessionId,
-    /// What happened so far.
+    /// The events so far.
     pub(super) history: Vec<Event>,
     pub(super) model: String,
     pub(super) workspace: PathBuf,
@@ -99,24 +99,24 @@ impl<'a> Desk<'a> {
         })
     }
 
-    /// Where the flags say that the store is.
+    /// The data folder that the flags name.
     pub(super) fn data(chat: &Chat) -> Result<PathBuf, Complaint> {
         data_folder(&chat.store, None)
     }
 
-    /// As they are now, with the model that was chosen.
+    /// The current settings, with the model that was chosen.
     pub(super) fn settings(&self) -> Result<Settings, Complaint> {
         Settings::read(&overrides(self.chat, self.model.as_deref()))
     }
 
-    /// Sessions to come begin with this model, if one was chosen.
+    /// Starts later sessions with this model, if one was chosen.
     pub(super) fn use_model(&mut self, chosen: Option<&str>) {
         if chosen.is_some() {
             self.model = chosen.map(str::to_owned);
         }
     }
 
-    /// A new session, of a plan that was checked before or of a new one.
+    /// Starts a new session, from a checked plan or a new one.
     pub(super) async fn begin(&self, plan: Option<Plan>) -> Result<Start, Complaint> {
         let plan = match plan {
             Some(plan) => plan,
@@ -126,20 +126,20 @@ impl<'a> Desk<'a> {
         Ok(Start::new(self.store.clone(), journal, Vec::new(), plan))
     }
 
-    /// The session of that name, or whose name begins so.
+    /// The session of that name or name prefix.
     pub(super) async fn named(&self, name: &str) -> Result<SessionId, Complaint> {
         self.store.find(name).await.map_err(|error| {
             let is_unknown = matches!(error, StoreError::Unknown(_));
             let complaint = Complaint::from(error);
             if is_unknown {
-                complaint.hint("`/sessions` shows those there are".to_owned())
+                complaint.hint("`/sessions` lists sessions".to_owned())
             } else {
                 complaint
             }
         })
     }
 
-    /// The session of that name, or the last one in the workspace.
+    /// Opens the session of that name, or the last one in the workspace.
     pub(super) async fn load(&self, name: Option<&str>) -> Result<Start, Complaint> {
         let found = self.find(name).await?;
         let plan = self.plan_for(&found)?;
@@ -149,7 +149,7 @@ impl<'a> Desk<'a> {
             let complaint = Complaint::from(error);
             if is_in_use {
                 complaint
-                    .hint("end the other one, or let it go on in a copy with `/fork`".to_owned())
+                    .hint("end the other one, or continue in a copy with `/fork`".to_owned())
             } else {
                 complaint
             }
@@ -157,7 +157,7 @@ impl<'a> Desk<'a> {
         Ok(Start::new(self.store.clone(), journal, history, plan))
     }
 
-    /// A copy of a session.
+    /// Opens a copy of a session.
     pub(super) async fn fork(&self, session: &SessionId) -> Result<Start, Complaint> {
         let found = self.find(Some(session.as_str())).await?;
         let plan = self.plan_for(&found)?;
@@ -193,8 +193,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// A server that is named now has to have an address that is one; that of the settings counts when
-/// it is used.
+/// A server named by a flag must have a valid address. One from the settings is checked when it is used.
 fn check_server(chat: &Chat, settings: &Settings) -> Result<(), Complaint> {
     match chat.server {
         Some(_) => Server::of(settings).map(drop),

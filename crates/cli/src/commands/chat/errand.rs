@@ -1,4 +1,4 @@
-//! What is looked up beside the conversation: sessions, their ends, names of models, files.
+//! Lookups beside the conversation: sessions, previews, exports, model names, rules.
 
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,16 @@ use crate::complaint::Complaint;
 use crate::render::transcript;
 use crate::settings::{Settings, prices, remember};
 
-/// Sessions of one list.
+/// Maximum sessions in a list.
 const MOST_SESSIONS: u64 = 200;
 
-/// Events at the end of a session that are looked at.
+/// Events at the end of a session that a preview reads.
 const LAST_EVENTS: u32 = 200;
 
 /// Lines of a preview.
 const PREVIEW: usize = 60;
 
-/// Sessions that have these words, or all; the newest first.
+/// Sessions that match these words, or all; newest first.
 pub(super) async fn sessions(store: &Store, words: &str) -> Result<Vec<Found>, Complaint> {
     if !words.trim().is_empty() {
         return Ok(store.search(words, MOST_SESSIONS).await?);
@@ -46,7 +46,7 @@ pub(super) async fn preview(store: &Store, session: &SessionId) -> Result<String
     Ok(lines[lines.len().saturating_sub(PREVIEW)..].join("\n"))
 }
 
-/// Writes a session to a file; says where it is.
+/// Writes a session to a file and returns its path.
 pub(super) async fn export(
     store: &Store,
     session: &SessionId,
@@ -58,7 +58,7 @@ pub(super) async fn export(
         .map_err(|complaint| complaint.hint("name another file".to_owned()))
 }
 
-/// Names that can be chosen: the settings' own first, which is the one in use unless another was
+/// Model names to choose from. The configured model comes first; it is in use unless another was
 /// chosen.
 pub(super) fn models(settings: &Settings) -> Vec<String> {
     let own = settings.get("model").map(|setting| setting.value.clone());
@@ -72,20 +72,20 @@ pub(super) fn models(settings: &Settings) -> Vec<String> {
     names
 }
 
-/// Keeps a rule for all sessions to come; says where.
+/// Saves a rule for all later sessions and returns a message with its location.
 pub(super) async fn keep(
     file: Option<PathBuf>,
     workspace: PathBuf,
     rule: Rule,
 ) -> Result<String, Complaint> {
     let Some(file) = file else {
-        let text = "cannot keep the rule: there is no folder for settings";
+        let text = "cannot save the rule: there is no folder for settings";
         return Err(Complaint::new(1, text)
             .hint("set HOME, or name a settings file with `--config`".to_owned()));
     };
     let kept = tokio::task::spawn_blocking(move || {
         remember(&file, &workspace, &rule)?;
-        Ok(format!("kept as a rule in `{}`", file.display()))
+        Ok(format!("saved as a rule in `{}`", file.display()))
     });
     kept.await
         .unwrap_or_else(|lost| Err(Complaint::from_error(1, &lost)))

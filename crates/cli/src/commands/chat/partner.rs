@@ -1,4 +1,4 @@
-//! Whoever is talked to: an agent of this process, or a job of a server. Both take commands and tell
+//! The other side of a chat: an agent of this process, or a job of a server. Both take commands and send
 //! events. Entry type: [`Partner`].
 
 use std::collections::VecDeque;
@@ -10,13 +10,13 @@ use tokio::task::JoinHandle;
 
 use crate::complaint::Complaint;
 
-/// Commands that may wait for the agent.
+/// Capacity of the command channel.
 const COMMANDS: usize = 64;
 
-/// Events that may wait for a slow reader.
+/// Capacity of the event channel.
 const EVENTS: usize = 256;
 
-/// Remarks that may wait for a slow reader.
+/// Capacity of the remark channel.
 const REMARKS: usize = 16;
 
 #[derive(Debug)]
@@ -27,27 +27,27 @@ pub(super) struct Partner {
     events: mpsc::Receiver<Event>,
     remarks: mpsc::Receiver<Remark>,
     task: JoinHandle<Result<(), Complaint>>,
-    /// Whether its work ends when nobody talks to it any more.
+    /// Whether it ends when the chat ends; false for a server's job.
     is_ours: bool,
 }
 
-/// What is heard of it.
+/// What is received from it.
 #[derive(Debug)]
 pub(super) enum Heard {
     Event(Event),
     Remark(Remark),
-    /// It is gone; nothing more comes.
+    /// It has ended; nothing more follows.
     Ended(Result<(), Complaint>),
 }
 
-/// Something beside the events.
+/// A message that is not an event.
 #[derive(Debug)]
 pub(super) enum Remark {
-    /// One line for a person.
+    /// One line for the user.
     Said(String),
-    /// What could not be done, and what to do about it.
+    /// A failure, with an optional hint.
     Failed { what: String, hint: Option<String> },
-    /// Nothing is under way, and all that happened was told.
+    /// No work is in progress, and all events were sent.
     Rests,
 }
 
@@ -58,7 +58,7 @@ impl Remark {
     }
 }
 
-/// The other ends of a partner that is no agent of ours.
+/// The other ends of a partner's channels.
 #[derive(Debug)]
 pub(super) struct Ends {
     pub(super) commands: mpsc::Receiver<Command>,
@@ -80,7 +80,7 @@ impl Partner {
         })
     }
 
-    /// Starts what talks to somebody else's agent; that one works on when this has ended.
+    /// Starts a task that follows another agent, which continues after the task has ended.
     pub(super) fn follower<F, Follow>(follow: F) -> Self
     where
         F: FnOnce(Ends) -> Follow,
@@ -108,19 +108,18 @@ impl Partner {
         }
     }
 
-    /// Says something, and does not wait: it goes out while [`Partner::hear`] listens. So neither
-    /// ever waits for the other.
+    /// Queues a command without waiting. It is sent while [`Partner::hear`] runs, so that neither side ever
+    /// blocks the other.
     pub(super) fn tell(&mut self, command: Command) {
         self.unsent.push_back(command);
     }
 
-    /// Waits for the next thing that is told. May be left and called again, but not after the
-    /// end.
+    /// Waits for the next item. Cancel safe. Must not be called after the end.
     pub(super) async fn hear(&mut self) -> Heard {
         loop {
             let is_over = tokio::select! {
                 biased;
-                // First, so that no flood of events keeps an interrupt waiting.
+                // First, so that no flood of events delays an interrupt.
                 permit = reserve(self.commands.as_ref()), if !self.unsent.is_empty() => {
                     match (permit, self.unsent.pop_front()) {
                         (Some(permit), Some(command)) => permit.send(command),
@@ -132,7 +131,7 @@ impl Partner {
                     Some(event) => return Heard::Event(event),
                     None => true,
                 },
-                // After the events, so that what a remark is about was heard before it.
+                // After the events, so that the events a remark refers to come before it.
                 Some(remark) = self.remarks.recv() => return Heard::Remark(remark),
             };
             if is_over {
@@ -141,7 +140,7 @@ impl Partner {
         }
     }
 
-    /// What is left when all events were heard.
+    /// Remaining remarks and the result, once all events were received.
     async fn rest(&mut self) -> Heard {
         if let Ok(remark) = self.remarks.try_recv() {
             return Heard::Remark(remark);
@@ -151,15 +150,15 @@ impl Partner {
         Heard::Ended(ended.map_err(lost).flatten())
     }
 
-    /// Ends it: an agent of ours is interrupted first, and its sandbox ended. What is told meanwhile
-    /// goes to `hear`.
+    /// Ends it: an agent of this process is interrupted first, and its sandbox ended. Items received
+    /// meanwhile go to `hear`.
     pub(super) async fn end(mut self, mut hear: impl AsyncFnMut(Heard)) -> Result<(), Complaint> {
         self.unsent.clear();
         let is_told = match self.commands.take() {
             Some(commands) if self.is_ours => commands.try_send(Command::Interrupt).is_ok(),
             _ => !self.is_ours,
         };
-        // One that has no ear left would do all that it was told before.
+        // If the channel was full, the agent would execute everything queued before it ends.
         if !is_told || !self.is_ours {
             self.task.abort();
         }

@@ -1,7 +1,7 @@
-//! Pictures that a person shows to the model: files of the host, read at the person's word.
+//! Pictures that the user attaches for the model: files of the host.
 //!
-//! What a picture is, is told by its first bytes and not by its name. A name that a sandbox has put
-//! into the workspace never leads out of it.
+//! The type of a picture is detected from its first bytes, not from its name. A link that a sandbox has
+//! put into the workspace is never followed out of it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -14,13 +14,13 @@ use protocol::Image;
 
 use crate::complaint::Complaint;
 
-/// What providers take.
+/// The maximum that providers accept.
 const MOST_BYTES: u64 = 5 << 20;
 
-/// Of every kind, enough to know it by.
+/// Enough to recognize every type.
 const MAGIC_BYTES: usize = 12;
 
-/// A picture as it goes into a message.
+/// A picture as it is put into a message.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Picture {
     pub(super) path: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Picture {
     pub(super) bytes: u64,
 }
 
-/// Reads a picture. A relative path counts from this folder, or else from the workspace.
+/// Reads a picture. A relative path is looked up in the current folder, then in the workspace.
 pub(super) fn read(path: &Path, workspace: &Path) -> Result<Picture, Complaint> {
     let complain = |why: &dyn std::fmt::Display| {
         Complaint::usage(format!(
@@ -43,10 +43,10 @@ pub(super) fn read(path: &Path, workspace: &Path) -> Result<Picture, Complaint> 
         .read_to_end(&mut content)
         .map_err(|error| complain(&error))?;
     if content.len() as u64 > MOST_BYTES {
-        return Err(complain(&"it is larger than 5 MiB").hint("make it smaller".to_owned()));
+        return Err(complain(&"it is larger than 5 MiB").hint("use a smaller picture".to_owned()));
     }
     let Some(media_type) = media_type(&content) else {
-        return Err(complain(&"it is none").hint("PNG, JPEG, GIF and WebP can be shown".to_owned()));
+        return Err(complain(&"it is not a supported picture").hint("PNG, JPEG, GIF and WebP are supported".to_owned()));
     };
     Ok(Picture {
         path: path.to_owned(),
@@ -58,7 +58,7 @@ pub(super) fn read(path: &Path, workspace: &Path) -> Result<Picture, Complaint> 
     })
 }
 
-/// Where the file is that a person means.
+/// The real path of the file.
 fn find(path: &Path, workspace: &Path) -> io::Result<PathBuf> {
     let at_home = path.strip_prefix("~").ok().zip(std::env::home_dir());
     let named = match at_home {
@@ -83,7 +83,7 @@ fn find(path: &Path, workspace: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Without waiting for whoever is at the other end of a pipe.
+/// Does not block on a FIFO without a writer.
 fn open(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -92,7 +92,7 @@ fn open(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
-        Err(io::Error::other("it is no regular file"))
+        Err(io::Error::other("it is not a regular file"))
     }
 }
 
@@ -161,9 +161,9 @@ mod tests {
         check(Path::new("link.png"), out);
         check(&workspace.join("link.png"), out);
         check(&workspace.join("folder/outside.png"), out);
-        check(&pipe, Some("it is no regular file"));
-        check(&workspace, Some("it is no regular file"));
-        check(&file("text.png", b"hello"), Some("it is none"));
+        check(&pipe, Some("it is not a regular file"));
+        check(&workspace, Some("it is not a regular file"));
+        check(&file("text.png", b"hello"), Some("it is not a supported picture"));
         check(
             &file("huge.png", &[PNG, &vec![0; MOST_BYTES as usize]].concat()),
             Some("it is larger than 5 MiB"),

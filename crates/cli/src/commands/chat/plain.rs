@@ -1,8 +1,7 @@
-//! The chat in lines: for simple terminals, screen readers and pipes. One line announces one thing,
-//! the cursor never moves back.
+//! The chat in lines, for simple terminals, screen readers and pipes. The cursor never moves back.
 //!
-//! The person's turn and the agent's follow each other, so this is plain blocking code on the main
-//! thread; the agent and the signals have a thread of their own.
+//! The user and the agent take turns, so this is blocking code on the main thread. The agent and the
+//! signal handling have their own thread.
 
 mod attention;
 mod awaited;

@@ -1,6 +1,6 @@
-//! A server's jobs, as this program sees them: listed, found, followed and talked to over HTTP.
+//! Jobs of a server: listed, found, followed and talked to over HTTP.
 //!
-//! A key never goes over the network in the clear, and no redirect is followed with it. Entry type:
+//! A key is never sent unencrypted over the network, and no redirect is followed with it. Entry type:
 //! [`Server`].
 
 mod api;

@@ -1,7 +1,7 @@
-//! The chat on the whole screen: the UI has a thread, this is the program around it.
+//! The chat on the full screen: the UI has its own thread; this is the program around it.
 //!
-//! The first picture is drawn before anything is opened: what is checked before it needs no store
-//! and no sandbox. Draws nothing itself.
+//! The first frame is drawn before anything is opened: what is checked before it needs no store and no
+//! sandbox. Draws nothing itself.
 
 mod answers;
 mod host;
@@ -33,10 +33,10 @@ pub(super) fn run(chat: &Chat) -> Result<u8, Complaint> {
     let notes = HeldNotes::new();
     let runtime = runtime()?;
     let settings = screen_settings(&Settings::read(&overrides(chat, None))?)?;
-    // The settings are read once more for the session, and say the same again.
+    // The settings are read again for the session, with the same result.
     notes.take();
     let beginning = if chat.load.is_some() || chat.last {
-        // Whether there is such a session, the store alone knows.
+        // Only the store knows whether the session exists.
         runtime.block_on(loaded(chat))?
     } else {
         Beginning::Planned(Box::new(Plan::new(chat, None, true)?))
@@ -50,7 +50,7 @@ pub(super) fn run(chat: &Chat) -> Result<u8, Complaint> {
     runtime.block_on(talk(chat, beginning, ends, screen, &notes))
 }
 
-/// What the chat begins with.
+/// What the chat starts with.
 enum Beginning<'a> {
     Planned(Box<Plan>),
     Loaded { desk: Desk<'a>, start: Box<Start> },
@@ -64,7 +64,7 @@ async fn loaded(chat: &Chat) -> Result<Beginning<'_>, Complaint> {
 
 type Screen = JoinHandle<Result<Ended, TuiError>>;
 
-/// Hosts the UI until its end, and the session's.
+/// Hosts the UI until it and the session have ended.
 async fn talk(
     chat: &Chat,
     beginning: Beginning<'_>,
@@ -84,7 +84,7 @@ async fn talk(
     let mut host = Host::new(desk, ends, notes);
     host.open(start).await;
     host.serve().await;
-    // The terminal is the person's again before anything takes long.
+    // The terminal is restored before anything takes long.
     let code = end(screen).and_then(|code| hurry().map(|()| code));
     let (ended, session) = host.leave().await;
     ended?;
@@ -109,7 +109,7 @@ async fn begin<'a>(
     }
 }
 
-/// Waits for the end of the UI, which comes at once. Says the exit code.
+/// Waits for the end of the UI, which is immediate. Returns the exit code.
 fn end(screen: Screen) -> Result<u8, Complaint> {
     match screen.join() {
         Ok(Ok(Ended::Left)) => Ok(0),
@@ -121,17 +121,16 @@ fn end(screen: Screen) -> Result<u8, Complaint> {
     }
 }
 
-/// Ends this process at a signal from now on: somebody does not want to wait for the agent's end.
-/// The sandbox goes with the process. Listens only once the UI has ended, whose the signals were
-/// before: that which ended it is nobody's hurry.
+/// Ends this process at the next signal, so that the user need not wait for the agent to end. The sandbox
+/// ends with the process. Starts to listen only after the UI, which handled the signals until then, has
+/// ended: the signal that ended the UI does not count.
 fn hurry() -> Result<(), Complaint> {
-    // A terminal that closes is told of more than once, by the kernel and by the shell: that is
-    // nobody's hurry either.
+    // SIGHUP does not count: the kernel and the shell may both send it when a terminal closes.
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
         let mut signals = signal(kind).map_err(|error| {
             Complaint::new(FAILED, format!("cannot listen to signals: {error}"))
         })?;
-        // Not joined: it listens as long as there is a process.
+        // Not joined: listens for the lifetime of the process.
         tokio::spawn(async move {
             if signals.recv().await.is_some() {
                 std::process::exit(INTERRUPTED.into());
@@ -141,7 +140,7 @@ fn hurry() -> Result<(), Complaint> {
     Ok(())
 }
 
-/// What it was, and how to go on with it.
+/// Prints a summary of the session and how to resume it.
 async fn say_farewell(store: &Store, session: &SessionId) -> Result<(), Complaint> {
     let summary = store.summary(session).await?;
     let turns = match summary.turns {
@@ -149,48 +148,48 @@ async fn say_farewell(store: &Store, session: &SessionId) -> Result<(), Complain
         many => format!("{many} turns"),
     };
     let line = format!(
-        "session {session} · {turns} · {} tokens · {}\n`hotcell --load {session}` goes on with it\n",
+        "session {session} · {turns} · {} tokens · {}\n`hotcell --load {session}` resumes it\n",
         tokens(summary.usage.total()),
         dollars(summary.cost)
     );
-    // Nobody need be there to read it.
+    // Standard error may be closed.
     let _ = std::io::stderr().write_all(line.as_bytes());
     Ok(())
 }
 
 impl From<TuiError> for Complaint {
     fn from(error: TuiError) -> Self {
-        Self::from_error(FAILED, &error).hint("`hotcell --plain` needs no screen".to_owned())
+        Self::from_error(FAILED, &error).hint("`hotcell --plain` requires no full screen".to_owned())
     }
 }
 
-/// What the environment says of the terminal and the person.
+/// Settings of the UI from the environment.
 fn screen_settings(settings: &Settings) -> Result<tui::Settings, Complaint> {
     let named = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let chosen = look(settings)?;
     let guessed = guess(named("NO_COLOR").as_deref(), named("COLORFGBG").as_deref());
     Ok(tui::Settings {
         look: chosen.or(guessed).unwrap_or_default(),
-        // The terminal knows best, unless the person does.
+        // The terminal is asked unless the user has chosen.
         asks_look: chosen.or(guessed).is_none(),
         editor: named("VISUAL").or_else(|| named("EDITOR")),
         is_in_tmux: named("TMUX").is_some(),
     })
 }
 
-/// As the person wants it, if they say so.
+/// The user's choice, if there is one.
 fn look(settings: &Settings) -> Result<Option<Look>, Complaint> {
     let parse = |text: &str| match text {
         "auto" => Ok(None),
         "dark" => Ok(Some(Look::Dark)),
         "light" => Ok(Some(Look::Light)),
         "none" => Ok(Some(Look::Plain)),
-        _ => Err("it is none of auto, dark, light and none".to_owned()),
+        _ => Err("it must be auto, dark, light or none".to_owned()),
     };
     Ok(settings.parse("colour", parse)?.flatten())
 }
 
-/// `COLORFGBG` has the numbers of the colours of letters and background, as in `15;0`.
+/// `COLORFGBG` has the numbers of the text and background colours, as in `15;0`.
 fn guess(no_color: Option<&str>, color_fg_bg: Option<&str>) -> Option<Look> {
     if no_color.is_some() {
         return Some(Look::Plain);

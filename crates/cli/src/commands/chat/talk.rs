@@ -1,4 +1,4 @@
-//! What is known of the conversation that goes on: a fold over its events. Pure.
+//! The state of the current conversation: a fold over its events. Pure.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,22 @@ use protocol::{Action, Command, Event, EventKind, Rule, Scope, SessionId, Spendi
 use super::desk::Start;
 use crate::complaint::Complaint;
 
-/// Which conversation it is, and how far. The default is one with a job of a server.
+/// The current conversation. The default is one with a server's job.
 #[derive(Debug, Default)]
 pub(super) struct Talk {
     /// Of an agent of this process.
     pub(super) session: Option<SessionId>,
     pub(super) workspace: PathBuf,
-    /// Something of it is in the store.
+    /// Part of it is in the store.
     pub(super) is_stored: bool,
-    /// A turn was begun since it was opened.
+    /// A turn was started since it was opened.
     pub(super) has_worked: bool,
     /// Hosts that can be reached.
     pub(super) network: Vec<String>,
     pub(super) spending: Option<Spending>,
-    /// The model that was asked for, until it is there.
+    /// The model that was requested and is not confirmed yet.
     wanted_model: Option<String>,
-    /// The model that was chosen, as it was asked for.
+    /// The confirmed model, as it was requested.
     pub(super) chosen_model: Option<String>,
 }
 
@@ -36,24 +36,24 @@ impl Talk {
         }
     }
 
-    /// The session, if there is anything of it that can be copied or written to a file.
+    /// The session, if part of it is stored, so that it can be copied or exported.
     pub(super) fn stored(&self) -> Result<SessionId, Complaint> {
         match &self.session {
             Some(session) if self.is_stored => Ok(session.clone()),
             Some(_) => Err(Complaint::usage("the conversation is empty")),
             None => Err(Complaint::usage("a server's job cannot do that")
-                .hint("its session is kept by the server".to_owned())),
+                .hint("its session is stored by the server".to_owned())),
         }
     }
 
-    /// Before a command is passed on.
+    /// Called before a command is sent.
     pub(super) fn ask(&mut self, command: &Command) {
         if let Command::UseModel { name } = command {
             self.wanted_model = Some(name.clone());
         }
     }
 
-    /// Takes in what happened. A rule that comes of it is to be kept for all sessions.
+    /// Updates the state. Returns a rule that is to be saved for all sessions.
     pub(super) fn learn(&mut self, event: &Event) -> Option<Rule> {
         self.is_stored |= event.seq.is_some();
         match &event.kind {
@@ -69,7 +69,7 @@ impl Talk {
             EventKind::Spent { spending } | EventKind::TurnEnded { spending, .. } => {
                 self.spending = Some(spending.clone());
             }
-            // What a server's job was told is the server's to keep.
+            // Rules from answers to a server's job are the server's to store.
             EventKind::Decided {
                 question,
                 decision: Some(decision),

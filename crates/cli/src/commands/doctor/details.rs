@@ -1,4 +1,4 @@
-//! One backend in detail, for people: each protection and each limit.
+//! One backend in detail, as text: each protection and each limit.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use sandbox::doctor::Diagnosis;
 pub(super) fn render(found: &Diagnosis) -> String {
     let mut text = String::new();
     let verdict = if found.works {
-        "works: seen by starting a sandbox"
+        "works: verified by starting a sandbox"
     } else {
         "does not work"
     };

@@ -1,11 +1,11 @@
-//! The backends side by side. Pure.
+//! The table of backends. Pure.
 
 use std::time::Duration;
 
 use sandbox::doctor::Diagnosis;
 use sandbox::{Backend, Proof};
 
-/// Over the columns.
+/// Column headings.
 pub(super) const HEAD: &str =
     "backend       verdict     strength    start       exec      memory    notes\n";
 
@@ -14,7 +14,7 @@ pub(super) const HEAD: &str =
 pub(super) struct Row {
     backend: &'static str,
     strength: &'static str,
-    /// Absent where nobody has looked.
+    /// `None` if it was never probed.
     works: Option<bool>,
     start_ms: Option<f64>,
     exec_ms: Option<f64>,
@@ -25,7 +25,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Of one that was looked at now.
+    /// From a check made now.
     pub(super) fn examined(found: &Diagnosis) -> Self {
         let milliseconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
         Self {
@@ -41,7 +41,7 @@ impl Row {
         }
     }
 
-    /// Of one that was looked at before, if it was.
+    /// From an earlier probe, if there was one.
     pub(super) fn known(backend: Backend, known: &[Proof]) -> Self {
         let proof = known.iter().find(|proof| proof.backend == backend);
         Self {
@@ -76,7 +76,7 @@ impl Row {
         format!("{}\n", line.trim_end())
     }
 
-    /// Why it does not work, and what to do about it.
+    /// Why it does not work, and how to fix that.
     pub(super) fn problem(&self) -> String {
         let Some(problem) = &self.problem else {
             return String::new();
@@ -91,16 +91,16 @@ impl Row {
     }
 }
 
-/// When what is shown was found out; the oldest of it counts.
+/// When the results were obtained; the oldest counts.
 pub(super) fn as_of(known: &[Proof]) -> String {
     let oldest = known.iter().map(|proof| proof.at).min();
     let time = oldest.and_then(|at| jiff::Timestamp::from_second(i64::try_from(at).ok()?).ok());
     match time {
         Some(time) => format!(
-            "as of {} UTC; `hotcell doctor --probe` looks again\n",
+            "as of {} UTC; `hotcell doctor --probe` checks again\n",
             time.strftime("%Y-%m-%d %H:%M")
         ),
-        None => "`hotcell doctor --probe` looks at all\n".to_owned(),
+        None => "`hotcell doctor --probe` checks all\n".to_owned(),
     }
 }
 

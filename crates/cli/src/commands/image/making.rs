@@ -1,4 +1,4 @@
-//! Building, importing and pulling: the commands that bring an image into the store.
+//! Build, import and pull: the commands that add an image to the store.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use crate::args::{ImageBuild, StoreFlags};
 use crate::commands::runtime;
 use crate::complaint::Complaint;
 
-/// Variables that say where proxies are, in both of their spellings.
+/// Variables that name proxies; both lower and upper case are used.
 const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "no_proxy", "all_proxy"];
 
-/// Where distributions keep the certificates that they trust.
+/// Where distributions store trusted certificates.
 const CERTIFICATES: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -32,7 +32,7 @@ pub(super) fn build(build: &ImageBuild) -> Result<u8, Complaint> {
         (None, Some(usual)) => usual,
         (None, None) => {
             return Err(
-                Complaint::usage(format!("`{}` has no name for an image", build.recipe))
+                Complaint::usage(format!("cannot derive an image name from `{}`", build.recipe))
                     .hint("give it one with `--name`".to_owned()),
             );
         }
@@ -51,7 +51,7 @@ pub(super) fn build(build: &ImageBuild) -> Result<u8, Complaint> {
     made(&image)
 }
 
-/// A recipe, and what its image is called if nobody says otherwise.
+/// A recipe and the default name of its image.
 fn recipe(word: &str) -> Result<(Option<String>, Recipe), Complaint> {
     if let Some(recipe) = Recipe::shipped(word) {
         return Ok((Some(word.to_owned()), recipe?));
@@ -72,7 +72,7 @@ fn recipe(word: &str) -> Result<(Option<String>, Recipe), Complaint> {
     Ok((stem.map(str::to_owned), recipe))
 }
 
-/// What this machine uses to reach packages.
+/// Package sources of this machine.
 fn sources() -> Sources {
     let mut sources = Sources::of_host(Path::new("/etc/apt"), &Programs::default());
     for name in PROXIES {
@@ -98,7 +98,7 @@ pub(super) fn import(
     } else {
         file.to_owned()
     };
-    // Before anything is made.
+    // Before anything is created.
     let why = match fs::metadata(&path) {
         Ok(about) if about.is_dir() => Some("it is a folder".to_owned()),
         Ok(_) => None,
@@ -147,7 +147,7 @@ pub(super) fn pull(
     }
 }
 
-/// The login that Podman or Docker keep for a registry.
+/// The credentials that Podman or Docker store for a registry.
 fn login(registry: &str) -> Login {
     let named = std::env::var_os("REGISTRY_AUTH_FILE").map(PathBuf::from);
     let podman = std::env::var_os("XDG_RUNTIME_DIR")

@@ -1,4 +1,4 @@
-//! Shows on standard error what the making of an image is at.
+//! Shows the progress of an image command on standard error.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use images::{Digest, Progress};
 use super::size;
 use crate::render::clean;
 
-/// One line a step; of a fetch, one for its beginning.
+/// One line per step; a download is reported once, when it starts.
 #[derive(Debug, Default)]
 pub(super) struct Reporter {
     fetching: Option<Digest>,
@@ -16,11 +16,11 @@ pub(super) struct Reporter {
 impl Reporter {
     pub(super) fn tell(&mut self, step: Progress<'_>) {
         let line = match step {
-            Progress::Waiting => "waiting: another process builds the same".to_owned(),
+            Progress::Waiting => "waiting: another process builds the same image".to_owned(),
             Progress::Building { program } => format!("building with {program}"),
             Progress::Said(line) => format!("  {line}"),
             Progress::Unpacking { number, total } => format!("unpacking layer {number} of {total}"),
-            Progress::Cached => "nothing to do: it was made before".to_owned(),
+            Progress::Cached => "nothing to do: already built".to_owned(),
             Progress::Fetching {
                 digest,
                 size: whole,
@@ -34,7 +34,7 @@ impl Reporter {
             }
             _ => return,
         };
-        // Nobody need be there to read it.
+        // Standard error may be closed.
         let _ = writeln!(std::io::stderr(), "{}", clean(&line));
     }
 }

@@ -1,4 +1,4 @@
-//! What the file says, and what is added to it.
+//! Parsing the rules file and adding rules to it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -109,7 +109,7 @@ fn a_rule_is_added_without_touching_the_rest() {
     check(first, &allow, None);
     check("# Mine.\n", &allow, Some(&format!("# Mine.\n\n{first}")));
     check("# Mine.", &allow, Some(&format!("# Mine.\n\n{first}")));
-    // What it says of the same is changed in its place: two would not agree.
+    // A rule about the same subject is changed in place: two rules would conflict.
     check(
         "[[rule]] # One.\naction = 'ask' # For now.\nhost = \"a.com\"\n# End.\n",
         &allow,
@@ -122,7 +122,7 @@ fn a_rule_is_added_without_touching_the_rest() {
             "rule = [{ host = 'a.com', action = \"allow\" }, { host = 'a.com', action = \"allow\" }]",
         ),
     );
-    // A list that is closed cannot be added to, and is left alone.
+    // An inline array cannot be appended to, and is left unchanged.
     assert!(
         with_rule(
             "rule = [{ host = 'a.com', action = 'deny' }]",
@@ -132,7 +132,7 @@ fn a_rule_is_added_without_touching_the_rest() {
     );
 }
 
-/// Whatever a command is made of, the rule says the same when it is read.
+/// A rule about any command reads back unchanged.
 #[test]
 fn any_text_is_kept_as_it_is() {
     let mut text = String::new();
@@ -207,7 +207,7 @@ fn those_who_remember_at_once_lose_nothing_of_each_other() {
         }
     });
     assert_eq!(read(&path, &workspace).unwrap().len(), 64);
-    // Nothing is left behind but the lock.
+    // Only the rules and the lock are left.
     let names = fs::read_dir(folder.path()).unwrap();
     let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     names.sort();

@@ -1,5 +1,5 @@
-//! What a person wants at once: signals, which come at any time. Whoever waits, for input or for the
-//! agent, is called. Entry type: [`Attention`].
+//! Signals, which arrive at any time and wake the code that waits for input or for the agent. Entry
+//! type: [`Attention`].
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -10,17 +10,17 @@ use tokio::sync::Notify;
 
 use crate::commands::drive::INTERRUPTED;
 
-/// What a signal asks for.
+/// What a signal requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// To stop what is under way.
+    /// Stop the current work.
     Interrupt,
-    /// To leave, with this exit code.
+    /// Exit with this code.
     Leave(u8),
 }
 
 impl Wish {
-    /// The exit code when both were asked for, in whichever order.
+    /// The exit code when both were requested, in either order.
     fn code(self, other: Self) -> u8 {
         match (self, other) {
             (Self::Leave(code), _) | (_, Self::Leave(code)) => code,
@@ -31,15 +31,15 @@ impl Wish {
 
 #[derive(Debug)]
 pub(super) struct Attention {
-    /// Not heard yet.
+    /// Not handled yet.
     wish: Mutex<Option<Wish>>,
     notify: Notify,
-    /// Wakes who waits for input.
+    /// Wakes the reader of the input.
     call: UnixStream,
 }
 
 impl Attention {
-    /// With the end that becomes readable when there is something.
+    /// Also returns the stream that becomes readable when a signal arrives.
     pub(super) fn new() -> io::Result<(Self, UnixStream)> {
         let (call, called) = UnixStream::pair()?;
         call.set_nonblocking(true)?;
@@ -52,7 +52,7 @@ impl Attention {
         Ok((attention, called))
     }
 
-    /// The wish that came, if one did.
+    /// Takes the pending request, if there is one.
     pub(super) fn take(&self) -> Option<Wish> {
         self.wish
             .lock()
@@ -60,7 +60,7 @@ impl Attention {
             .take()
     }
 
-    /// Waits for a wish. May be left and called again.
+    /// Waits for a request. Cancel safe.
     pub(super) async fn wish(&self) -> Wish {
         loop {
             if let Some(wish) = self.take() {
@@ -70,8 +70,8 @@ impl Attention {
         }
     }
 
-    /// Where nobody has heard the wish before, nobody will: this ends the process. The sandbox
-    /// goes with it.
+    /// If the previous request is still unhandled, the program is stuck: this ends the process and the
+    /// sandbox with it.
     fn want(&self, wish: Wish) {
         let before = {
             let mut place = self.wish.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,12 +81,12 @@ impl Attention {
             std::process::exit(wish.code(before).into());
         }
         self.notify.notify_one();
-        // If it is full, the call is out already.
+        // If the stream is full, a wake-up is already pending.
         let _ = (&self.call).write(&[0]);
     }
 }
 
-/// Listens to signals from now on. Wants a runtime.
+/// Starts to listen for signals. Requires a runtime.
 pub(super) fn listen(attention: &Arc<Attention>) -> io::Result<()> {
     for (kind, wish) in [
         (SignalKind::interrupt(), Wish::Interrupt),
@@ -95,7 +95,7 @@ pub(super) fn listen(attention: &Arc<Attention>) -> io::Result<()> {
     ] {
         let mut signals = signal(kind)?;
         let attention = attention.clone();
-        // Not joined: it listens as long as there is a process.
+        // Not joined: listens for the lifetime of the process.
         tokio::spawn(async move {
             while signals.recv().await.is_some() {
                 attention.want(wish);

@@ -1,8 +1,8 @@
-//! What a person waits for after a command. Pure.
+//! Which event completes a command. Pure.
 
 use protocol::EventKind;
 
-/// What ends the wait for an answer.
+/// What ends the wait for a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaited {
     Turn,
@@ -13,7 +13,7 @@ pub(super) enum Awaited {
     Network,
     Files,
     Differences,
-    /// All that has happened to a job so far.
+    /// All events of a job so far were received.
     Rest,
 }
 

@@ -1,4 +1,4 @@
-//! The conversation in lines: says, shows what follows, asks. Entry type: [`Dialogue`].
+//! The conversation in lines: sends commands, shows events, asks questions. Entry type: [`Dialogue`].
 
 use std::io;
 use std::sync::Arc;
@@ -29,21 +29,21 @@ pub(super) struct Dialogue<'a> {
     pub(super) view: TextView,
     pub(super) partner: Option<Partner>,
     pub(super) talk: Talk,
-    /// Pictures that go with the next message.
+    /// Pictures that are sent with the next message.
     pub(super) pictures: Vec<protocol::Block>,
-    /// Of what was done last.
+    /// Exit code of the last turn.
     code: u8,
 }
 
 /// Why the dialogue ends.
 #[derive(Debug)]
 pub(super) enum End {
-    /// The person leaves, or nothing more is said.
+    /// The user leaves, or the input has ended.
     Left,
     Signal(u8),
-    /// The agent is gone, or the terminal.
+    /// The agent or the terminal is lost.
     Lost(Complaint),
-    /// Nobody reads any more.
+    /// The output was closed.
     Unread,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Dialogue<'a> {
         }
     }
 
-    /// Talks in this session from now on.
+    /// Continues with this session.
     pub(super) fn open(&mut self, start: Start) {
         self.talk = Talk::of(&start);
         if self.talk.is_stored {
@@ -86,12 +86,12 @@ impl<'a> Dialogue<'a> {
         self.partner = Some(Partner::agent(start.setup));
     }
 
-    /// Until somebody or something ends it.
+    /// Runs until the dialogue ends.
     pub(super) fn serve(&mut self) -> End {
         if self.input.is_person() {
             let _ = self
                 .view
-                .announce("/help lists commands; an end of input (Ctrl-D) leaves");
+                .announce("/help lists commands; Ctrl-D (end of input) exits");
         }
         let mut was_asked = false;
         loop {
@@ -103,7 +103,7 @@ impl<'a> Dialogue<'a> {
                 }
                 Ok(Said::Wish(Wish::Interrupt)) if was_asked => Err(End::Left),
                 Ok(Said::Wish(Wish::Interrupt)) => {
-                    let _ = self.view.announce("\nonce more to leave");
+                    let _ = self.view.announce("\npress Ctrl-C again to exit");
                     was_asked = true;
                     continue;
                 }
@@ -121,7 +121,7 @@ impl<'a> Dialogue<'a> {
         }
     }
 
-    /// Ends the session too; says the exit code.
+    /// Ends the session and returns the exit code.
     pub(super) fn end(mut self, end: End) -> Result<u8, Complaint> {
         let view = &mut self.view;
         let ended = self.partner.take().map(|partner| {
@@ -138,20 +138,20 @@ impl<'a> Dialogue<'a> {
             End::Signal(code) => return Ok(code),
             End::Left => ended.transpose()?,
         };
-        // To a person, the program has done what it should.
+        // For an interactive user, the program itself has succeeded.
         Ok(if self.input.is_person() { 0 } else { self.code })
     }
 
-    /// Tells what went wrong; the dialogue goes on.
+    /// Shows an error; the dialogue continues.
     pub(super) fn complain(&mut self, complaint: Complaint) {
         self.code = complaint.code();
         complaint.tell();
     }
 
-    /// Says something and shows what follows until it is answered.
+    /// Sends a command and shows events until it is answered.
     pub(super) fn perform(&mut self, command: Command, awaited: Awaited) -> Result<(), End> {
         let Some(partner) = &mut self.partner else {
-            self.complain(Complaint::usage("nobody is listening"));
+            self.complain(Complaint::usage("there is no session"));
             return Ok(());
         };
         self.talk.ask(&command);
@@ -159,7 +159,7 @@ impl<'a> Dialogue<'a> {
         self.attend(awaited)
     }
 
-    /// Shows what happens until what is awaited has come.
+    /// Shows events until the awaited one.
     pub(super) fn attend(&mut self, awaited: Awaited) -> Result<(), End> {
         let mut has_begun = false;
         let mut was_stopped = false;
@@ -175,7 +175,7 @@ impl<'a> Dialogue<'a> {
                     if awaited.is_answered_by(&event.kind) {
                         return Ok(());
                     }
-                    // In a turn it answers something else, such as a decision that came late.
+                    // During a turn it belongs to something else, such as a late decision.
                     if let EventKind::CommandRefused { reason } = event.kind {
                         self.complain(Complaint::usage(reason));
                         if !has_begun {
@@ -205,7 +205,7 @@ impl<'a> Dialogue<'a> {
         }
     }
 
-    /// What is heard next, unless a person wants something first.
+    /// The next item, or a signal that comes first.
     fn next(&mut self) -> Result<Heard, Wish> {
         let Some(partner) = &mut self.partner else {
             return Ok(Heard::Ended(Ok(())));
@@ -220,7 +220,7 @@ impl<'a> Dialogue<'a> {
         })
     }
 
-    /// Stops what is under way; the second time, everything.
+    /// Stops the current work; the second time, ends the dialogue.
     fn stop(&mut self, wish: Wish, was_stopped: &mut bool) -> Result<(), End> {
         match wish {
             Wish::Leave(code) => Err(End::Signal(code)),

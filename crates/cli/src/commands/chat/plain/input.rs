@@ -1,5 +1,5 @@
-//! What a person or a program says, in lines. A line that ends with `\` goes on with the next; a line
-//! `"""` begins a block, and another one ends it. Entry type: [`Input`].
+//! Input in lines. A line that ends with `\` continues on the next; a line `"""` begins a block, and
+//! another one ends it. Entry type: [`Input`].
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -11,21 +11,21 @@ use nix::sys::termios::{FlushArg, tcflush};
 
 use super::attention::{Attention, Wish};
 
-/// More is no prompt but a file.
+/// Maximum bytes of a line.
 const LONGEST: usize = 16 << 20;
 
-/// Read at once.
+/// Bytes read at once.
 const CHUNK: usize = 64 << 10;
 
 const BLOCK: &str = "\"\"\"";
 
 #[derive(Debug)]
 pub(super) struct Input {
-    /// There is a person at a terminal, who is shown when it is their turn.
+    /// There is a user at a terminal, who is shown a prompt.
     is_person: bool,
     attention: Arc<Attention>,
     call: UnixStream,
-    /// What was read and not yet taken.
+    /// Bytes read and not yet consumed.
     buffer: Vec<u8>,
     is_over: bool,
 }
@@ -34,9 +34,9 @@ pub(super) struct Input {
 pub(super) enum Said {
     Words(String),
     Wish(Wish),
-    /// Nothing more comes.
+    /// End of input.
     End,
-    /// Something that cannot be taken, with the reason.
+    /// Input that cannot be used, with the reason.
     Refused(&'static str),
 }
 
@@ -55,7 +55,7 @@ impl Input {
         self.is_person
     }
 
-    /// The next thing that is said, whole.
+    /// The next complete message.
     pub(super) fn next(&mut self) -> io::Result<Said> {
         let mut draft = Draft::default();
         loop {
@@ -66,24 +66,24 @@ impl Input {
                         return Ok(Said::Words(whole));
                     }
                 }
-                // What was begun is said all the same.
+                // At the end of input, an unfinished message counts too.
                 Said::End if draft.is_begun() => return Ok(Said::Words(draft.take())),
                 other => return Ok(other),
             }
         }
     }
 
-    /// The answer to a question that is on the terminal already: a line that is typed from now on.
-    /// What was typed before is thrown away.
+    /// The answer to a question that is already shown: the next line typed. Lines typed before are
+    /// discarded.
     pub(super) fn answer(&mut self, choices: &str) -> io::Result<Said> {
         self.buffer.clear();
-        // Where it is no terminal, nobody is asked.
+        // Without a terminal, no question is asked.
         let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
         self.show(choices);
         self.line()
     }
 
-    /// Shows a person that it is their turn.
+    /// Shows the prompt to a user.
     fn show(&self, text: &str) {
         if self.is_person {
             let mut errors = io::stderr();
@@ -124,7 +124,7 @@ impl Input {
         }
     }
 
-    /// Leaves out the rest of a line.
+    /// Skips the rest of a line.
     fn skip(&mut self) -> io::Result<()> {
         loop {
             if let Some(place) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -139,7 +139,7 @@ impl Input {
         }
     }
 
-    /// Waits until there is something to read, or a wish.
+    /// Waits until there is input or a signal.
     fn wait(&mut self) -> io::Result<Option<Wish>> {
         loop {
             if let Some(wish) = self.attention.take() {
@@ -157,7 +157,7 @@ impl Input {
             let is_called = both[1].any() == Some(true);
             let is_readable = both[0].any() == Some(true);
             if is_called {
-                // Only a call: what it is about is with the attention.
+                // Only a wake-up: the request is in `attention`.
                 let _ = (&self.call).read(&mut [0; 16]);
             } else if is_readable {
                 return Ok(None);
@@ -165,8 +165,8 @@ impl Input {
         }
     }
 
-    /// What there is to read. Without a buffer of the library's, so that what was typed can be
-    /// thrown away.
+    /// Reads what is available. Does not use the standard library's buffer, so that typed input can be
+    /// discarded.
     fn read(&mut self) -> io::Result<()> {
         let mut chunk = vec![0; CHUNK];
         let stdin = io::stdin();
@@ -194,7 +194,7 @@ fn words(mut line: Vec<u8>) -> Said {
     }
 }
 
-/// Lines that are put together. Pure.
+/// Joins lines to messages. Pure.
 #[derive(Debug, Default)]
 struct Draft {
     lines: Vec<String>,
@@ -206,7 +206,7 @@ impl Draft {
         self.is_block || !self.lines.is_empty()
     }
 
-    /// Takes a line; gives back what was said when it is whole.
+    /// Adds a line; returns the message if it is complete.
     fn push(&mut self, mut line: String) -> Option<String> {
         let is_mark = line.trim() == BLOCK;
         match self.is_block {

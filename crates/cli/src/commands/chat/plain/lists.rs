@@ -1,4 +1,4 @@
-//! Lists and other things that are looked at, as text for standard output. Mostly pure.
+//! Lists and other results as text for standard output. Mostly pure.
 
 use std::io::{self, Write};
 
@@ -12,10 +12,10 @@ use crate::commands::chat::talk::Talk;
 use crate::commands::sessions::line;
 use crate::render::{TextView, clean, first_line, spent};
 
-/// Those that only a screen can do.
+/// Commands that require the full screen.
 const NOT_IN_LINES: [&str; 2] = ["search", "copy"];
 
-/// Sessions that are listed.
+/// Maximum sessions listed.
 const LISTED: usize = 20;
 
 pub(super) fn help() -> String {
@@ -27,7 +27,7 @@ pub(super) fn help() -> String {
     let rows: String = rows.collect();
     format!(
         "{rows}\n\
-         A line that ends with \\ goes on with the next one; \"\"\" begins and ends a text of many lines.\n\
+         A line that ends with \\ continues on the next line; \"\"\" begins and ends a text of many lines.\n\
          Ctrl-C interrupts the agent.\n"
     )
 }
@@ -64,13 +64,13 @@ pub(super) fn lines(lines: &[String]) -> String {
     lines.iter().map(|line| clean(line) + "\n").collect()
 }
 
-/// What the view of a turn does not show.
+/// Shows events that the view of a turn does not show.
 pub(super) fn show(kind: &EventKind, view: &mut TextView) -> io::Result<()> {
     match kind {
         EventKind::Files { paths, is_cut } => {
             print(&lines(paths))?;
             if *is_cut {
-                view.announce("there are more files than these")
+                view.announce("more files exist")
             } else {
                 Ok(())
             }
@@ -90,7 +90,7 @@ pub(super) fn show(kind: &EventKind, view: &mut TextView) -> io::Result<()> {
             question,
             decision: None,
         } => view.announce(&format!(
-            "nobody needs an answer any more: {}",
+            "question withdrawn: {}",
             first_line(&question.what, 120)
         )),
         EventKind::Background { jobs } => {

@@ -1,6 +1,6 @@
-//! Questions to the person, in lines: what the agent wants, and a letter for an answer.
+//! Questions to the user in lines: what the agent wants, answered with a letter.
 //!
-//! Only what is typed after a question was shown can answer it.
+//! Only input typed after the question was shown can answer it.
 
 use protocol::{Command, Decision, Question, Scope};
 
@@ -11,7 +11,7 @@ use crate::complaint::warn;
 use crate::render::clean;
 
 impl Dialogue<'_> {
-    /// Asks the person, and passes the answer on.
+    /// Asks the user, and sends the answer.
     pub(super) fn ask(&mut self, question: &Question) -> Result<(), End> {
         let what = clean(&question.what).replace('\n', " ");
         let why = clean(&question.why).replace('\n', " ");
@@ -27,7 +27,7 @@ impl Dialogue<'_> {
                     None => warn("answer with one of the letters y, s, a, n, d"),
                 },
                 Said::Wish(Wish::Leave(code)) => return Err(End::Signal(code)),
-                // The question is taken back with the turn.
+                // The question is withdrawn with the turn.
                 Said::Wish(Wish::Interrupt) => {
                     self.tell(Command::Interrupt);
                     return Ok(());

@@ -1,5 +1,5 @@
-//! Commands that begin with `/`, in lines: each says what it did in a line, or lists what it found on
-//! standard output.
+//! Slash commands in lines: each reports what it did in a line, or prints what it found to standard
+//! output.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::commands::chat::{errand, picture};
 use crate::complaint::{Complaint, warn};
 
 impl Dialogue<'_> {
-    /// What was said: words for the agent, or a command for the program.
+    /// Handles input: a prompt for the agent, or a slash command.
     pub(super) fn take(&mut self, words: &str) -> Result<(), End> {
         if words.trim().is_empty() {
             return Ok(());
@@ -66,7 +66,7 @@ impl Dialogue<'_> {
         self.perform(Command::Prompt { content }, Awaited::Turn)
     }
 
-    /// Commands that the agent has no part in. What they found is for standard output.
+    /// Commands that do not involve the agent. Returns text for standard output.
     fn obey(&mut self, command: SlashCommand) -> Result<String, Complaint> {
         let runtime = self.runtime;
         match command {
@@ -98,8 +98,8 @@ impl Dialogue<'_> {
                 Ok(lists::jobs(&jobs))
             }
             SlashCommand::Image(path) => self.show_picture(&path),
-            _ => Err(Complaint::usage("this can be done on the screen alone")
-                .hint("leave `--plain` out".to_owned())),
+            _ => Err(Complaint::usage("this command requires the full screen")
+                .hint("run without `--plain`".to_owned())),
         }
     }
 
@@ -107,7 +107,7 @@ impl Dialogue<'_> {
         let session = self.runtime.block_on(self.desk.named(name))?;
         if self.talk.session.as_ref() == Some(&session) {
             return Err(Complaint::usage(format!(
-                "session {session} is the one that is open"
+                "session {session} is already open"
             )));
         }
         let start = self
@@ -122,7 +122,7 @@ impl Dialogue<'_> {
         Ok(String::new())
     }
 
-    /// Nothing is under way: it was waited for.
+    /// Called between turns only.
     fn end_talk(&mut self) {
         if let Some(partner) = self.partner.take() {
             let ended = self.runtime.block_on(partner.end(async |_: Heard| {}));
@@ -153,7 +153,7 @@ impl Dialogue<'_> {
             source: picture.image,
         });
         Ok(format!(
-            "{}: {} bytes go with the next message\n",
+            "{}: {} bytes are sent with the next message\n",
             picture.path.display(),
             picture.bytes
         ))

@@ -15,31 +15,31 @@ use super::job::{JobList, Problem, RemoteJob};
 use crate::complaint::{Complaint, USAGE};
 use crate::settings::{Setting, Settings, is_loopback};
 
-/// Longest time to connect, and to wait for the head of an answer.
+/// Timeout for connecting and for the response headers.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Most bytes of an answer that is read whole.
+/// Maximum bytes of a response body.
 const MOST_BYTES: usize = 32 << 20;
 
-/// Jobs that are listed.
+/// Maximum jobs listed.
 const LISTED: u32 = 200;
 
 const FAILED: u8 = 1;
 
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     address: String,
     key: Option<HeaderValue>,
-    /// Made at first use: for TLS it reads the system's certificates.
+    /// Created at first use: for TLS it reads the system's certificates.
     client: OnceCell<Client>,
 }
 
 impl Server {
-    /// The one that the settings name.
+    /// The server named by the settings.
     pub(crate) fn of(settings: &Settings) -> Result<Self, Complaint> {
         let Some(url) = settings.get("server.url") else {
-            return Err(Complaint::usage("no server is named")
+            return Err(Complaint::usage("no server is configured")
                 .hint("name one with `--server URL`".to_owned()));
         };
         let key = settings.get("server.api_key");
@@ -54,7 +54,7 @@ impl Server {
         }
         let is_near = is_loopback(&address);
         if key.is_some() && address.starts_with("http://") && !is_near {
-            let text = format!("the key would go to `{value}` in the clear");
+            let text = format!("the key would be sent to `{value}` unencrypted");
             return Err(Complaint::usage(text)
                 .hint("use `https://`, or a tunnel that begins on this machine".to_owned()));
         }
@@ -75,7 +75,7 @@ impl Server {
         Ok(list.jobs)
     }
 
-    /// The job of that name, or the only one of the newest whose name begins so.
+    /// The job of that name, or the only recent one whose name begins with it.
     pub(crate) async fn find(&self, name: &str) -> Result<RemoteJob, Complaint> {
         if let Ok(id) = name.parse::<JobId>() {
             return self.get(&format!("/v1/jobs/{id}")).await;
@@ -87,10 +87,10 @@ impl Server {
         match (found.pop(), found.len()) {
             (Some(job), 0) => Ok(job),
             (None, _) => Err(Complaint::usage(format!("there is no job `{name}`"))
-                .hint("`/jobs` lists those there are".to_owned())),
+                .hint("`/jobs` lists jobs".to_owned())),
             (Some(_), more) => {
-                let text = format!("`{name}` begins the names of {} jobs", more + 1);
-                Err(Complaint::usage(text).hint("write more of the name".to_owned()))
+                let text = format!("`{name}` matches {} jobs", more + 1);
+                Err(Complaint::usage(text).hint("use a longer prefix".to_owned()))
             }
         }
     }
@@ -113,7 +113,7 @@ impl Server {
         read(self.send(Method::POST, path, Some(body)).await?).await
     }
 
-    /// Sends a request and waits for the head of a success.
+    /// Sends a request and waits for the headers of a successful response.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -170,12 +170,12 @@ impl Server {
 
 fn header(key: &Setting) -> Result<HeaderValue, Complaint> {
     let mut value = HeaderValue::try_from(format!("Bearer {}", key.value.trim()))
-        .map_err(|_| Complaint::usage("the server's key has characters that no key has"))?;
+        .map_err(|_| Complaint::usage("the server's key has invalid characters"))?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// Only the last cause is for people: those above it repeat each other.
+/// Only the last cause is shown: those above it repeat each other.
 fn last_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
@@ -186,7 +186,7 @@ fn last_cause(error: &reqwest::Error) -> String {
 
 async fn read<T: DeserializeOwned>(answer: Response) -> Result<T, Complaint> {
     let not_understood = |why: &dyn std::fmt::Display| {
-        Complaint::new(FAILED, format!("cannot understand the server: {why}"))
+        Complaint::new(FAILED, format!("cannot read the server's response: {why}"))
     };
     let body = whole(answer).await.map_err(|why| not_understood(&why))?;
     serde_json::from_slice(&body).map_err(|error| not_understood(&error))
@@ -196,16 +196,16 @@ async fn whole(mut answer: Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     loop {
         let chunk = timeout(PATIENCE, answer.chunk());
-        let chunk = chunk.await.map_err(|_| "it fell silent".to_owned())?;
+        let chunk = chunk.await.map_err(|_| "it timed out".to_owned())?;
         match chunk.map_err(|error| last_cause(&error))? {
-            Some(_) if body.len() > MOST_BYTES => return Err("it says too much".to_owned()),
+            Some(_) if body.len() > MOST_BYTES => return Err("it is too large".to_owned()),
             Some(chunk) => body.extend_from_slice(&chunk),
             None => return Ok(body),
         }
     }
 }
 
-/// In the server's own words, where it has any.
+/// In the server's own words, if there are any.
 async fn refused(answer: Response) -> Complaint {
     let status = answer.status();
     let body = whole(answer).await.unwrap_or_default();
@@ -216,7 +216,7 @@ async fn refused(answer: Response) -> Complaint {
         401 => Some("set HOTCELL_API_KEY to a key of the server".to_owned()),
         _ => problem.hint,
     };
-    // What it says no to is wrong here; what it fails at is not.
+    // A rejected request is a usage error; a failure of the server is not.
     let code = if status.is_client_error() {
         USAGE
     } else {

@@ -1,7 +1,6 @@
-//! Follows a job: its events are told as if the agent were here, and what is said goes to the server.
+//! Follows a job: its events are passed on as if the agent ran here, and commands go to the server.
 //!
-//! A connection that is lost is made again, from the last event that was heard on. Leaving a job
-//! does not end it.
+//! A lost connection is reopened, from the last event received. Leaving a job does not end it.
 
 use std::time::Duration;
 
@@ -17,14 +16,14 @@ use super::job::{Changes, Folder, RemoteJob};
 use crate::commands::chat::partner::{Ends, Remark};
 use crate::complaint::{Complaint, USAGE};
 
-/// The server gives a sign of life every 15 seconds.
+/// Timeout between two messages. The server sends a heartbeat every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(45);
 
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 impl Server {
-    /// Until nobody talks to it any more. The job goes on without us.
+    /// Runs until the chat ends. The job continues without it.
     pub(crate) async fn follow(self, job: RemoteJob, ends: Ends) -> Result<(), Complaint> {
         let mut follower = Follower {
             server: self,
@@ -42,7 +41,7 @@ impl Server {
             let broken = match follower.connect().await {
                 Ok(stream) => {
                     if wait > FIRST_WAIT {
-                        follower.say("the connection is back").await;
+                        follower.say("reconnected").await;
                     }
                     wait = FIRST_WAIT;
                     match follower.read(stream).await {
@@ -77,7 +76,7 @@ struct Follower {
     commands: mpsc::Receiver<Command>,
     events: mpsc::Sender<Event>,
     remarks: mpsc::Sender<Remark>,
-    /// The last lasting event that was told.
+    /// The last lasting event that was passed on.
     last_event: u64,
     /// The last turn that has ended.
     last_turn: u32,
@@ -86,7 +85,7 @@ struct Follower {
 
 /// How reading ended.
 enum Read {
-    /// Nobody listens any more.
+    /// The chat has ended.
     Left,
     /// The job has ended.
     Over,
@@ -108,7 +107,7 @@ impl Follower {
                     None => return Read::Left,
                 },
                 chunk = timeout(SILENCE, stream.chunk()) => match chunk {
-                    Err(_) => return Read::Broken("it is silent".to_owned()),
+                    Err(_) => return Read::Broken("it timed out".to_owned()),
                     Ok(Err(_)) | Ok(Ok(None)) => return Read::Broken("it was closed".to_owned()),
                     Ok(Ok(Some(chunk))) => decoder.push(&chunk),
                 },
@@ -130,7 +129,7 @@ impl Follower {
     async fn take(&mut self, name: &str, data: &str) {
         match name {
             "job" => {
-                // A newer server may tell of jobs in a way that is not known here.
+                // A newer server may describe jobs in an unknown format.
                 if let Ok(job) = serde_json::from_str::<RemoteJob>(data) {
                     if job.state != self.job.state || job.failure != self.job.failure {
                         self.tell_of(&job).await;
@@ -161,14 +160,14 @@ impl Follower {
         let _ = self.events.send(event).await;
     }
 
-    /// Says, once, that nothing is under way.
+    /// Reports once that no work is in progress.
     async fn rest(&mut self) {
         if !std::mem::replace(&mut self.is_resting, true) {
             let _ = self.remarks.send(Remark::Rests).await;
         }
     }
 
-    /// Says how the job stands.
+    /// Reports the state of the job.
     async fn tell_of(&self, job: &RemoteJob) {
         let what = job.described();
         let remark = match job.failure {
@@ -182,7 +181,7 @@ impl Follower {
         let _ = self.remarks.send(Remark::Said(text.to_owned())).await;
     }
 
-    /// Waits until something is said to a job that has ended; false when nobody will.
+    /// Waits for a message to a job that has ended; false when the chat ends.
     async fn wait_for_message(&mut self) -> bool {
         while let Some(command) = self.commands.recv().await {
             self.obey(command).await;
@@ -193,7 +192,7 @@ impl Follower {
         false
     }
 
-    /// False when nobody talks to us any more.
+    /// False when the chat ends.
     async fn pause(&mut self, wait: Duration) -> bool {
         let mut over = std::pin::pin!(sleep(wait));
         loop {
@@ -247,11 +246,11 @@ impl Follower {
         }
     }
 
-    /// Tells something in the agent's place.
+    /// Sends an event on behalf of the agent.
     async fn tell(&mut self, kind: Result<EventKind, Complaint>) -> Result<(), Complaint> {
         let kind = kind?;
         let Some(session) = self.job.session.clone() else {
-            return Err(Complaint::usage("the job was not begun yet"));
+            return Err(Complaint::usage("the job has not started yet"));
         };
         let event = Event {
             v: VERSION,

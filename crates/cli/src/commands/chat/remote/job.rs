@@ -1,4 +1,4 @@
-//! Jobs as the server tells of them, as far as they are of use here. Pure.
+//! Jobs as the server describes them, with the fields used here. Pure.
 
 use jiff::Timestamp;
 use protocol::job::{Failure, JobId};
@@ -20,15 +20,15 @@ pub(crate) struct RemoteJob {
     started: Option<Timestamp>,
     #[serde(default)]
     ended: Option<Timestamp>,
-    /// From its first attempt on.
+    /// Set from its first attempt on.
     #[serde(default)]
     pub(crate) session: Option<SessionId>,
-    /// How many messages it has; the turn with the same number is the last.
+    /// Number of messages, which is also the number of the last turn.
     pub(crate) messages: u32,
 }
 
 impl RemoteJob {
-    /// When something happened to it last.
+    /// Time of the last change.
     pub(crate) fn changed(&self) -> Timestamp {
         self.ended.or(self.started).unwrap_or(self.created)
     }
@@ -37,15 +37,15 @@ impl RemoteJob {
         matches!(self.state.as_str(), "complete" | "failed")
     }
 
-    /// In one line, for a person.
+    /// One line for the user.
     pub(crate) fn described(&self) -> String {
         match &self.failure {
             Some(failure) => format!("the job has failed: {}", failure.message),
             None => match self.state.as_str() {
-                "queued" => "the job waits to be begun".to_owned(),
+                "queued" => "the job is queued".to_owned(),
                 "running" => "the job is running".to_owned(),
                 "waiting" => "the job waits for a message".to_owned(),
-                "complete" => "the job is complete; a message wakes it up again".to_owned(),
+                "complete" => "the job is complete; a message resumes it".to_owned(),
                 other => format!("the job is {other}"),
             },
         }
@@ -57,7 +57,7 @@ pub(super) struct JobList {
     pub(super) jobs: Vec<RemoteJob>,
 }
 
-/// What a job has changed.
+/// The changes made by a job.
 #[derive(Debug, Deserialize)]
 pub(super) struct Changes {
     files: Vec<FileChange>,
@@ -90,7 +90,7 @@ impl From<Changes> for EventKind {
     }
 }
 
-/// The names in one folder.
+/// The entries of one folder.
 #[derive(Debug, Deserialize)]
 pub(super) struct Folder {
     entries: Vec<Entry>,
@@ -107,7 +107,7 @@ impl From<Folder> for EventKind {
     fn from(folder: Folder) -> Self {
         let has_folders = folder.entries.iter().any(|entry| entry.kind == "folder");
         Self::Files {
-            // Those below other folders are not looked for.
+            // Entries of subfolders are not listed.
             is_cut: folder.is_truncated || has_folders,
             paths: folder
                 .entries
@@ -119,7 +119,7 @@ impl From<Folder> for EventKind {
     }
 }
 
-/// Why the server said no.
+/// Why the server refused a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Problem {

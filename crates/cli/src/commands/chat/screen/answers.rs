@@ -1,4 +1,4 @@
-//! What was looked up, in the UI's words.
+//! Converts results to the UI's types.
 
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ pub(super) fn failed(complaint: Complaint) -> Notice {
     Notice::Failed { what, hint }
 }
 
-/// A note as it would have stood on the terminal, with its hint on a line of its own.
+/// A note as it would be printed on the terminal, split from its hint.
 pub(super) fn note(text: &str) -> Notice {
     let (what, hint) = match text.split_once("\nhint: ") {
         Some((what, hint)) => (what, Some(hint.to_owned())),

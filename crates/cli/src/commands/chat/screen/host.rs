@@ -1,5 +1,5 @@
-//! Serves what the UI asks for, and passes on what the agent tells. Never waits for one of them
-//! without listening to the other. Entry type: [`Host`].
+//! Serves the requests of the UI and passes on what the agent sends. Never waits for one of them without
+//! listening to the other. Entry type: [`Host`].
 
 use protocol::{Event, SessionId};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -21,9 +21,9 @@ pub(super) struct Host<'a> {
     notes: &'a HeldNotes,
     pub(super) partner: Option<Partner>,
     pub(super) talk: Talk,
-    /// What is looked up meanwhile.
+    /// Lookups in progress.
     errands: JoinSet<()>,
-    /// What a server is asked meanwhile; nobody waits for it at the end.
+    /// Requests to a server in progress; not awaited at the end.
     calls: JoinSet<()>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Until the UI has ended, or is about to.
+    /// Runs until the UI has ended or is about to.
     pub(super) async fn serve(&mut self) {
         loop {
             tokio::select! {
@@ -56,7 +56,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Ends what is under way. Says which session it was, if anything was done in it.
+    /// Ends the session. Returns its id if anything was stored.
     pub(super) async fn leave(mut self) -> (Result<(), Complaint>, Option<SessionId>) {
         let ended = match self.partner.take() {
             Some(partner) => partner.end(async |_| {}).await,
@@ -72,7 +72,7 @@ impl<'a> Host<'a> {
         self.open(start).await;
     }
 
-    /// What is told until the end is still shown.
+    /// Shows everything that is sent until the end.
     pub(super) async fn end_talk(&mut self) {
         let Some(partner) = self.partner.take() else {
             return;
@@ -125,7 +125,7 @@ impl<'a> Host<'a> {
         self.say(notice).await;
     }
 
-    /// What the program itself has to know or do.
+    /// Updates the program's own state.
     fn learn(&mut self, event: &Event) {
         let rule = self.talk.learn(event);
         self.desk.use_model(self.talk.chosen_model.as_deref());
@@ -136,7 +136,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Looks something up beside all else; the answer goes to the UI.
+    /// Starts a lookup; the result goes to the UI.
     pub(super) fn look_up<F>(&mut self, work: F)
     where
         F: Future<Output = Result<Notice, Complaint>> + Send + 'static,
@@ -144,7 +144,7 @@ impl<'a> Host<'a> {
         self.errands.spawn(answer(self.notices.clone(), work));
     }
 
-    /// The same, of a server.
+    /// The same, for a request to a server.
     pub(super) fn call<F>(&mut self, work: F)
     where
         F: Future<Output = Result<Notice, Complaint>> + Send + 'static,
@@ -152,7 +152,7 @@ impl<'a> Host<'a> {
         self.calls.spawn(answer(self.notices.clone(), work));
     }
 
-    /// Notes that would have gone to the terminal.
+    /// Passes on notes that would have been printed on the terminal.
     pub(super) async fn pass_notes(&self) {
         for note in self.notes.take() {
             self.say(answers::note(&note)).await;
@@ -160,12 +160,12 @@ impl<'a> Host<'a> {
     }
 
     pub(super) async fn say(&self, notice: Notice) {
-        // A UI that has ended hears nothing, and the next request says so.
+        // A UI that has ended does not receive it; the next request reports that.
         self.notices.send(notice).await;
     }
 }
 
-/// Nobody tells nothing.
+/// Never resolves when there is no partner.
 async fn hear(partner: &mut Option<Partner>) -> Heard {
     match partner {
         Some(partner) => partner.hear().await,

@@ -1,4 +1,4 @@
-//! What the UI can ask of the program around it, request by request.
+//! Handlers for the requests of the UI.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use super::host::Host;
 use crate::complaint::Complaint;
 
 impl Host<'_> {
-    /// Does what is asked for, or says why not.
+    /// Handles a request, or reports why it failed.
     pub(super) async fn obey(&mut self, request: Request) {
         let done = match request {
             Request::Agent(command) => self.command(command),
@@ -28,7 +28,7 @@ impl Host<'_> {
             Request::Export(path) => self.export(path),
             Request::Models => self.models(),
             Request::Jobs => self.jobs(),
-            // The caller's.
+            // Handled by the caller.
             Request::Quit => Ok(()),
         };
         if let Err(complaint) = done {
@@ -39,8 +39,8 @@ impl Host<'_> {
 
     fn command(&mut self, command: Command) -> Result<(), Complaint> {
         let Some(partner) = &mut self.partner else {
-            return Err(Complaint::usage("nobody is listening")
-                .hint("`/clear` begins a new session, `/load` opens another".to_owned()));
+            return Err(Complaint::usage("there is no session")
+                .hint("`/clear` starts a new session, `/load` opens another".to_owned()));
         };
         self.talk.ask(&command);
         partner.tell(command);
@@ -56,7 +56,7 @@ impl Host<'_> {
     async fn load(&mut self, name: &str) -> Result<(), Complaint> {
         let session = self.desk.named(name).await?;
         if self.talk.session.as_ref() == Some(&session) && self.partner.is_some() {
-            let text = format!("session {session} is the one that is open");
+            let text = format!("session {session} is already open");
             self.say(Notice::Said(text)).await;
             return Ok(());
         }
