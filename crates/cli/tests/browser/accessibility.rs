@@ -1,4 +1,4 @@
-//! What axe finds wrong with a page. Axe is a program in the page; `scripts/setup` installs it.
+//! Accessibility violations that axe finds on a page. Axe runs in the page; `scripts/setup` installs it.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::browser::Browser;
 
-/// Everything that is built.
+/// The build folder.
 pub(crate) fn target() -> PathBuf {
     let below = Path::new(env!("CARGO_TARGET_TMPDIR"));
     below.parent().unwrap().to_owned()
 }
 
-/// The program's text.
+/// The source of axe.
 pub(crate) fn axe() -> String {
     let lib = target().join("test-tools/lib");
     let folders = std::fs::read_dir(&lib).into_iter().flatten().flatten();
@@ -26,7 +26,7 @@ pub(crate) fn axe() -> String {
         })
 }
 
-/// Lays out also what is out of sight: it may have no styles yet, or those of another look.
+/// Lays out off-screen content too, which may have no styles yet or those of another theme.
 pub(crate) async fn lay_out(browser: &Browser) {
     let sheet = "(() => { const sheet = new CSSStyleSheet();\
         sheet.replaceSync('* { content-visibility: visible !important }');\
@@ -35,7 +35,7 @@ pub(crate) async fn lay_out(browser: &Browser) {
     browser.drawn().await;
 }
 
-/// Every rule that the page breaks, and where.
+/// Every rule that the page violates, and where.
 pub(crate) async fn violations(browser: &Browser, axe: &str) -> Vec<String> {
     let broken = browser
         .promised(

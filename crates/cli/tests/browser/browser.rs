@@ -1,5 +1,5 @@
-//! A browser window, as the person in front of it has it: where it is and what it shows. What is
-//! done there is in `hands`, and what only the browser itself knows in `inside`.
+//! A browser window: where it is and what it shows. User input is in `hands`, and browser internals are
+//! in `inside`.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use tokio::time::Instant;
 use crate::driver::Driver;
 use crate::server::Server;
 
-/// Past this a page will never show what it should. None comes near it.
+/// How long to wait for a page. Far longer than any page takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 pub(crate) const PAUSE: Duration = Duration::from_millis(15);
 
-/// Under this name WebDriver hands elements over.
+/// The key under which WebDriver returns elements.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// What every script begins with: the first element that is seen, and has these words. What is
-/// scrolled out of sight may have no `innerText`.
+/// Prepended to every script: finds the first visible element with these words. Content scrolled out of
+/// view may have no `innerText`.
 const PRELUDE: &str = "const all = (css) => [...document.querySelectorAll(css)];\
     const seen = (css, words = '') => all(css).find((one) => one.checkVisibility() \
         && [one.innerText, one.textContent, one.ariaLabel ?? ''].join(' ').includes(words));";
@@ -51,7 +51,7 @@ impl Browser {
         &self.address
     }
 
-    /// Goes to a page as one does who types its address.
+    /// Goes to a page as if its address was typed.
     pub(crate) async fn go(&self, path: &str) {
         let address = format!("{}{path}", self.address);
         self.client.goto(&address).await.unwrap();
@@ -61,7 +61,7 @@ impl Browser {
         self.client.refresh().await.unwrap();
     }
 
-    /// Where it is, without the server's name.
+    /// The current path, without the server's name.
     pub(crate) async fn path(&self) -> String {
         self.client.current_url().await.unwrap().path().to_owned()
     }
@@ -91,7 +91,7 @@ impl Browser {
         answer["value"].clone()
     }
 
-    /// Waits until an expression is true, or a thing. A page that is just going away is waited for.
+    /// Waits until an expression is truthy. Tolerates a page that is being replaced.
     #[track_caller]
     pub(crate) fn until<'a>(&'a self, expression: &str) -> impl Future<Output = Value> + use<'a> {
         let script = format!("{PRELUDE} return ({expression});");
@@ -117,7 +117,7 @@ impl Browser {
         }
     }
 
-    /// The element that is seen and has these words, as soon as there is one.
+    /// The visible element with these words, as soon as there is one.
     #[track_caller]
     pub(crate) fn find<'a>(
         &'a self,
@@ -132,14 +132,14 @@ impl Browser {
         }
     }
 
-    /// Waits until these words are seen there.
+    /// Waits until these words are visible there.
     #[track_caller]
     pub(crate) fn sees<'a>(&'a self, css: &str, words: &str) -> impl Future<Output = ()> + use<'a> {
         let found = self.find(css, words);
         async { drop(found.await) }
     }
 
-    /// Waits until nothing of the kind is seen.
+    /// Waits until no such element is visible.
     #[track_caller]
     pub(crate) fn misses<'a>(
         &'a self,
@@ -150,20 +150,20 @@ impl Browser {
         async { drop(gone.await) }
     }
 
-    /// What is written there.
+    /// The text of an element.
     pub(crate) async fn text(&self, css: &str) -> String {
         let text = format!("document.querySelector({})?.innerText ?? ''", json!(css));
         self.value(&text).await.as_str().unwrap().to_owned()
     }
 
-    /// What is written in each of these.
+    /// The texts of all matching elements.
     pub(crate) async fn texts(&self, css: &str) -> Vec<String> {
         let texts = format!("all({}).map((one) => one.textContent)", json!(css));
         serde_json::from_value(self.value(&texts).await).unwrap()
     }
 
-    /// Closes the window. Nothing was wrong in any page but what is named here, and nothing was
-    /// asked of anybody but the server.
+    /// Closes the window. Asserts that pages logged no errors except the expected ones, and that all requests
+    /// went to the server.
     pub(crate) async fn end(mut self, expected: &[&str]) {
         self.has_ended = true;
         let complaints: Vec<String> = self.log("browser").await;
@@ -188,7 +188,7 @@ impl Browser {
     }
 }
 
-/// Whether an error only says that the page is just becoming another one.
+/// Whether an error only means that the page is being replaced.
 fn passes(error: &CmdError) -> bool {
     let text = error.to_string();
     [

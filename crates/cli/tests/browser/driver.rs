@@ -1,4 +1,4 @@
-//! A browser's process and the program that moves it. Both end with their owner, whatever happens.
+//! The browser and `chromedriver` processes. Both end when the driver is dropped.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -16,7 +16,7 @@ use crate::place::processes_with;
 
 const STARTED: &str = "started successfully on port ";
 
-/// `chromedriver`, and the folder in which its browser keeps everything.
+/// `chromedriver`, and the folder with the browser's profile and downloads.
 pub(crate) struct Driver {
     process: Child,
     port: u16,
@@ -24,7 +24,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Starts it on a port of its own.
+    /// Starts it on a free port.
     pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for name in ["home", "profile", "downloads"] {
@@ -49,7 +49,7 @@ impl Driver {
                 break rest.trim_end_matches('.').parse().unwrap();
             }
         };
-        // What it says later has to go somewhere, or it would stop.
+        // Its output must be drained, or it would block.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Self {
             process,
@@ -58,7 +58,7 @@ impl Driver {
         }
     }
 
-    /// A window of a new browser.
+    /// Opens a window of a new browser.
     pub(crate) async fn open(&self) -> Client {
         let Value::Object(capabilities) = self.capabilities() else {
             unreachable!("capabilities are an object");
@@ -100,7 +100,7 @@ impl Driver {
         })
     }
 
-    /// Where downloads go.
+    /// The download folder.
     pub(crate) fn downloads(&self) -> PathBuf {
         self.folder.path().join("downloads")
     }
@@ -109,7 +109,7 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         drop(self.process.start_kill());
-        // A test that failed left its browser running.
+        // A failed test may have left its browser running.
         for pid in processes_with(&self.folder.path().display().to_string()) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }

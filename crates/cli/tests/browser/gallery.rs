@@ -1,5 +1,5 @@
-//! Every page with something real on it, wide and narrow, dark and light: nothing that axe finds,
-//! nothing wider than a phone, and a picture of each for people to judge.
+//! Every page with real content, wide and narrow, dark and light: no axe violations, nothing wider than a
+//! phone, and a screenshot of each for review.
 
 use testkit::Gate;
 
@@ -12,7 +12,7 @@ use crate::server::Site;
 const DESKTOP: (u32, u32) = (1280, 900);
 const PHONE: (u32, u32) = (390, 844);
 
-/// A page, when it is ready, and what is clicked on it first.
+/// A page, how to tell that it is ready, and what is clicked on it first.
 struct Scene {
     name: &'static str,
     path: String,
@@ -55,7 +55,7 @@ fn jobs_are_fit_to_be_seen_on_a_phone() {
     play(exhibit(PHONE, views));
 }
 
-/// Shows scenes in this size, to somebody who is signed in.
+/// Shows scenes in this size to a signed-in user.
 async fn exhibit(size: (u32, u32), scenes: fn(&Jobs) -> Vec<Scene>) {
     let gate = Gate::new();
     let model = serve_samples(&gate);

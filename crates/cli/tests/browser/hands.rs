@@ -1,4 +1,4 @@
-//! What a person does in a browser: the mouse, the keys, files handed over and taken home.
+//! User input in a browser: mouse, keys, uploads and downloads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use tokio::time::Instant;
 use crate::browser::{Browser, PATIENCE, PAUSE};
 use crate::client::unzip;
 
-/// How often a person tries to hit what moves.
+/// How often a click on a moving element is retried.
 const AIMS: usize = 20;
 
 impl Browser {
-    /// Presses the mouse on it.
+    /// Clicks an element.
     #[track_caller]
     pub(crate) fn click<'a>(
         &'a self,
@@ -26,7 +26,7 @@ impl Browser {
         let found = self.find(css, words);
         async move {
             let element = found.await;
-            // Away from the bars at the top and at the bottom.
+            // Away from the bars at the top and the bottom.
             let script = "arguments[0].scrollIntoView({ block: 'center', behavior: 'instant' })";
             let itself = serde_json::to_value(&element).unwrap();
             for aims_left in (0..AIMS).rev() {
@@ -36,7 +36,7 @@ impl Browser {
                     .unwrap();
                 match element.click().await {
                     Ok(()) => return,
-                    // A page that follows what is being written moved under the mouse.
+                    // The page scrolled under the mouse while text was streaming.
                     Err(error) if aims_left > 0 && error.to_string().contains("intercepted") => {
                         self.drawn().await;
                     }
@@ -46,12 +46,12 @@ impl Browser {
         }
     }
 
-    /// Clicks into a field and writes.
+    /// Clicks into a field and types.
     pub(crate) async fn write(&self, css: &str, text: &str) {
         self.find(css, "").await.send_keys(text).await.unwrap();
     }
 
-    /// Hands a file to a field that takes files, which need not be seen.
+    /// Sets the file of a file input, which need not be visible.
     pub(crate) async fn hand_over(&self, css: &str, file: &Path) {
         let field = self.client.find(Locator::Css(css)).await;
         field
@@ -61,7 +61,7 @@ impl Browser {
             .unwrap();
     }
 
-    /// Presses keys, wherever the focus is.
+    /// Presses keys in the focused element.
     pub(crate) async fn press(&self, keys: &str) {
         let mut actions = KeyActions::new("keyboard".to_owned());
         for value in keys.chars() {
@@ -83,7 +83,7 @@ impl Browser {
         self.client.perform_actions(actions).await.unwrap();
     }
 
-    /// A zip that is being downloaded, when it is whole: its files.
+    /// Waits for a downloaded zip and returns its files.
     pub(crate) async fn downloaded(&self) -> BTreeMap<String, String> {
         let folder = self.driver.downloads();
         let give_up = Instant::now() + PATIENCE;
@@ -94,7 +94,7 @@ impl Browser {
                 let is_it = |path: &&PathBuf| path.extension().is_some_and(|end| end == kind);
                 files.iter().find(is_it)
             };
-            // Chromium takes the name first, with an empty file, and gives it the content last.
+            // Chromium first creates an empty file with the final name, and fills it at the end.
             if let (Some(file), None) = (of_kind("zip"), of_kind("crdownload"))
                 && std::fs::metadata(file).is_ok_and(|found| found.len() > 0)
             {

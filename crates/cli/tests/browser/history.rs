@@ -1,4 +1,4 @@
-//! The lists: what was asked before, and finding it again.
+//! The job lists: earlier jobs, and searching them.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! A job whose every word is an attack on whoever looks at it: names, contents, output, replies.
-//! Nothing runs, nothing is fetched, and what hides in a text is seen.
+//! A job whose names, contents, output and replies all attack the reader. Nothing is executed or fetched,
+//! and hidden characters are made visible.
 
 use std::net::TcpListener;
 
@@ -15,8 +15,8 @@ use crate::task::speaking;
 
 const TASK: &str = "<script>window.pwned = 1</script><img src=x onerror=\"window.pwned = 1\"> \u{202e}txet \"'><svg onload=window.pwned=1>";
 
-/// Prints everything that a terminal or a page might obey. `ADDRESS` is where it would call home,
-/// and `OVERRIDE` the character that turns text around.
+/// Prints everything that a terminal or a page might interpret. `ADDRESS` is where it would call home, and
+/// `OVERRIDE` the character that reverses text.
 const OUTPUT: &str = r#"python3 - <<'END'
 import base64, os
 esc = "\x1b"
@@ -65,7 +65,7 @@ const REPLY: &str = r#"# <img src=ADDRESS/h1 onerror=window.pwned=1>
 &lt;script&gt; OVERRIDEreversed and [a "quoted" \" title](https://example.com/"onmouseover="window.pwned=1 "title\" onclick=\"window.pwned=1")
 "#;
 
-/// True where the page has nothing in it but what the UI itself makes.
+/// True if the page contains only what the UI itself creates.
 const IS_CLEAN: &str = r"(() => {
     if (window.pwned !== undefined) return false;
     if (document.querySelector('main :is(script, iframe, object, embed, base, meta, link, style, svg[onload], img:not(.picture))')) return false;
@@ -76,7 +76,7 @@ const IS_CLEAN: &str = r"(() => {
     return texts.every((text) => !/[\u202a-\u202e\u2066-\u2069\u200b\u0000\u001b\u009b]/.test(text));
 })()";
 
-/// What fails if it is not clean.
+/// Fails if it is not clean.
 async fn assert_clean(browser: &Browser, place: &str) {
     assert_eq!(
         browser.value("window.pwned ?? null").await,
@@ -113,7 +113,7 @@ fn nothing_that_comes_from_a_sandbox_or_a_model_is_obeyed() {
         .await;
         let id = stage.server.client().schedule_task(TASK).await;
 
-        // Live, as it comes; then again from the record.
+        // Live while it runs; then again from the stored events.
         let browser = stage.open(&format!("/jobs/{id}")).await;
         let permission = json!({"origin": browser.address(), "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]});
         browser
@@ -159,7 +159,7 @@ fn nothing_that_comes_from_a_sandbox_or_a_model_is_obeyed() {
             .await;
         browser.sees(".item.reply", "⟨U+202E⟩reversed").await;
         assert_clean(&browser, "transcript").await;
-        // Nothing but addresses that a reader may follow became a link.
+        // Only safe addresses became links.
         let links = browser
             .value("all('.reply a').map((one) => one.getAttribute('href'))")
             .await;
@@ -225,7 +225,7 @@ fn nothing_that_comes_from_a_sandbox_or_a_model_is_obeyed() {
             "mine"
         );
 
-        // What is downloaded as it is never becomes a page of this site.
+        // A raw download is never rendered as a page of this site.
         let raw = format!("/v1/jobs/{id}/files/raw?path=evil.svg");
         let answer = stage.server.client().get(&raw).send().await.unwrap();
         assert!(

@@ -1,4 +1,4 @@
-//! What a browser knows and a person does not see: its own protocol, its logs, its requests.
+//! Browser internals: its own protocol, its logs, its requests.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::browser::Browser;
 
-/// A call of WebDriver that is not in its standard.
+/// A WebDriver call that is not in the standard.
 #[derive(Debug)]
 struct Extra {
     path: &'static str,
@@ -30,7 +30,7 @@ impl WebDriverCompatibleCommand for Extra {
 }
 
 impl Browser {
-    /// A call of the browser's own protocol.
+    /// Calls the browser's own protocol.
     pub(crate) async fn command(&self, name: &str, parameters: Value) -> Value {
         let body = json!({"cmd": name, "params": parameters});
         let path = "goog/cdp/execute";
@@ -38,7 +38,7 @@ impl Browser {
         answer.unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// Gives the window the size and the touch of a phone, or of a desktop.
+    /// Sets the size and touch support of a phone or a desktop.
     pub(crate) async fn size(&self, width: u32, height: u32) {
         let is_phone = width < 600;
         let size = json!({
@@ -48,7 +48,7 @@ impl Browser {
             .await;
     }
 
-    /// What the system says of dark and light.
+    /// Sets the system's colour scheme.
     pub(crate) async fn scheme(&self, scheme: &str) {
         let features = json!([
             {"name": "prefers-color-scheme", "value": scheme},
@@ -61,21 +61,21 @@ impl Browser {
         .await;
     }
 
-    /// Waits until what has changed is drawn.
+    /// Waits until changes are drawn.
     pub(crate) async fn drawn(&self) {
         let frames =
             "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))";
         self.promised("", frames).await;
-        // A picture is only taken of a whole frame; the one that is wanted is the next.
+        // A screenshot is taken of a complete frame; the wanted one is the next.
         self.picture().await;
     }
 
-    /// A picture of the window, as a PNG.
+    /// A screenshot of the window, as PNG.
     pub(crate) async fn picture(&self) -> Vec<u8> {
         self.client.screenshot().await.unwrap()
     }
 
-    /// The messages of a log since it was last read.
+    /// New messages of a log.
     pub(crate) async fn log(&self, name: &str) -> Vec<String> {
         let body = json!({ "type": name });
         let path = "se/log";
@@ -86,7 +86,7 @@ impl Browser {
             .collect()
     }
 
-    /// The addresses of all requests since this was last asked.
+    /// The addresses of new requests.
     pub(crate) async fn requests(&self) -> Vec<String> {
         let messages = self.log("performance").await;
         let messages = messages.iter().map(|text| Value::from_str(text).unwrap());

@@ -1,4 +1,4 @@
-//! Everything without a mouse.
+//! Using the UI without a mouse.
 
 use fantoccini::key::Key;
 
@@ -27,7 +27,7 @@ fn shortcuts_lead_everywhere() {
             ("gk", "/keys"),
             ("c", "/chat"),
         ] {
-            // Fields have the focus on some pages; Escape leaves them.
+            // Some pages focus a field; Escape leaves it.
             browser.press(&Key::Escape).await;
             browser.press(keys).await;
             browser
@@ -36,7 +36,7 @@ fn shortcuts_lead_everywhere() {
             browser.until("document.querySelector('main h1')").await;
         }
 
-        // Keys are letters while somebody writes.
+        // While typing, shortcut keys are letters.
         browser.press("nn").await;
         browser.until("document.activeElement.value === 'nn'").await;
         assert_eq!(browser.path().await, "/chat");
@@ -83,7 +83,7 @@ fn shortcuts_lead_everywhere() {
             .await;
         browser.press(&Key::Escape).await;
 
-        // Tabs move with arrows, as tabs do.
+        // Tabs move with arrow keys.
         browser
             .value("document.getElementById('tab-transcript').focus()")
             .await;
@@ -94,7 +94,7 @@ fn shortcuts_lead_everywhere() {
             .until("document.activeElement.id === 'tab-diff' && seen('#panel-diff')")
             .await;
 
-        // The first stop of Tab leads past the bar.
+        // The first Tab stop skips the bar.
         browser.go("/").await;
         browser.until("all('.job-row').length === 2").await;
         browser.press(&Key::Tab).await;

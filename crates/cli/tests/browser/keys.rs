@@ -1,4 +1,4 @@
-//! Keys in the browser: made, shown once, used to sign in, revoked; and what others do not see.
+//! API keys in the browser: created, shown once, used to sign in, revoked; and isolation of users.
 
 use crate::model::say;
 use crate::play::play;
@@ -54,17 +54,17 @@ fn who_has_no_key_gets_nowhere_and_comes_back_with_one() {
         browser.click("button[type=submit]", "Sign in").await;
         browser.sees("#key-problem", "This key is not valid").await;
 
-        // Back where one wanted to be.
+        // Back to the requested page.
         browser.find("#key", "").await.clear().await.unwrap();
         browser.write("#key", &ada).await;
         browser.click("button[type=submit]", "Sign in").await;
         browser.sees("h1", "History").await;
         browser.until("location.search === '?q=milk'").await;
-        // No script can read what signs her in.
+        // Scripts cannot read the session cookie.
         assert_eq!(browser.value("document.cookie").await, "");
         assert_eq!(browser.value("JSON.stringify(localStorage)").await, "{}");
 
-        // A job of somebody else looks as one that never was.
+        // A job of another user looks like one that does not exist.
         let never = "01890000-0000-7000-8000-000000000000";
         let mut pages = Vec::new();
         for id in [foreign.as_str(), never] {
@@ -76,7 +76,7 @@ fn who_has_no_key_gets_nowhere_and_comes_back_with_one() {
         browser.go("/").await;
         browser.sees(".empty", "The cell is empty").await;
 
-        // She uses it as anybody does.
+        // She can use the UI normally.
         browser.write("textarea[aria-label=Task]", "Buy milk").await;
         browser.click(".composer button[type=submit]", "Run").await;
         browser

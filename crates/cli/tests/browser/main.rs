@@ -1,8 +1,8 @@
-//! The web UI as people have it: `hotcell serve` with real sandboxes and a scripted model, and a
-//! real browser in front of it that is moved by mouse and keyboard.
+//! The web UI end to end: `hotcell serve` with real sandboxes and a scripted model, and a real browser
+//! driven by mouse and keyboard.
 //!
-//! Needs Debian's `chromium` and `chromedriver`, and what `scripts/setup` installs. Pictures of
-//! every page are left in `target/screenshots`.
+//! Requires Debian's `chromium` and `chromedriver`, and what `scripts/setup` installs. Screenshots of every
+//! page are left in `target/screenshots`.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 #![allow(clippy::print_stderr, reason = "and say why")]

@@ -1,4 +1,4 @@
-//! What is not there says so, and leads on.
+//! Pages that do not exist say so, and link back.
 
 use reqwest::StatusCode;
 
@@ -18,7 +18,7 @@ fn an_address_that_leads_nowhere_leads_back() {
         browser.sees(".empty", "The cell is empty").await;
         browser.end(&["404"]).await;
 
-        // To a person a page, and to a program a problem; both with the right status.
+        // A browser gets a page and a program gets a problem document, both with the right status.
         let client = stage.server.client();
         let page = client
             .get("/nowhere")

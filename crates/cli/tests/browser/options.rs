@@ -1,5 +1,4 @@
-//! The form for a new task: everything that can be set arrives as set, and what cannot be had is
-//! said where it was asked for.
+//! The form for a new task: every option reaches the job, and errors are shown at their fields.
 
 use std::io::{Cursor, Write};
 
@@ -23,7 +22,7 @@ async fn fill(browser: &Browser, fields: &[(&str, &str)]) {
 #[test]
 fn every_option_reaches_the_job_as_it_was_set() {
     play(async {
-        // One job that does not end keeps the other in the queue, where nothing happens to it.
+        // One job that does not end keeps the other in the queue.
         let gate = Gate::new();
         let first = Answer::reply(say("Busy.")).hold(0, &gate);
         let flags = ["--concurrency", "1", "--private-webhooks"];
@@ -151,7 +150,7 @@ fn what_is_wrong_is_said_at_its_field() {
         let browser = stage.open("/new?options").await;
         browser.find("#field-task", "").await;
 
-        // Seen from here.
+        // Checked in the browser.
         browser.click("button[type=submit]", "Schedule").await;
         browser
             .sees("#field-task-problem", "Say what is to be done")
@@ -177,7 +176,7 @@ fn what_is_wrong_is_said_at_its_field() {
                 .unwrap();
         }
 
-        // Seen by the server.
+        // Checked by the server.
         fill(&browser, &[("network", "localhost")]).await;
         browser.click("button[type=submit]", "Schedule").await;
         browser
@@ -192,7 +191,7 @@ fn what_is_wrong_is_said_at_its_field() {
         assert_eq!(browser.path().await, "/new");
         assert!(stage.server.client().jobs("").await.is_empty());
 
-        // And mended.
+        // Corrected.
         browser
             .click(".entered button[aria-label='Remove localhost']", "")
             .await;

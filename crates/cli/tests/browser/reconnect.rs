@@ -1,4 +1,4 @@
-//! A page over the death of its server.
+//! A page survives the death of its server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::server::Site;
 use crate::task::{BEFORE_WORDS, speaking};
 use testkit::Sent;
 
-/// What the transcript of these events shows: each thing that lasts, by its kind, in order.
+/// The kinds of items that a transcript of these events shows, in order.
 fn expected(events: &[Sent]) -> Vec<String> {
     let mut kinds = Vec::new();
     for event in events {
@@ -92,7 +92,7 @@ fn a_page_outlives_its_server_and_shows_everything_once() {
         ] {
             assert_eq!(page.matches(words).count(), times, "{words}\n{page}");
         }
-        // The same as somebody sees who comes later.
+        // The same as a page that is opened later.
         let texts = browser.texts(".item").await;
         browser.reload().await;
         browser

@@ -1,4 +1,4 @@
-//! Jobs as people have them, for pages that are to be looked at: done, busy, failed, long, a chat.
+//! Realistic jobs for page screenshots: done, busy, failed, long, a chat.
 
 use llm::script::{Script, ScriptedReply};
 use serde_json::{Value, json};
@@ -19,14 +19,14 @@ pub(crate) struct Jobs {
     pub(crate) chat: String,
 }
 
-/// The model of these jobs. What is not among them waits at the gate.
+/// The model of these jobs. Other tasks wait at the gate.
 pub(crate) fn serve_samples(gate: &Gate) -> ModelServer {
     let gate = gate.clone();
     let todo = Script::parse(TODO).unwrap().replies;
     serve(move |request| reply(request, &todo, &gate))
 }
 
-/// Schedules what is shown, and waits until it is there.
+/// Schedules the jobs and waits until they are in the wanted state.
 pub(crate) async fn fill(client: &Client) -> Jobs {
     for (user, role, label) in [
         ("ada", "user", "laptop"),
@@ -86,7 +86,7 @@ pub(crate) async fn fill(client: &Client) -> Jobs {
 
 const LONG: &str = "Read https://example.com/a/very/long/address/that/has/no/place/to/break/and/goes/on/and/on/and/on.html?with=a&long=query#and-a-fragment and tell me what it says.\n\nThen compare it with AnIdentifierWithoutASingleSpaceThatSomebodyReallyUsedInTheirProgramBecauseNobodyStoppedThem.";
 
-/// What the model says, from what it is asked alone.
+/// The model's reply, which depends only on the request.
 fn reply(request: &Recorded, todo: &[ScriptedReply], gate: &Gate) -> Answer {
     let body = request.json();
     let messages = body["messages"].as_array().unwrap();

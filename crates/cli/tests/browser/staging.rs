@@ -1,4 +1,4 @@
-//! What most tests begin with: a model with its part, a server that asks it, and a browser.
+//! The usual setup: a scripted model, a server that uses it, and a browser.
 
 use testkit::{ModelServer, Replies};
 
@@ -17,7 +17,7 @@ impl Stage {
         Self::with(replies, &[]).await
     }
 
-    /// With further flags of the server.
+    /// With additional flags for the server.
     pub(crate) async fn with(replies: impl Into<Replies>, flags: &[&str]) -> Self {
         let model = ModelServer::start(replies);
         let site = Site::new(&model).flags(flags.iter().copied());
@@ -32,7 +32,7 @@ impl Stage {
         Browser::open(&self.server, path).await
     }
 
-    /// A key, as `hotcell keys create` makes it.
+    /// A key, created with `hotcell keys create`.
     pub(crate) async fn key(&self, user: &str, role: &str) -> String {
         let arguments = ["keys", "create", "--user", user, "--role", role];
         let output = self.site.hotcell(arguments).output().await.unwrap();

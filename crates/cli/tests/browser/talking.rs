@@ -1,4 +1,4 @@
-//! Talking to jobs: messages, interruptions, ends and new beginnings, and chats.
+//! Talking to jobs: messages, interruptions, retries, deletion, and chats.
 
 use fantoccini::key::Key;
 use testkit::{Answer, Gate};
@@ -9,8 +9,8 @@ use crate::play::play;
 use crate::staging::Stage;
 use crate::task::BEFORE_WORDS;
 
-/// Lets the answer to an interruption come after everything that follows from it. It is older then
-/// than what the page knows.
+/// Delays the response to an interruption until all events that follow from it have arrived, so that it is
+/// older than the state of the page.
 const SLOW_ANSWER: &str = "(() => {\
     const fetch = window.fetch;\
     const frame = () => new Promise((done) => requestAnimationFrame(done));\
@@ -116,7 +116,7 @@ fn an_ended_job_is_tried_again_and_deleted() {
             .until("seen('.job-page[data-state=complete]')")
             .await;
 
-        // The second has a life of its own: it goes, and the first stays.
+        // The second job is independent: deleting it leaves the first.
         let path = browser.path().await;
         browser.click(".job-actions button", "Delete").await;
         browser.click("dialog[open] button", "Delete").await;

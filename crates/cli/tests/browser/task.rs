@@ -1,4 +1,4 @@
-//! A task from its first word to the zip on one's own disk.
+//! A task from its prompt to the downloaded zip.
 
 use fantoccini::key::Key;
 use llm::script::ScriptedReply;
@@ -8,10 +8,10 @@ use crate::model::{bash, say, write};
 use crate::play::play;
 use crate::staging::Stage;
 
-/// Events of a streamed text before its words: the message's start, the block's, and a ping.
+/// Events of a streamed text before its words: message start, block start, and a ping.
 pub(crate) const BEFORE_WORDS: usize = 3;
 
-/// A reply that speaks before it calls.
+/// A reply with text before its calls.
 pub(crate) fn speaking(text: &str, call: ScriptedReply) -> ScriptedReply {
     ScriptedReply {
         text: Some(text.to_owned()),
@@ -56,7 +56,7 @@ fn a_task_is_written_watched_read_and_taken_home() {
         browser.sees(".item.reply strong", "hello.py").await;
         assert_eq!(browser.title().await, "Say hello in Python · Hotcell");
 
-        // A call says how it ended, and opens.
+        // A call shows how it ended, and expands.
         browser
             .sees(".call[data-status=failed] .call-end", "exit 3")
             .await;
@@ -88,7 +88,7 @@ fn a_task_is_written_watched_read_and_taken_home() {
         let files = browser.downloaded().await;
         assert_eq!(files["src/hello.py"], "print('hello')\n");
 
-        // A reload shows the same, from the record.
+        // A reload shows the same, from stored events.
         browser.click(".tab", "Transcript").await;
         let before = browser.texts(".item").await;
         browser.reload().await;
@@ -107,7 +107,7 @@ fn a_task_is_written_watched_read_and_taken_home() {
 #[test]
 fn output_is_seen_while_a_command_runs() {
     play(async {
-        // It goes on when somebody writes into the workspace's pipe: no clock is involved.
+        // It continues when the test writes into the workspace's pipe: no timing is involved.
         let stage = Stage::new([
             bash("mkfifo go; echo it has begun; cat go; echo it went on"),
             say("Done."),

@@ -1,10 +1,10 @@
-//! Dark and light: as the system has it, until somebody chooses.
+//! Dark and light theme: the system's, until the user chooses.
 
 use crate::model::say;
 use crate::play::play;
 use crate::staging::Stage;
 
-/// Whether what is written is bright.
+/// Whether the text is bright.
 const IS_DARK: &str = "(() => { const [r, g, b] = getComputedStyle(document.body).color\
     .match(/\\d+/g).map(Number); return r + g + b > 400; })()";
 

@@ -1,5 +1,5 @@
-//! The server against its own description: schemathesis makes thousands of requests of what
-//! `/openapi.json` says, right and wrong ones, and holds the answers against it.
+//! The server against its own description: schemathesis generates thousands of valid and invalid requests
+//! from `/openapi.json`, and checks the responses against it.
 //!
 //! `scripts/setup` installs schemathesis; without it the test fails.
 
@@ -13,7 +13,7 @@ use llm::script::ScriptedReply;
 use tempfile::TempDir;
 use testkit::{ModelServer, Replies, Settings};
 
-/// Requests of one kind for each endpoint; half a minute of them all together.
+/// Requests of one kind for each endpoint; about half a minute in total.
 const EXAMPLES: &str = "20";
 
 struct Server {
@@ -101,7 +101,7 @@ fn check(server: &Server, headers: &[&str]) {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
-    // Every endpoint, and not only by name.
+    // Every endpoint was really exercised.
     let cases = said
         .lines()
         .find_map(|line| line.trim().split_once(" generated, "));

@@ -1,5 +1,5 @@
-//! The program from its flags to its end, on the backend that a run is about: a command, and an
-//! agent at work. The same for every backend.
+//! The program end to end on the backend under test: a command, and an agent. The same for every
+//! backend.
 
 use std::fs;
 use std::process::Command;
@@ -62,7 +62,7 @@ fn an_agent_works_behind_them() {
     assert!(said.contains("  │ Hello, World!"), "{said}");
     let requests = scene.server.requests();
     assert!(results(&requests[2])[0].contains("Hello, World!"));
-    // One sandbox for all calls: the shell knows what it was told before.
+    // One sandbox for all calls: the shell keeps its state.
     let last = &results(&requests[3])[0];
     assert!(last.contains("kept /tmp"), "{last}");
     assert!(last.contains("no way out"), "{last}");

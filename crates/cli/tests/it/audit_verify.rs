@@ -1,4 +1,4 @@
-//! `hotcell audit verify`: a log that is whole, and every way in which it can be not.
+//! `hotcell audit verify`: an intact log, and every way to damage one.
 
 use std::fs;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ fn a_whole_log() {
     assert_code(&place.exec(&["--audit", "log.jsonl"], "true"), 0);
     assert_code(&verify(&place), 0);
     assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 8);
-    // By variable, and by default in the user's state folder; or not at all.
+    // By variable, by default in the user's state folder, or not at all.
     let mut command = place.hotcell(["exec", "--", "true"]);
     assert_code(&run(command.env("HOTCELL_AUDIT", "other.jsonl")), 0);
     assert!(place.here("other.jsonl").exists());
@@ -67,7 +67,7 @@ fn every_change_is_found() {
         line 3: hash of the line before does not match: line 2 or 3 was changed, removed or moved
         4 lines, 1 finding
     ");
-    // Removed ones: the first, one in the middle, the last.
+    // Removed lines: the first, one in the middle, the last.
     assert_snapshot!(check(&|text| without(text, 0)), @r"
         line 1: is not the beginning of a log: lines before it were removed
         3 lines, 1 finding
@@ -80,7 +80,7 @@ fn every_change_is_found() {
         line 4: 1 record was removed at the end
         3 lines, 1 finding
     ");
-    // Two that changed places.
+    // Two lines that changed places.
     let swapped = |text: &str| {
         let mut lines: Vec<&str> = text.lines().collect();
         lines.swap(1, 2);
@@ -92,7 +92,7 @@ fn every_change_is_found() {
         line 4: hash of the line before does not match: line 3 or 4 was changed, removed or moved
         4 lines, 3 findings
     ");
-    // Cut off in the middle of a line, and altogether.
+    // Cut off in the middle of a line, and empty.
     assert_snapshot!(check(&|text| text[..text.len() - 20].to_owned()), @r"
         line 4: ends without a newline: the last write was cut off, or bytes were removed
         line 4: is not a record: it was changed, cut off or inserted

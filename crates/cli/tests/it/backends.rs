@@ -1,4 +1,4 @@
-//! Choosing walls: names, what is required, what is missing, and what `doctor --probe` proves.
+//! Choosing a backend: names, required strength, missing programs, and what `doctor --probe` proves.
 
 use std::fs;
 
@@ -106,7 +106,7 @@ fn what_cannot_be_is_said_before_anything_starts() {
     ");
 }
 
-/// A place whose settings say this of backends.
+/// A place with these settings.
 fn place_with(settings: &str) -> Place {
     let place = Place::with_workspace();
     let folder = place.home().join(".config/hotcell");
@@ -130,7 +130,7 @@ fn settings_are_held_to_the_same() {
         let output = run(&mut place.hotcell(["exec", "--", "true"]));
         assert_code(&output, 2);
         let said = stderr(&output).replace(place.home().to_str().unwrap(), "HOME");
-        // The list of all settings is another test's.
+        // The list of all settings is tested elsewhere.
         let said = said.split("hint: there are").next().unwrap();
         all.push_str(&format!("{}\n{said}\n", settings.replace('\n', " ⏎ ")));
     }
@@ -158,7 +158,7 @@ fn settings_are_held_to_the_same() {
         [backends] ⏎ lxc = "/usr/bin/lxc"
         hotcell: cannot read the settings `HOME/.config/hotcell/config.toml`: there is no setting `backends.lxc`
     "#);
-    // A flag is nearer than the file, and what it names is held to what the file requires.
+    // A flag overrides the file, and must meet what the file requires.
     let place = place_with("require = \"namespaces\"\nbackend = \"docker\"");
     let output = place.exec(&["--backend", "native"], "echo $(id -u)");
     assert_eq!(
@@ -169,7 +169,7 @@ fn settings_are_held_to_the_same() {
     assert_code(&output, 2);
 }
 
-/// Nothing of other backends is installed here.
+/// No other backend is installed here.
 const NOTHING_INSTALLED: &str = r#"
 [backends]
 podman = "/nowhere/podman"
@@ -256,7 +256,7 @@ fn what_is_missing_is_one_line_and_nothing_weaker_is_taken() {
     ");
 }
 
-/// What the audit log says of the last start: backend, strength and reason.
+/// The last start in the audit log: backend, strength and reason.
 fn last_start(place: &Place) -> (String, String, String) {
     let log = fs::read_to_string(place.home().join(".local/state/hotcell/audit.jsonl")).unwrap();
     let is_start = |line: &&str| line.contains("\"kind\":\"start\"");
@@ -266,7 +266,7 @@ fn last_start(place: &Place) -> (String, String, String) {
     (text("backend"), text("strength"), text("reason"))
 }
 
-/// A field, wherever it stands.
+/// A field at any depth.
 fn find<'a>(value: &'a Value, name: &str) -> &'a Value {
     let within = |inner: &'a Value| Some(find(inner, name)).filter(|found| !found.is_null());
     match value {
@@ -287,7 +287,7 @@ fn without_proofs_it_is_native_and_says_why() {
         last_start(&place),
         ("native".into(), "namespaces".into(), unproved.into())
     );
-    // And nothing was looked at.
+    // Nothing was probed.
     assert!(!place.home().join(".cache").exists());
     assert_code(&place.exec(&["--backend", "native"], "true"), 0);
     assert_eq!(last_start(&place).2, "asked for");
@@ -328,7 +328,7 @@ fn a_probe_proves_what_auto_then_takes() {
     );
     assert_eq!(report["auto"], strongest.unwrap());
 
-    // What was proved counts for the next start and is shown without starting it again.
+    // The proof applies to the next start and is shown without starting the backend again.
     assert_code(&place.exec(&[], "true"), 0);
     let (backend, _, reason) = last_start(&place);
     assert_eq!(backend, strongest.unwrap());
@@ -373,7 +373,7 @@ fn where_only_native_walls_work_a_probe_says_what_the_others_lack() {
     );
     let auto = "auto    selects native: the strongest that was proved here";
     assert!(said.lines().any(|line| line.starts_with(auto)), "{said}");
-    // A release or program that is not the one that was probed voids it.
+    // A release or program other than the probed one invalidates it.
     let file = place.home().join(".cache/hotcell/proofs.json");
     let proofs = fs::read_to_string(&file).unwrap();
     fs::write(&file, proofs.replace("\"stamp\": \"", "\"stamp\": \"0")).unwrap();

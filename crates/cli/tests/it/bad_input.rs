@@ -1,4 +1,4 @@
-//! Bad input of any kind: one clear line, a hint where there is a fix, code 2, nothing changed.
+//! Bad input of any kind: one clear line, a hint if there is a fix, code 2, nothing changed.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 
 use crate::place::{Place, assert_code, run, stderr};
 
-/// What a person gets to read for each of these, one after the other.
+/// The output for each of these command lines.
 pub(crate) fn complaints(cases: &[&str]) -> String {
     let mut all = String::new();
     for case in cases {
@@ -14,7 +14,7 @@ pub(crate) fn complaints(cases: &[&str]) -> String {
         fs::create_dir(place.here("folder")).unwrap();
         fs::write(place.here("file"), "").unwrap();
         let before = place.everything();
-        // Variables first, as in a shell; a quoted pair is an empty word.
+        // Variables first, as in a shell; `''` is an empty word.
         let words = case
             .split(' ')
             .map(|word| if word == "''" { "" } else { word });

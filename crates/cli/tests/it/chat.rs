@@ -1,4 +1,4 @@
-//! `hotcell` without a command, in lines: prompts and commands one after the other through a pipe.
+//! `hotcell` without a subcommand, in lines: prompts and commands through a pipe.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -12,14 +12,14 @@ use testkit::{Answer, Gate};
 use crate::place::{Place, assert_code, feed, finish, processes_with, run, start, stderr, stdout};
 use crate::scene::{Scene, bash, say, send, write};
 
-/// Runs `hotcell` with these flags and lines to its end.
+/// Runs `hotcell` with these flags and input lines to its end.
 #[track_caller]
 fn talk(scene: &Scene, flags: &[&str], lines: &[&str]) -> Output {
     let said = lines.join("\n") + "\n";
     feed(&mut scene.hotcell(flags.iter().copied()), said.as_bytes())
 }
 
-/// What the model was told by the person in the last request, message by message.
+/// The user's messages in the last request.
 #[track_caller]
 fn prompts(scene: &Scene) -> Vec<String> {
     let last = scene.server.requests().pop().unwrap().json();
@@ -42,7 +42,7 @@ fn prompts_one_after_the_other_are_one_session() {
     let sessions = scene.sessions();
     assert_eq!(sessions.len(), 1);
     assert_eq!(sessions[0]["turns"], 3);
-    // Nobody sits there who would have to know that it is their turn.
+    // Without a terminal, no prompt is shown.
     assert!(!stderr(&output).contains("> "), "{output:?}");
 }
 
@@ -240,13 +240,13 @@ fn what_is_wrong_is_said_in_a_line() {
         hint: run without `--plain`
     ");
     assert!(scene.server.requests().is_empty());
-    // The next prompt is heard all the same, and its outcome counts.
+    // The next prompt is still handled, and its outcome counts.
     let output = talk(&scene, &[], &["/nothing", "Hello"]);
     assert_code(&output, 0);
     assert_eq!(stdout(&output), "never\n");
 }
 
-/// Nothing that would be worth another try.
+/// A failure that is not retried.
 fn refusal() -> Answer {
     Answer::body(400, "application/json", "{}")
 }

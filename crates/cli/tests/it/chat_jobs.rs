@@ -1,4 +1,4 @@
-//! A server's jobs in the chat: listed, followed, talked to, and left alone by whoever leaves.
+//! A server's jobs in the chat: listed, followed, talked to, and not ended by leaving.
 
 use std::io::{BufRead, BufReader};
 
@@ -8,7 +8,7 @@ use crate::hosted::Hosted;
 use crate::place::{assert_code, feed, finish, start, stderr, stdout};
 use crate::scene::{Scene, say, write};
 
-/// A server beside the model, with a job.
+/// A server beside the model.
 struct Jobs {
     scene: Scene,
     server: Hosted,
@@ -24,7 +24,7 @@ impl Jobs {
     fn talk(&self, lines: &[&str]) -> std::process::Output {
         let said = lines.join("\n") + "\n";
         let mut command = self.scene.hotcell(["--server", &self.server.url]);
-        // A store of its own, as on another machine.
+        // Its own store, as on another machine.
         command.args(["--data", "own"]);
         feed(&mut command, said.as_bytes())
     }
@@ -58,7 +58,7 @@ fn a_job_is_followed_from_its_first_word_and_talked_to() {
         stderr(&output).contains("a server's job cannot do that"),
         "{output:?}"
     );
-    // Whoever left did not end it.
+    // Leaving did not end it.
     assert_eq!(
         jobs.server.ask(&format!("/v1/jobs/{id}"), None)["state"],
         "waiting"
@@ -149,7 +149,7 @@ fn a_job_that_is_none() {
     );
 }
 
-/// The server goes away in the middle and comes back; what was missed is heard then.
+/// The server goes away and comes back; missed events are received then.
 #[test]
 fn a_connection_that_is_lost_is_made_again() {
     let gate = testkit::Gate::new();

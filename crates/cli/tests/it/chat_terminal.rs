@@ -1,4 +1,4 @@
-//! The chat in lines with a person at a terminal: questions, typed before and after, and Ctrl-C.
+//! The chat in lines at a terminal: questions, input typed before and after them, and Ctrl-C.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn sit_down(scene: &Scene, flags: &str) -> Person {
     person
 }
 
-/// With a rule by which every command is asked about.
+/// With a rule that asks about every `touch` command.
 fn asking(replies: impl IntoIterator<Item = Answer>) -> Scene {
     let scene = Scene::new(testkit::Replies::list(replies));
     let folder = scene.place.home().join(".config/hotcell");
@@ -37,7 +37,7 @@ fn what_was_typed_before_the_question_is_no_answer() {
     person.types("Touch it\n");
     gate.wait_reached();
     person.types("y\ny");
-    // The terminal has it.
+    // The terminal has received it.
     person.wait_for("y\r\ny");
     gate.open();
     let asked = person.wait_for(QUESTION);

@@ -1,4 +1,4 @@
-//! Going without walls: possible, never silent, and never decided by what lies in a workspace.
+//! Running without walls: possible, never silent, and never decided by files in a workspace.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,7 +9,7 @@ use crate::place::{Place, assert_code, run, stderr, stdout};
 const WARNING: &str =
     "hotcell: WARNING: no sandbox: the command can read and change everything that you can\n";
 
-/// Says who it is and where: behind walls uid 1000 in `/workspace`.
+/// Prints user and folder: behind walls uid 1000 in `/workspace`.
 const WHO: [&str; 5] = ["exec", "--", "sh", "-c", "echo $(id -u) $(pwd)"];
 
 #[test]
@@ -35,7 +35,7 @@ fn whoever_insists_is_warned_every_time() {
         }
     }
     fs::write(place.here(".env"), "USE_SANDBOX=false\n").unwrap();
-    // A file that a sandbox may have left cannot take the walls down.
+    // A file that a sandbox may have left cannot disable the walls.
     let behind = "1000 /workspace\n";
     let refused = "hotcell: `.env` cannot set USE_SANDBOX: ignored\n\
                    hint: such a file may set keys and the model only: use a flag, the environment \
@@ -46,7 +46,7 @@ fn whoever_insists_is_warned_every_time() {
         (behind, refused)
     );
 
-    // A flag is nearer than the environment.
+    // A flag overrides the environment.
     fs::remove_file(place.here(".env")).unwrap();
     for backend in ["auto", "native"] {
         let flag = [&["exec", "--backend", backend], &WHO[1..]].concat();
@@ -70,7 +70,7 @@ fn without_walls_the_command_is_the_callers_own() {
         "-c",
         "echo $A; exit 9",
     ]);
-    // A variable that is no text is no reason to fall over.
+    // A variable that is not UTF-8 does no harm.
     command
         .env("A", "inherited")
         .env("ODD", OsStr::from_bytes(b"\xff"));

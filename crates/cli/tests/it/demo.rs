@@ -1,4 +1,4 @@
-//! `hotcell demo`: the whole path with nothing set up, and said to be a script.
+//! `hotcell demo`: works without any setup, and says that the model is scripted.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::scene::lines;
 fn it_works_with_an_empty_environment() {
     let place = Place::new();
     let mut command = place.hotcell(["demo"]);
-    // The home of tests is not that of the person who runs them.
+    // Tests use their own home.
     command.env_clear().env("HOME", place.home());
     let output = run(&mut command);
     assert_code(&output, 0);
@@ -29,7 +29,7 @@ fn it_works_with_an_empty_environment() {
     );
     let file = fs::read_to_string(place.here("workspace/hello.py")).unwrap();
     assert!(file.contains("print(\"Hello, World!\")"), "{file}");
-    // It leaves a session like any other, marked as a script's.
+    // It leaves an ordinary session, marked as scripted.
     let listed = lines(&stdout(&run(&mut place.hotcell(["sessions", "--json"]))));
     assert_eq!(listed.len(), 1);
     let model = listed[0]["model"].as_str().unwrap();

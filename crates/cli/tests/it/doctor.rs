@@ -1,4 +1,4 @@
-//! `hotcell doctor`: what protects a sandbox here, for people and for programs.
+//! `hotcell doctor`: what protects a sandbox here, as text and as JSON.
 
 use std::fs;
 
@@ -10,11 +10,11 @@ use crate::place::{Place, assert_code, is_root, run, stderr, stdout};
 const NATIVE: &str = "native        works       namespaces";
 const WHERE_ENFORCERS_STAND: usize = 32;
 
-/// Numbers, and what depends on the kernel's age, made the same everywhere.
+/// Replaces numbers and text that depends on the kernel's age.
 fn redacted(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with("Landlock")) {
-        // Who holds these depends on who asks and on what the machine has.
+        // The enforcer depends on the user and on the machine.
         let depends = ["memory ", "cpu ", "pids "];
         let line = if depends.iter().any(|name| line.starts_with(name)) {
             &line[..WHERE_ENFORCERS_STAND]

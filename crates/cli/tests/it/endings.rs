@@ -7,8 +7,7 @@ use testkit::{Answer, Replies};
 use crate::place::{assert_code, run, stderr, stdout};
 use crate::scene::{Scene, bash, lines, say, write};
 
-/// Runs a task that ends with this code and these last words, and leaves a session of this
-/// outcome behind.
+/// Runs a task that ends with this code and this last line, and leaves a session with this outcome.
 #[track_caller]
 fn check(replies: impl Into<Replies>, flags: &[&str], code: i32, last_words: &str, outcome: &str) {
     let scene = Scene::new(replies);
@@ -45,7 +44,7 @@ fn a_task_that_failed_is_1() {
 #[test]
 fn a_sandbox_that_cannot_start_is_1() {
     let scene = Scene::new([say("never said")]);
-    // Walls that fail: an image without the folders that they need.
+    // Walls that fail: an image without the folders that they require.
     std::fs::create_dir(scene.place.here("image")).unwrap();
     std::fs::write(scene.place.here("image/proc"), "").unwrap();
     let flags = ["run", "--rootfs", "image", "Do it"];
@@ -58,7 +57,7 @@ fn a_sandbox_that_cannot_start_is_1() {
         "{said}"
     );
     assert_eq!(scene.server.request_count(), 0);
-    // What there was of the session is told to its end.
+    // All events of the session are printed.
     let output = scene.run(&[&flags[..3], &["--json", "Do it"]].concat());
     assert_code(&output, 1);
     let kinds: Vec<String> = lines(&stdout(&output))
@@ -118,7 +117,7 @@ fn a_budget_that_is_used_up_is_3() {
     ] {
         check(replies(), &flags, 3, words, "budget");
     }
-    // Time ends what is under way.
+    // The time limit ends a running command.
     let words = "the budget is used up: the time limit of 1s was reached";
     check(
         [bash("sleep 1000")],
@@ -142,7 +141,7 @@ fn the_file_sets_budgets_too_and_they_are_shown() {
         said.contains("1 request of 1 · 2.0k tokens · $0.0180 of $5.00"),
         "{said}"
     );
-    // A flag wins.
+    // A flag overrides the file.
     let output = scene.run(&[&task[..3], &["--max-turns", "2", "Do it"]].concat());
     assert_code(&output, 3);
     assert!(stderr(&output).contains("2 requests of 2"), "{output:?}");
@@ -195,7 +194,7 @@ fn a_provider_that_is_not_there_is_4_and_the_session_goes_on_later() {
     assert_code(&scene.run(&["run", "Do it"]), 4);
     assert_eq!(scene.done(&["resume"]), "at last\n");
     assert_eq!(scene.read("a"), "1\n");
-    // The turn went on: the task was said once, the file written once.
+    // The turn was continued: the task was sent once, the file written once.
     let last = scene.server.requests().last().unwrap().json();
     assert_eq!(last.to_string().matches("Do it").count(), 1);
 }

@@ -1,4 +1,4 @@
-//! Nothing from inside reaches the person's terminal but text.
+//! Nothing but text from the sandbox reaches the user's terminal.
 
 use std::fs;
 use std::process::Output;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::place::{Place, assert_code, feed, hotcell, run, stderr, stdout};
 use crate::scene::{KEY, Scene, bash, say, write};
 
-/// Sets the clipboard, changes the title, colours, moves the cursor, rings, turns text around.
+/// Sets the clipboard, changes the title, colours, moves the cursor, rings, reverses text.
 const EVIL: &str = "\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x1b\\\x1b[31m\x1b[2J\x1b[1;1H\u{9b}5m\
                     \u{90}x\u{9c}\r\x08\x07\u{202e}evil\u{2066}";
 
@@ -26,7 +26,7 @@ fn check(output: &Output) {
     }
 }
 
-/// A session in which every part is evil.
+/// A session in which every part has escapes.
 fn evil() -> Scene {
     let mut spoken = write("name\u{1b}[31m\u{202e}.txt", EVIL);
     spoken.text = Some(format!("words {EVIL}"));
@@ -96,7 +96,7 @@ fn nor_from_files_of_settings() {
     check(&output);
 }
 
-/// What a terminal gets to see.
+/// What a terminal receives.
 fn on_terminal(scene: &Scene, line: &str, variables: &[(&str, &str)]) -> String {
     let mut command = scene.place.program("/usr/bin/script");
     command
@@ -116,7 +116,7 @@ fn on_terminal(scene: &Scene, line: &str, variables: &[(&str, &str)]) -> String 
 fn on_a_terminal_colours_are_our_own_and_can_be_left_out() {
     let scene = evil();
     let seen = on_terminal(&scene, "\"$H\" run Answer", &[]);
-    // Only the colours of our own: a number, and back.
+    // Only the program's own colours: a number, and reset.
     let mut rest = seen.as_str();
     let mut colours = 0;
     while let Some((_, after)) = rest.split_once('\x1b') {
@@ -133,12 +133,12 @@ fn on_a_terminal_colours_are_our_own_and_can_be_left_out() {
         !seen.contains('\x07') && !seen.contains('\u{202e}'),
         "{seen:?}"
     );
-    // Words appear there once: they come as they are said.
+    // Streamed text appears once.
     assert_eq!(seen.matches("answer ").count(), 1, "{seen}");
     let scene = evil();
     let seen = on_terminal(&scene, "\"$H\" run Answer", &[("NO_COLOR", "1")]);
     assert!(!seen.contains('\x1b'), "{seen:?}");
-    // An answer that is kept elsewhere has none, though there is a terminal.
+    // A redirected answer has no colours, although there is a terminal.
     let scene = evil();
     let seen = on_terminal(&scene, "\"$H\" run Answer > answer", &[]);
     assert!(seen.contains("\x1b[2m"), "{seen:?}");

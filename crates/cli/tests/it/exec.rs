@@ -1,4 +1,4 @@
-//! `hotcell exec`: bytes through, exit codes back, and the file in the workspace afterwards.
+//! `hotcell exec`: streams, exit codes, and files in the workspace.
 
 use std::fs;
 use std::io::Read;
@@ -108,7 +108,7 @@ fn a_reader_that_goes_away_ends_the_command() {
     drop(out);
     assert_code(&finish(child), 141);
     eventually("the command is gone", || processes_with(&marker).is_empty());
-    // Errors that nobody reads stop nothing.
+    // A closed standard error stops nothing.
     let mut command = place.hotcell(["exec", "--", "sh", "-c", "echo err >&2; echo out"]);
     let mut child = command
         .stdout(Stdio::piped())
@@ -153,7 +153,7 @@ fn variables_are_given_not_inherited() {
         !shown.contains("SECRET") && !shown.contains("LD_PRELOAD"),
         "{shown}"
     );
-    // The record names them and keeps their values to itself.
+    // The audit log has their names but not their values.
     let log = fs::read_to_string(place.home().join(".local/state/hotcell/audit.jsonl")).unwrap();
     assert!(!log.contains("x=y"), "{log}");
 }

@@ -1,8 +1,8 @@
-//! A machine that forbids user namespaces: it is said which setting does, and nothing runs.
+//! A machine that forbids user namespaces: the responsible setting is named, and nothing runs.
 
 use crate::place::{Place, assert_code, hotcell, run, stderr, stdout};
 
-/// A shell line in a user namespace that may have none below it, in which `$H` is the program.
+/// A shell line in a user namespace that allows none below it; `$H` is the program.
 fn where_forbidden(place: &Place, line: &str) -> std::process::Output {
     let mut command = place.program("/usr/bin/unshare");
     let forbid = "echo 0 > /proc/sys/user/max_user_namespaces || exit 99; ";
@@ -33,7 +33,7 @@ fn nothing_runs_and_the_setting_is_named() {
     let hint = "hint: user namespaces are used up or switched off: \
                 `sysctl -w user.max_user_namespaces=15000` allows them";
     assert_eq!(lines[1], hint);
-    // Nor is going without ever chosen by itself.
+    // Running without walls is never chosen automatically.
     for flags in ["--backend auto", "--backend native"] {
         let line = format!("exec \"$H\" exec {flags} -- sh -c 'echo ran'");
         let output = where_forbidden(&place, &line);

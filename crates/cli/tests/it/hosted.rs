@@ -1,4 +1,4 @@
-//! A server beside the scene's model, asked over HTTP. Ends with the test.
+//! A server beside the scene's model, used over HTTP. Ends with the test.
 
 use std::io::{BufRead, BufReader};
 use std::process::Child;
@@ -29,7 +29,7 @@ impl Hosted {
         Self { child, url }
     }
 
-    /// Asks the server for something.
+    /// Sends a request to the server.
     pub(crate) fn ask(&self, path: &str, body: Option<Value>) -> Value {
         let url = format!("{}{path}", self.url);
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,5 +1,4 @@
-//! `hotcell image` as people use it: the way of an image through the store, and what is said when it
-//! does not go that way.
+//! `hotcell image`: the life of an image in the store, and errors.
 
 use std::fs;
 use std::path::Path;
@@ -48,7 +47,7 @@ fn archive(place: &Place, folder: &Path) -> Vec<u8> {
     tar(parts.path(), &["config.json", "layer.tar", "manifest.json"])
 }
 
-/// A root with one program in it, which needs nothing else.
+/// A root with one static program.
 fn small_archive(place: &Place) -> Vec<u8> {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir_all(root.path().join("opt")).unwrap();
@@ -89,7 +88,7 @@ fn the_way_of_an_image() {
         "from the image\n"
     );
 
-    // Out, and in again through a pipe.
+    // Exported, and imported again through a pipe.
     image(&["export", "tools", "out.tar"]);
     image(&["export", "tools", "disk", "--format", "disk"]);
     assert!(fs::metadata(place.here("disk")).unwrap().len() > 0);
@@ -248,14 +247,14 @@ fn a_registry_that_is_not_there() {
     );
 }
 
-/// What a kill in the middle of a build leaves: nothing that runs, and nothing that stays.
+/// A build killed in the middle leaves no process, and no files after the next prune.
 #[test]
 fn a_build_that_is_killed() {
     let place = Place::new();
     fs::write(place.here("my.toml"), "from = \"debian:bookworm\"\n").unwrap();
     let mut command = place.hotcell(["image", "build", "./my.toml"]);
     if !is_root() {
-        // Whether an ordinary user can build is up to the machine; this one in `test-as-user` cannot.
+        // Whether an ordinary user can build depends on the machine; in `test-as-user` it cannot.
         let output = run(&mut command);
         assert_code(&output, 1);
         let said = stderr(&output);

@@ -1,5 +1,5 @@
-//! Ctrl-C, SIGTERM, and a reader that goes away: what was done stays, nothing is left running,
-//! and the session goes on later.
+//! Ctrl-C, SIGTERM, and closed output: what was done stays, nothing is left running, and the session can be
+//! resumed.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -26,7 +26,7 @@ fn in_the_middle_of_words() {
         assert_code(&finish(child), 130);
         scene.server.wait_hung_up(1);
         assert_eq!(scene.latest()["outcome"], "interrupted");
-        // The words that came are kept, and the session goes on from them.
+        // The received text is kept, and the session continues from it.
         assert_eq!(scene.done(&["resume"]), "five\n");
         let last = scene.server.requests().last().unwrap().json();
         assert!(last["messages"][1].to_string().contains("one"), "{last}");
@@ -67,7 +67,7 @@ fn in_the_middle_of_a_command() {
     assert_code(&finish(child), 130);
     eventually("the command is gone", || processes_with(&marker).is_empty());
     assert_eq!(scene.read("done"), "before\n");
-    // Both calls have a result, which the server insists on.
+    // Both calls have a result; the server checks that.
     assert_eq!(scene.done(&["resume"]), "so be it\n");
     let results = scene.results();
     assert_eq!(results.len(), 2);
@@ -93,7 +93,7 @@ fn the_second_time_at_once() {
 #[test]
 fn the_second_time_even_if_nobody_reads_on() {
     let gate = Gate::new();
-    // More than a pipe takes.
+    // More than a pipe holds.
     let long = say(&"word ".repeat(20_000));
     let held = Answer::reply(long).hold(usize::MAX, &gate);
     let scene = Scene::new([held, say("so be it").into()]);
@@ -107,7 +107,7 @@ fn the_second_time_even_if_nobody_reads_on() {
     assert_eq!(scene.done(&["resume"]), "so be it\n");
 }
 
-/// The session is over, but not what there is to read of it.
+/// The session has ended, but its output is not read yet.
 #[test]
 fn signals_count_while_the_last_words_wait_for_a_reader() {
     let scene = Scene::new([say(&"word".repeat(50_000))]);
@@ -133,14 +133,14 @@ fn a_reader_that_goes_away_ends_the_session() {
     let mut child = start(&mut scene.hotcell(["run", "--json", "Sleep"]));
     let mut reader = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
-    // The last for a long time: nothing else tries to write.
+    // Nothing else is written for a long time.
     while !line.contains("begun\\n\",\"is_error\"") {
         line.clear();
         assert_ne!(reader.read_line(&mut line).unwrap(), 0);
     }
     drop(reader);
     let output = finish(child);
-    // As a shell tells of it; whoever has the default for the signal dies of it all the same.
+    // The exit code as a shell reports it; with the default action, SIGPIPE kills the process.
     let code = output
         .status
         .code()
@@ -159,7 +159,7 @@ fn a_reader_that_goes_away_before_the_answer() {
     let mut child = start(&mut scene.hotcell(["run", "Answer"]));
     gate.wait_reached();
     drop(child.stdout.take());
-    // The gate stays shut: nobody waits for the rest.
+    // The gate stays shut: the rest of the reply is not awaited.
     assert_code(&finish(child), 141);
     assert_eq!(scene.done(&["resume"]), "the answer\n");
 }

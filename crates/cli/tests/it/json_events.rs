@@ -1,4 +1,4 @@
-//! `--json`: one event a line, as the schema says, and nothing else.
+//! `--json`: one event per line that matches the schema, and nothing else.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::scene::{Scene, bash, lines, say, write};
 
 const SCHEMA: &str = include_str!("../../../../docs/events.schema.json");
 
-/// Each event is as the schema says, and those that last are numbered one after the other.
+/// Checks events against the schema, and that lasting ones are numbered without gaps.
 #[track_caller]
 pub(crate) fn check(events: &[Value], first: u64) {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
@@ -78,11 +78,11 @@ fn every_line_is_an_event() {
             "no {kind}"
         );
     }
-    // The numbers go on where they ended.
+    // The numbers continue.
     let output = scene.run(&["resume", "--json", "--prompt", "And now?"]);
     assert_code(&output, 0);
     check(&lines(&stdout(&output)), 12);
-    // What is stored is what was told.
+    // The stored events equal the printed ones.
     let exported = scene.done(&["sessions", "export", &scene.session(), "--output", "-"]);
     let exported: Value = serde_json::from_str(&exported).unwrap();
     let stored = exported["events"].as_array().unwrap();
@@ -92,7 +92,7 @@ fn every_line_is_an_event() {
         .filter(|event| event["seq"].is_u64())
         .collect();
     assert_eq!(stored.iter().take(told.len()).collect::<Vec<_>>(), told);
-    // Undo tells of itself in the same way.
+    // Undo prints its events in the same way.
     let output = scene.run(&["undo", "--json"]);
     assert_code(&output, 0);
     let events = lines(&stdout(&output));

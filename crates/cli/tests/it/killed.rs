@@ -1,4 +1,4 @@
-//! Killed at any moment, `hotcell` leaves nothing behind; and what others left it sweeps away.
+//! Killed at any moment, `hotcell` leaves nothing behind, and it removes what others left.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -29,8 +29,8 @@ impl Dice {
     }
 }
 
-/// Processes that lost their parent to a kill and are now this process's: guests and supervisors.
-/// Those that have ended are collected on the way.
+/// Guests and supervisors whose parent was killed, so that this process is their parent now. Reaps those
+/// that have ended.
 pub(crate) fn orphans() -> Vec<Pid> {
     let own = std::process::id().to_string();
     let mut alive = Vec::new();
@@ -47,7 +47,7 @@ pub(crate) fn orphans() -> Vec<Pid> {
             continue;
         };
         let fields: Vec<&str> = rest.split_whitespace().collect();
-        // Not `hotcell` itself, which this process has started and collects elsewhere.
+        // Not `hotcell` itself, which is reaped elsewhere.
         if fields[1] != own || !name.contains("(hotcell-") {
             continue;
         }
@@ -62,13 +62,13 @@ pub(crate) fn orphans() -> Vec<Pid> {
 
 #[test]
 fn a_hundred_kills_at_random_moments_leave_nothing() {
-    // Whoever loses its parent becomes a child of this process, where it can be seen.
+    // Orphans become children of this process, where they can be found.
     nix::sys::prctl::set_child_subreaper(true).unwrap();
     let place = Place::with_workspace();
     let workspace = place.here("workspace");
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     for round in 0..ROUNDS {
-        // A length of sleep that no other process of this machine has.
+        // A sleep time that no other process on this machine has.
         let marker = format!("1000.{}{round:03}", std::process::id());
         let script = format!("sleep {marker} & sleep {marker}");
         let mut command = place.hotcell(["exec", "--", "sh", "-c", &script]);
@@ -77,7 +77,7 @@ fn a_hundred_kills_at_random_moments_leave_nothing() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // The moment is the point of the test, not a wait for anything.
+        // The random moment is the point of the test.
         std::thread::sleep(Duration::from_micros(dice.roll(30_000)));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -92,7 +92,7 @@ fn a_hundred_kills_at_random_moments_leave_nothing() {
     eventually("no guest and no supervisor is left", || {
         orphans().is_empty()
     });
-    // The record may miss the last words of each, but no link of the chain is broken.
+    // The log may miss the last records, but the chain is intact.
     let log = place.home().join(".local/state/hotcell/audit.jsonl");
     let report = audit::verify(&log).unwrap();
     assert!(report.is_clean(), "{:?}", report.findings);
@@ -102,7 +102,7 @@ fn a_hundred_kills_at_random_moments_leave_nothing() {
 #[test]
 fn what_a_crash_left_is_swept_by_the_next_start() {
     let place = Place::with_workspace();
-    // The name of a group tells its owner. While that one lives, nobody touches the group.
+    // The name of a group contains its owner. While the owner lives, the group is left alone.
     let mut owner = start(&mut Command::new("cat"));
     let mut survivor = start(Command::new("sleep").arg("1000"));
     let group = |owner: u32| {
@@ -117,7 +117,7 @@ fn what_a_crash_left_is_swept_by_the_next_start() {
             .collect::<Vec<_>>()
     };
     let (stale, kept) = (group(owner.id()), group(std::process::id()));
-    // An ordinary user may make no groups here, and so a crash leaves none either.
+    // An ordinary user cannot create groups here, so a crash leaves none either.
     assert_eq!(stale.is_empty(), !is_root());
     for folder in &stale {
         fs::write(folder.join("cgroup.procs"), survivor.id().to_string()).unwrap();
@@ -133,7 +133,7 @@ fn what_a_crash_left_is_swept_by_the_next_start() {
     }
     let ended = survivor.wait().unwrap();
     assert_eq!(ended.signal(), Some(Signal::SIGKILL as i32));
-    // Another test's `hotcell` may be at it too; whoever it is, it goes.
+    // Another test's `hotcell` may remove it too.
     eventually("the groups are gone", || {
         stale.iter().all(|folder| !folder.exists())
     });
@@ -142,10 +142,10 @@ fn what_a_crash_left_is_swept_by_the_next_start() {
     }
 }
 
-/// Starts `hotcell exec`; the process, and the guest of its sandbox once the command runs.
+/// Starts `hotcell exec`. Returns its process, and the guest of its sandbox once the command runs.
 fn command_and_guest(place: &Place, marker: &str) -> (Child, Pid) {
     let child = start(&mut place.hotcell(["exec", "--", "sleep", marker]));
-    // The command itself, not `hotcell`, in whose arguments the mark stands too.
+    // The command itself, not `hotcell`, whose arguments contain the marker too.
     let is_command = |pid: &i32| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm"));
         name.is_ok_and(|name| name == "sleep\n")
@@ -189,7 +189,7 @@ fn a_guest_that_stands_still_does_not_keep_a_person_from_ending_it() {
         });
         let output = finish(child);
         assert_code(&output, code);
-        assert!(stderr(&output).contains("the sandbox did not answer"));
+        assert!(stderr(&output).contains("the sandbox did not respond"));
         eventually("the command is gone", || processes_with(&marker).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! SIGKILL between any two events of a session: `resume` goes on to the same end.
+//! SIGKILL between any two events of a session: `resume` reaches the same end.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use crate::killed::orphans;
 use crate::place::{assert_code, eventually, finish, processes_with, run, stdout};
 use crate::scene::{Scene, bash, lines, listen, results, say, send, write};
 
-/// A model that goes by what it is told, as real ones do: what was cut off is done again.
+/// A model that decides from the request alone, as real ones do: what was cut off is done again.
 fn steps(marker: &str) -> Replies {
     let marker = marker.to_owned();
     Replies::decide(move |request| {
@@ -27,7 +27,7 @@ fn steps(marker: &str) -> Replies {
             return write("two", "2\n");
         }
         if !is_done("three is made") {
-            // A process that would outlive its session if anything did.
+            // A process that would outlive its session if it could.
             return bash(&format!(
                 "sleep {marker} & cat one two > three; echo three is made"
             ));
@@ -39,7 +39,7 @@ fn steps(marker: &str) -> Replies {
     })
 }
 
-/// The results of a request that are no errors.
+/// The successful results in a request.
 fn done(request: &Recorded) -> Vec<String> {
     let body = request.json();
     let messages = body["messages"].as_array().unwrap().iter();
@@ -53,16 +53,16 @@ fn done(request: &Recorded) -> Vec<String> {
 
 #[test]
 fn between_any_two_events() {
-    // Whoever loses its parent becomes a child of this process, where it can be seen.
+    // Orphans become children of this process, where they can be found.
     nix::sys::prctl::set_child_subreaper(true).unwrap();
     let marker = format!("1006.{}", std::process::id());
-    // Of an undisturbed session, how many lines there are.
+    // The number of lines of an undisturbed session.
     let scene = Scene::new(steps(&marker));
     let told = lines(&scene.done(&["run", "--json", "Make four files"]));
     json_events::check(&told, 1);
     let lasting = told.iter().filter(|event| event["seq"].is_u64()).count();
     assert!(lasting >= 12, "{lasting} lasting events");
-    // Kills at every one that lasts, at the first piece of each kind, and before everything.
+    // Kills at every lasting event, at the first event of each other kind, and at the start.
     let mut seen = HashSet::new();
     let places: Vec<usize> = (0..told.len())
         .filter(|place| {
@@ -71,7 +71,7 @@ fn between_any_two_events() {
         })
         .collect();
     let places = Arc::new(Mutex::new(places));
-    // Two at a time, as there may be two processors.
+    // Two at a time, for two processors.
     std::thread::scope(|scope| {
         for worker in 0..2 {
             let (places, marker) = (places.clone(), format!("{marker}{worker}"));
@@ -95,11 +95,11 @@ fn kill_after(count: usize, marker: &str) {
     let (child, mut next) = listen(&mut scene.hotcell(["run", "--json", "Make four files"]));
     let told: Vec<_> = (0..count).map_while(|_| next()).collect();
     send(&child, Signal::SIGKILL);
-    // Until the end of what it wrote: also what came before the kill was there.
+    // Reads to the end of the output: events before the kill count too.
     while next().is_some() {}
     finish(child);
     eventually("no process is left", || processes_with(marker).is_empty());
-    // Everything that was told is stored.
+    // Everything that was printed is stored.
     let seq = told.iter().filter_map(|event| event["seq"].as_u64()).max();
     let session = scene.sessions().remove(0);
     assert!(
@@ -109,10 +109,10 @@ fn kill_after(count: usize, marker: &str) {
     let is_over = session["outcome"] == "done";
     let output = run(&mut scene.hotcell(["resume", "--json"]));
     match is_over {
-        // There was nothing left to do, or only to look at the files once more.
+        // The turn was complete, or only its final checkpoint was missing.
         true => assert_code(&output, 2),
         false if seq.is_some_and(|seq| seq >= 2) => assert_code(&output, 0),
-        // The task itself may not have been written down yet.
+        // The task itself may not have been stored yet.
         false => {
             if output.status.code() == Some(2) {
                 let task = ["resume", "--json", "--prompt", "Make four files"];
@@ -136,11 +136,11 @@ fn kill_after(count: usize, marker: &str) {
     }
     assert_eq!(scene.latest()["outcome"], "done", "after {count}");
     eventually("no process is left", || processes_with(marker).is_empty());
-    // The turn is one, from before the kill to its end, also to be taken back.
+    // It is one turn, from before the kill to its end, and can be undone as one.
     assert_code(&scene.run(&["undo"]), 0);
     let left = std::fs::read_dir(scene.file("")).unwrap().count();
     assert_eq!(left, 0, "after {count}");
-    // A call that was cut off got a result, once; the server would have told of anything else.
+    // A call that was cut off has exactly one result; the server checks that.
     let requests = scene.server.requests();
     assert!(requests.iter().all(|request| results(request).len() <= 2));
 }

@@ -1,5 +1,5 @@
-//! What a sandbox leaves for the next start: a planted `.env`, links in the place of the workspace,
-//! files that cannot be read to their end. None decides what the next start does.
+//! What a sandbox can leave for the next start: a planted `.env`, links in place of the workspace, files
+//! that never end. None of it affects the next start.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -48,7 +48,7 @@ fn a_planted_env_file_sets_no_folder_address_or_policy() {
     );
     assert!(place.here("workspace/made").exists());
     assert_eq!(fs::read_dir(&secret).unwrap().count(), 0);
-    // Nor does an agent go elsewhere, also if the person has allowed the file or names it.
+    // The agent uses no other address either, even if the user has allowed or named the file.
     let allowed = run(&mut place.hotcell(["env", "allow"]));
     assert_code(&allowed, 2);
     let output = scene.run(&["run", "--env-file", ".env", "Answer"]);
@@ -85,7 +85,7 @@ fn keys_count_from_a_content_that_was_allowed() {
     let file = place.here(".env");
     fs::write(&file, "ANTHROPIC_API_KEY=key-first\n").unwrap();
     not_used("you have not allowed it");
-    // Named, it counts, and is asked about again where it is not.
+    // Naming the file allows it for this run only.
     assert_code(&answer(&["--env-file", ".env"]), 0);
     assert_eq!(key().as_deref(), Some("key-first"));
     not_used("you have not allowed it");
@@ -106,7 +106,7 @@ fn keys_count_from_a_content_that_was_allowed() {
     assert_eq!(mode & 0o777, 0o600);
     assert!(!fs::read_to_string(&record).unwrap().contains("key-first"));
 
-    // Another content is another file, and so is the same content behind a link elsewhere.
+    // Changed content is asked about again, and so is the same content behind a link elsewhere.
     fs::write(&file, "ANTHROPIC_API_KEY=key-second\n").unwrap();
     not_used("it has changed since you allowed it");
     fs::write(&file, "ANTHROPIC_API_KEY=key-first\n").unwrap();
@@ -142,7 +142,7 @@ fn a_person_is_asked_once_about_each_content() {
     person.wait_for(&question(""));
     person.types("y\n");
     assert_code(&person.leaves(), 0);
-    // The answer is kept.
+    // The answer is stored.
     assert_code(&Person::at(place, "run Answer", &variables).leaves(), 0);
     fs::write(place.here(".env"), "ANTHROPIC_API_KEY=key-second\n").unwrap();
     let mut person = Person::at(place, "run Answer", &variables);
@@ -199,7 +199,7 @@ fn whatever_stands_at_the_place_of_an_env_file_hangs_nothing() {
         &|place| plant(place, "echo \"MODEL='open\" > .env"),
         "the value of MODEL must be one word or quoted",
     );
-    // A link to nowhere is nothing at all.
+    // A dangling link counts as no file.
     let place = Place::with_workspace();
     symlink("nowhere", place.here(".env")).unwrap();
     let output = place.exec(&[], "echo in");
@@ -248,7 +248,7 @@ fn a_link_in_the_place_of_the_workspace_is_refused() {
             )
         );
         assert_eq!(place.everything(), before);
-        // Who names it, trusts it.
+        // Naming the folder allows the link.
         if safedir.is_none() && to.starts_with('/') {
             let named = ["exec", "--workspace", "workspace", "--", "touch", "wanted"];
             assert_code(&run(&mut place.hotcell(named)), 0);
@@ -298,7 +298,7 @@ fn settings_that_a_sandbox_could_rewrite_are_refused() {
     fs::write(place.here("workspace/own.toml"), "[backends]\n").unwrap();
     let mut command = place.hotcell(["exec", "--", "true"]);
     let output = run(command.env("HOTCELL_CONFIG", "workspace/own.toml"));
-    // `exec` takes no settings file but the usual one.
+    // `exec` uses no settings file but the default one.
     assert_code(&output, 0);
     let mut command = place.hotcell(["run", "--config", "workspace/own.toml", "Answer"]);
     let output = run(command.env("ANTHROPIC_API_KEY", KEY));
@@ -335,7 +335,7 @@ fn every_start_names_the_folder() {
         assert_code(&output, 0);
         assert!(stderr(&output).contains(&line), "{output:?}");
     }
-    // A command's errors pass through untouched, so only a person who named none is told.
+    // Standard error passes through unchanged, so the folder is shown only on a terminal if none was named.
     let mut person = Person::at(place, "exec -- true", &[]);
     let own = place.here("").canonicalize().unwrap().join("workspace");
     person.wait_for(&format!("hotcell: workspace: {}", own.display()));

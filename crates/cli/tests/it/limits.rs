@@ -1,4 +1,4 @@
-//! Limits as a person meets them: an exit code, and a line that says which one it was.
+//! Limits: exit codes, and a line that names the limit.
 
 use std::process::Output;
 
@@ -14,7 +14,7 @@ fn reached(output: &Output, code: i32) -> String {
 #[test]
 fn the_start_counts_against_the_time_limit() {
     let place = Place::with_workspace();
-    // No process starts another that fast.
+    // No process starts that fast.
     let said = reached(&place.exec(&["--timeout", "1ms"], "true"), 124);
     let expect = "hotcell: cannot start the sandbox within 1ms: timed out before it could ";
     assert!(said.starts_with(expect), "{said}");
@@ -59,7 +59,7 @@ fn memory() {
     let place = Place::with_workspace();
     let hungry = "exec perl -e '$x = \"x\" x (400 << 20); print length $x'";
     let output = place.exec(&["--memory", "64M"], hungry);
-    // Counted by a control group, as always for root; or else the allocation fails.
+    // Enforced by a control group, as always for root; otherwise the allocation fails.
     let is_killed = output.status.code() == Some(137);
     assert!(is_killed || !is_root(), "{output:?}");
     if is_killed {

@@ -1,6 +1,6 @@
-//! The `hotcell` program as people use it: typed at, piped into, interrupted, killed.
+//! The `hotcell` program from outside: at a terminal, in pipes, interrupted, killed.
 //!
-//! `HOTCELL_BIN` names the program to test; without it, the one that was built with the tests.
+//! `HOTCELL_BIN` names the program to test; the default is the one built with the tests.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

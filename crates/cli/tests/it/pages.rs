@@ -1,4 +1,4 @@
-//! Pages made from the flags: help, completions, the manual.
+//! Pages generated from the flags: help, completions, the manual.
 
 use insta::assert_snapshot;
 
@@ -11,7 +11,7 @@ fn said(arguments: &[&str]) -> String {
     stdout(&output)
 }
 
-/// Without the spaces that the page has at the ends of lines.
+/// Without trailing spaces.
 fn help_for(arguments: &[&str]) -> String {
     let page = said(&[arguments, &["--help"]].concat());
     let lines: Vec<&str> = page.lines().map(str::trim_end).collect();

@@ -1,4 +1,4 @@
-//! A person at a terminal, who waits for words on the screen before typing.
+//! A simulated user at a terminal, who waits for output before typing.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -8,20 +8,20 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::place::{Place, finish, hotcell, start};
 
-/// Milliseconds without a word past which a program hangs. None comes near it.
+/// Milliseconds without output after which a program is considered hung. Far more than needed.
 const PATIENCE: u16 = 60_000;
 
-/// A person at a terminal.
+/// A simulated user at a terminal.
 pub(crate) struct Person {
     child: Child,
     keyboard: ChildStdin,
     screen: ChildStdout,
-    /// What was read up to now.
+    /// Output read so far.
     seen: String,
 }
 
 impl Person {
-    /// Starts `hotcell` with these arguments, as a shell reads them.
+    /// Starts `hotcell` with these arguments, parsed by a shell.
     pub(crate) fn at(place: &Place, arguments: &str, variables: &[(&str, &str)]) -> Self {
         let mut command = place.program("/usr/bin/script");
         command
@@ -45,7 +45,7 @@ impl Person {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Reads on until this has come; what came before it is done with.
+    /// Reads until this appears, and discards everything up to it.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, words: &str) -> String {
         let mut chunk = [0; 4096];
@@ -64,7 +64,7 @@ impl Person {
         }
     }
 
-    /// Waits for the end of the program, with a keyboard that goes on being there.
+    /// Waits for the end of the program, and keeps its input open.
     #[track_caller]
     pub(crate) fn stays_to_the_end(self) -> Output {
         let Self {

@@ -1,4 +1,4 @@
-//! A place to run `hotcell` in: a home, a current folder, and no variable of anybody else's.
+//! A place to run `hotcell` in: a home, a current folder, and a clean environment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-/// Past this a program hangs. None comes near it.
+/// A program that takes longer is considered hung. Far longer than any takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Place {
@@ -27,7 +27,7 @@ impl Place {
         Self { folder }
     }
 
-    /// A place with a workspace, as most tests want it.
+    /// A place with a workspace.
     pub(crate) fn with_workspace() -> Self {
         let place = Self::new();
         fs::create_dir(place.here("workspace")).unwrap();
@@ -68,7 +68,7 @@ impl Place {
         run(&mut self.hotcell(arguments))
     }
 
-    /// Everything that is here, with its content.
+    /// All files here, with their content.
     pub(crate) fn everything(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         fn walk(folder: &Path, all: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
             for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -99,13 +99,13 @@ pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Runs a command to its end, with nothing to read.
+/// Runs a command to its end without input.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> Output {
     feed(command, b"")
 }
 
-/// Runs a command to its end with this on its standard input.
+/// Runs a command to its end with this input.
 #[track_caller]
 pub(crate) fn feed(command: &mut Command, input: &[u8]) -> Output {
     let mut child = start(command.stdin(Stdio::piped()));
@@ -122,7 +122,7 @@ pub(crate) fn start(command: &mut Command) -> Child {
     command.spawn().unwrap()
 }
 
-/// Waits for the end of a program, or kills it for hanging.
+/// Waits for the end of a program, and kills it if it hangs.
 #[track_caller]
 pub(crate) fn finish(child: Child) -> Output {
     let pid = Pid::from_raw(child.id() as i32);
@@ -163,7 +163,7 @@ pub(crate) fn assert_code(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{output:?}");
 }
 
-/// Processes of the machine in whose arguments this text stands.
+/// Host processes with this text in their arguments.
 pub(crate) fn processes_with(marker: &str) -> Vec<i32> {
     let pids = fs::read_dir("/proc").unwrap().flatten();
     pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -174,8 +174,8 @@ pub(crate) fn processes_with(marker: &str) -> Vec<i32> {
         .collect()
 }
 
-/// The folders in which this process may have control groups for memory, processors and
-/// processes, whether or not it may make any.
+/// The folders where this process may have control groups for memory, processors and processes, whether or
+/// not it may create any.
 pub(crate) fn group_homes() -> Vec<PathBuf> {
     const CONTROLLERS: [&str; 3] = ["memory", "cpu", "pids"];
     let memberships = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -210,7 +210,7 @@ pub(crate) fn group_homes() -> Vec<PathBuf> {
             };
             let own = Path::new(before[4]).join(below);
             if is_unified {
-                // A group with processes hands nothing down; one above it may.
+                // A group with processes cannot delegate controllers; its parent may.
                 homes.extend(
                     own.ancestors()
                         .find(|folder| hands_down(folder))
@@ -229,7 +229,7 @@ fn hands_down(folder: &Path) -> bool {
     controllers.is_ok_and(|names| names.contains("memory"))
 }
 
-/// The groups there whose name satisfies a condition.
+/// The groups there whose name meets a condition.
 pub(crate) fn groups(is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let homes = group_homes().into_iter();
     let entries = homes.flat_map(|home| fs::read_dir(home).into_iter().flatten().flatten());

@@ -1,4 +1,4 @@
-//! What a task may be, and where it comes from.
+//! Prompts: what is accepted, and where they come from.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::place::{assert_code, feed, finish, start, stderr, stdout};
 use crate::scene::{Scene, say};
 
-/// The words that the server got as the task.
+/// The task that the model server received.
 fn task(scene: &Scene) -> String {
     let request = scene.server.requests().pop().unwrap().json();
     let content = &request["messages"].as_array().unwrap().last().unwrap()["content"];
@@ -36,7 +36,7 @@ fn standard_input_is_not_read_unless_asked_for() {
     for arguments in [&["run", "Answer"][..], &["resume", "-p", "Answer"]] {
         let mut command = scene.hotcell(arguments.iter().copied());
         let mut child = start(command.stdin(Stdio::piped()));
-        // A pipe that stays open until the end, and says nothing.
+        // A pipe that stays open and sends nothing.
         let input = child.stdin.take();
         let output = finish(child);
         assert_code(&output, 0);
@@ -52,7 +52,7 @@ fn a_task_may_be_long() {
     assert_code(&output, 0);
     assert_eq!(stdout(&output), "one\n");
     assert_eq!(task(&scene), long);
-    // And is shown as one line in lists.
+    // Lists show it as one line.
     let list = scene.done(&["sessions"]);
     assert_eq!(list.lines().count(), 1);
     assert!(list.len() < 300, "{list}");
@@ -99,7 +99,7 @@ fn what_is_no_task() {
         hint: run `hotcell --help` or `hotcell help COMMAND` for usage
     "#);
     assert_eq!(scene.server.request_count(), 0);
-    // Nothing was begun, and no workspace made.
+    // No session and no workspace were created.
     assert_eq!(scene.sessions().len(), 0);
     assert!(!scene.file("").exists());
 }

@@ -1,4 +1,4 @@
-//! Going on with a session: which one, where, in a copy, and never two at once.
+//! Resuming a session: by name or the last one, in a copy, and never twice at once.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::json_events;
 use crate::place::{assert_code, finish, run, start, stderr, stdout};
 use crate::scene::{Scene, bash, lines, say, write};
 
-/// What was said in the latest request, by role.
+/// The messages of the latest request, with their roles.
 fn conversation(scene: &Scene) -> Vec<String> {
     let request = scene.server.requests().pop().unwrap().json();
     let messages = request["messages"].as_array().unwrap();
@@ -48,7 +48,7 @@ fn without_a_name_it_is_the_last_of_this_workspace() {
     let said = "hotcell: there is no session in `./workspace`\n\
                 hint: `hotcell sessions` lists the sessions of all workspaces\n";
     assert_eq!(stderr(&output), said);
-    // Looking for a session makes no folder.
+    // Looking for a session creates no folder.
     assert!(!scene.file("").exists());
 }
 
@@ -59,7 +59,7 @@ fn by_name_it_works_where_it_did_before() {
     let session = scene.session();
     let elsewhere = scene.place.here("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
-    // The end of the name may be left out.
+    // A prefix of the name is enough.
     let mut command = scene.hotcell(["resume", &session[..17], "--prompt", "Look at it"]);
     let output = run(command.current_dir(&elsewhere));
     assert_code(&output, 0);
@@ -92,7 +92,7 @@ fn nothing_left_to_do() {
     let said = "hotcell: there is no unfinished turn to continue\n\
                 hint: give the next task with `--prompt`\n";
     assert_eq!(stderr(&output), said);
-    // A program gets to read it too.
+    // As JSON too.
     let output = scene.run(&["resume", "--json"]);
     assert_code(&output, 2);
     let events = lines(&stdout(&output));
@@ -126,7 +126,7 @@ fn a_copy_leaves_the_session_as_it_was() {
     let exported: Value = serde_json::from_str(&exported).unwrap();
     let origin = &exported["events"][0]["forked_from"];
     assert_eq!(origin["session"], original.as_str());
-    // Both go on, each with its own.
+    // Both can be resumed independently.
     scene.done(&["resume", &original, "-p", "as before"]);
     assert_eq!(
         conversation(&scene),
@@ -156,7 +156,7 @@ fn two_at_once_on_one_session() {
         assert_code(&output, 2);
         assert_eq!(stderr(&output), in_use, "{arguments:?}");
     }
-    // To look at it is free, and so is a copy of what there is.
+    // Reading it is possible, and so is a copy.
     assert!(
         scene
             .done(&["sessions", "show", &session])
@@ -190,7 +190,7 @@ fn a_store_inside_the_workspace_is_refused() {
         assert_eq!(stderr(&output), said);
     }
     assert!(!scene.file("data").exists());
-    // Nor if the workspace comes later.
+    // Also if the workspace is chosen later.
     fs::create_dir_all(scene.place.here("outside/data")).unwrap();
     scene.done(&["run", "--data", "outside/data", "first"]);
     for command in ["resume", "undo"] {

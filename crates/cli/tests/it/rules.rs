@@ -1,4 +1,4 @@
-//! The person's rules, as `hotcell run` keeps to them.
+//! The user's rules, as `hotcell run` applies them.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::place::{assert_code, run, stderr};
 use crate::scene::{Scene, bash, lines, say};
 
-/// A file of rules in its usual place.
+/// Writes a rules file in its default place.
 fn write_rules(scene: &Scene, text: &str) {
     let folder = scene.place.home().join(".config/hotcell");
     fs::create_dir_all(&folder).unwrap();

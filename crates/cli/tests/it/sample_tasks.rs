@@ -1,4 +1,4 @@
-//! Three tasks from the first word to the last: the decisions are scripted, all else is real.
+//! Three complete tasks: the replies are scripted, everything else is real.
 
 use std::process::Output;
 
@@ -22,7 +22,7 @@ fn hello_world() -> Vec<ScriptedReply> {
     ]
 }
 
-/// The answer is alone on standard output; what happened on the way is on the other.
+/// The answer is alone on standard output; progress is on standard error.
 #[track_caller]
 fn check_streams(output: &Output, answer: &str, progress: &[&str]) {
     assert_code(output, 0);
@@ -175,7 +175,7 @@ fn a_server_is_left_running_queried_tested_and_killed() {
     assert!(result(4).contains(r#"{"status": "ok"}"#), "{}", result(4));
     assert!(result(5).contains("Ran 2 tests"), "{}", result(5));
     assert!(result(5).contains("OK"), "{}", result(5));
-    // Nothing listens any more.
+    // The port is closed.
     assert!(result(7).contains("Connection refused"), "{}", result(7));
     assert!(result(7).contains("exit code: 1"), "{}", result(7));
 }
@@ -183,7 +183,7 @@ fn a_server_is_left_running_queried_tested_and_killed() {
 #[test]
 fn a_filter_with_sample_data_and_tests() {
     let people = "name,age\nAda,36\nBob,17\n\"Eve, of old\",90\n";
-    // Three calls in one reply: their results come back in one message.
+    // Three calls in one reply: their results are sent in one message.
     let mut files = write("filter.py", FILTER);
     files
         .calls

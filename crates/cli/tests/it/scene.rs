@@ -1,4 +1,4 @@
-//! A place with a scripted model server beside it, and what is said and heard there.
+//! A place with a scripted model server, and helpers for both.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use testkit::{ModelServer, Recorded, Replies};
 
 use crate::place::{Place, assert_code, run, start, stdout};
 
-/// A key that is found wherever it goes.
+/// A key that is easy to find in any output.
 pub(crate) const KEY: &str = "sk-ant-test-0123456789-verysecret";
 
 pub(crate) struct Scene {
@@ -43,7 +43,7 @@ impl Scene {
         run(&mut self.hotcell(arguments.iter().copied()))
     }
 
-    /// Runs it to its end, which is a good one; returns what it said on standard output.
+    /// Runs it successfully, and returns its standard output.
     #[track_caller]
     pub(crate) fn done(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
@@ -61,13 +61,13 @@ impl Scene {
         std::fs::read_to_string(self.file(name)).unwrap()
     }
 
-    /// All sessions, the newest first, as `sessions --json` has them.
+    /// All sessions, newest first, from `sessions --json`.
     #[track_caller]
     pub(crate) fn sessions(&self) -> Vec<Value> {
         lines(&self.done(&["sessions", "--json", "-n", "0"]))
     }
 
-    /// The session in which something happened last.
+    /// The session that changed last.
     #[track_caller]
     pub(crate) fn latest(&self) -> Value {
         let changed = |session: &Value| session["changed"].as_str().unwrap().to_owned();
@@ -80,14 +80,14 @@ impl Scene {
         self.latest()["session"].as_str().unwrap().to_owned()
     }
 
-    /// What the latest request to the server had as results of calls, in their order.
+    /// The results of calls in the latest request, in order.
     #[track_caller]
     pub(crate) fn results(&self) -> Vec<String> {
         results(self.server.requests().last().unwrap())
     }
 }
 
-/// The results of calls in the last message of a request, on either wire.
+/// The results of calls in the last message of a request, of either API.
 pub(crate) fn results(request: &Recorded) -> Vec<String> {
     let body = request.json();
     let messages = body["messages"].as_array().unwrap();
@@ -131,14 +131,14 @@ pub(crate) fn write(path: &str, content: &str) -> ScriptedReply {
     ScriptedReply::call("write_file", json!({"path": path, "content": content}))
 }
 
-/// One JSON value a line, and nothing else.
+/// Parses one JSON value per line.
 #[track_caller]
 pub(crate) fn lines(text: &str) -> Vec<Value> {
     let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
     text.lines().map(parse).collect()
 }
 
-/// Starts a command, and a reader of its standard output, a line at a time; `None` at its end.
+/// Starts a command, and returns a reader of its output, one value per line; `None` at the end.
 pub(crate) fn listen(command: &mut Command) -> (Child, impl FnMut() -> Option<Value> + use<>) {
     let mut child = start(command);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

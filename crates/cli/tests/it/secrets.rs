@@ -1,4 +1,4 @@
-//! A key goes to the provider and nowhere else.
+//! A key is sent to the provider and nowhere else.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ fn check_silent(output: &Output, key: &str) {
     }
 }
 
-/// No file of the place has the key in it, but those that may.
+/// Asserts that no file contains the key, except those that may.
 #[track_caller]
 fn check_files(place: &Place, key: &str, but: &[&str]) {
     for (path, content) in place.everything() {
@@ -32,7 +32,7 @@ fn check_files(place: &Place, key: &str, but: &[&str]) {
 
 #[test]
 fn it_is_found_nowhere_after_a_session() {
-    // Everything that a command could look at, with the key itself left out of the command.
+    // Everything that a command can read; the command itself does not contain the key.
     let (first, second) = KEY.split_at(12);
     let search = format!(
         "env | sort; key() {{ printf '%s%s\\n' {first} {second}; }}; \
@@ -137,7 +137,7 @@ fn it_is_not_in_complaints_about_the_file_that_has_it() {
         check_silent(&output, KEY);
         assert!(stderr(&output).lines().count() <= 3, "{output:?}");
     }
-    // Nor is a proxy's password in what is said about the proxy.
+    // Errors about the proxy do not contain its password.
     let place = Place::new();
     let mut command = place.hotcell(["run", "Answer"]);
     command.env("ANTHROPIC_API_KEY", KEY);

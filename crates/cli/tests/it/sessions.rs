@@ -26,7 +26,7 @@ fn none_yet() {
     assert_eq!(scene.done(&["sessions", "search", "word", "--json"]), "");
 }
 
-/// Names tell the age of sessions by seconds.
+/// Session names sort by age in seconds.
 fn another_second() {
     let second = || Timestamp::now().as_second();
     let before = second();
@@ -56,7 +56,7 @@ fn the_newest_comes_first() {
         assert_eq!(first[name], value);
     }
     assert_eq!((&first["turns"], &first["events"]), (&1.into(), &5.into()));
-    // For people the same, a line each.
+    // As text too, one line each.
     let list = scene.done(&["sessions"]);
     let list: Vec<&str> = list.lines().collect();
     assert_eq!(list.len(), 3);
@@ -66,13 +66,13 @@ fn the_newest_comes_first() {
         "{list:?}"
     );
     assert!(list[2].ends_with("first task"), "{list:?}");
-    // A session that goes on is not a newer one, but its line changes.
+    // A resumed session keeps its place, but its line changes.
     let first = first["session"].as_str().unwrap();
     scene.done(&["resume", first, "-p", "more"]);
     assert_eq!(titles(&[]).len(), 3);
 }
 
-/// Without what differs from run to run.
+/// Replaces what differs from run to run.
 fn still(text: &str, scene: &Scene) -> String {
     let text = text.replace(&scene.session(), "SESSION");
     let folder = scene.file("").canonicalize().unwrap();
@@ -163,7 +163,7 @@ fn found_by_words() {
     assert_eq!(titles(&["walruses"]), ["first"]);
     assert_eq!(titles(&["pelicans"]), ["second"]);
     assert_eq!(titles(&["nowhere"]), [""; 0]);
-    // Words that mean something to a database mean nothing here.
+    // Database query syntax has no meaning here.
     for odd in ["\"", "AND", "a*", "NEAR(", "-", "'; DROP TABLE sessions"] {
         scene.done(&["sessions", "search", "--", odd]);
     }
@@ -190,7 +190,7 @@ fn exported_to_a_file_named_after_its_beginning() {
         scene.done(&["sessions", "export", &session, "-o", "-"]),
         text
     );
-    // It is not written over, unless that is asked for.
+    // It is not overwritten, unless requested.
     fs::write(scene.place.here(&name), "mine").unwrap();
     let output = scene.run(&["sessions", "export", &session]);
     assert_code(&output, 2);
@@ -251,7 +251,7 @@ fn deleted_with_all_that_was_kept() {
     }
     assert_code(&scene.run(&["resume", &second, "-p", "go on"]), 2);
     assert_code(&scene.run(&["replay", &second]), 2);
-    // Its files stay the person's own.
+    // The files in the workspace stay.
     assert_eq!(scene.read("a"), "unmistakable words");
 }
 
@@ -259,7 +259,7 @@ fn deleted_with_all_that_was_kept() {
 fn many_at_once_share_one_store() {
     const COUNT: usize = 4;
     let scene = Scene::new(Replies::decide(|_| say("done")));
-    // At once from the first on, when there is no store yet.
+    // Concurrently from the start, when there is no store yet.
     let started: Vec<_> = (0..COUNT)
         .map(|number| {
             let folder = format!("workspace-{number}");

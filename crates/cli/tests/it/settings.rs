@@ -1,4 +1,4 @@
-//! Where settings come from, and which one counts: what the server gets, and what `config` says.
+//! Where settings come from and which one wins, checked with requests and `config`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::place::{Place, assert_code, run, stderr, stdout};
 use crate::scene::{KEY, Scene, say};
 
-/// The settings in force, by name, as `config --json` has them.
+/// The settings in effect, from `config --json`.
 #[track_caller]
 fn config(command: &mut Command) -> Value {
     let output = run(command.arg("--json"));
@@ -17,7 +17,7 @@ fn config(command: &mut Command) -> Value {
     serde_json::from_str(&stdout(&output)).unwrap()
 }
 
-/// A file of settings in its usual place.
+/// Writes a settings file in its default place.
 fn write_file(place: &Place, text: &str) {
     let folder = place.home().join(".config/hotcell");
     fs::create_dir_all(&folder).unwrap();
@@ -70,7 +70,7 @@ fn each_source_counts_for_more_than_the_one_before() {
         ("claude-variable", 1002, "key-variable"),
         from,
     );
-    // A variable that is set to nothing is not set.
+    // An empty variable counts as not set.
     let nothing = [("MODEL", ""), ("MAX_TOKENS", ""), ("ANTHROPIC_API_KEY", "")];
     check(
         &nothing,
@@ -138,7 +138,7 @@ fn the_defaults() {
     assert!(stdout(&output).contains(".config/hotcell/config.toml (not found)\n"));
 }
 
-/// A complaint of `hotcell run`, with the home replaced.
+/// The error of `hotcell run`, with the home replaced.
 #[track_caller]
 fn complaint(place: &Place, command: &mut Command) -> String {
     let output = run(command);
@@ -280,7 +280,7 @@ fn prices() {
     assert_code(&output, 0);
     let cost = scene.sessions()[0]["cost"].as_f64().unwrap();
     assert!(cost > 0.0, "{cost}");
-    // A model that is built in is still known.
+    // A built-in model is still known.
     let shown = scene.done(&["config"]);
     assert!(shown.contains("claude-sonnet-4-5-20250929"), "{shown}");
 }
@@ -302,7 +302,7 @@ fn a_file_inside_the_workspace_is_not_read() {
     };
     check(&mut scene.hotcell(["run", "--workspace", ".", "Answer"]));
     check(scene.hotcell(["run", "Answer"]).env("SAFEDIR", "."));
-    // The workspace of a session is one, whatever else is set.
+    // The workspace of a session counts, whatever else is set.
     let session = scene.session();
     check(&mut scene.hotcell(["resume", &session, "-p", "Answer"]));
     write_file(place, &format!("workspace = \"{}\"\n", workspace.display()));

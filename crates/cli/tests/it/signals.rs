@@ -1,4 +1,4 @@
-//! Signals for `hotcell` are signals for the command.
+//! Signals for `hotcell` are forwarded to the command.
 
 use std::io::{BufRead, BufReader};
 use std::process::Child;
@@ -12,7 +12,7 @@ fn send(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id() as i32), signal).unwrap();
 }
 
-/// Starts a command on whose first line everything is in place.
+/// Starts a command and waits for its first line.
 fn begin(place: &Place, argv: &[&str]) -> (Child, impl FnMut() -> String + use<>) {
     let arguments = ["exec", "--no-audit", "--"].iter().chain(argv).copied();
     let mut child = start(&mut place.hotcell(arguments));
@@ -22,7 +22,7 @@ fn begin(place: &Place, argv: &[&str]) -> (Child, impl FnMut() -> String + use<>
     (child, next)
 }
 
-/// Handles a signal by saying so, and leaving if it is to.
+/// A script that reports a signal, then runs `then`.
 fn handler(signals: &str, then: &str) -> String {
     format!(
         r#"$| = 1; for my $s (qw({signals})) {{ $SIG{{$s}} = sub {{ print "got $s\n"; {then} }} }}
@@ -44,7 +44,7 @@ fn each_is_passed_on_and_the_command_decides() {
         send(&child, signal);
         assert_eq!(next(), format!("got {name}"));
         assert_code(&finish(child), 42);
-        // One that does nothing about it dies of it.
+        // Without a handler it dies of the signal.
         let script = "$| = 1; print qq(ready\\n); sleep 1 while 1";
         let (child, _next) = begin(&place, &["perl", "-e", script]);
         send(&child, signal);

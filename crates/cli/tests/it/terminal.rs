@@ -1,10 +1,10 @@
-//! `-t`: the command on a terminal of its own, the person's terminal as it was before.
+//! `-t`: the command gets its own terminal, and the user's terminal is restored.
 
 use std::process::Output;
 
 use crate::place::{Place, assert_code, feed, hotcell, run, stdout};
 
-/// Runs a shell line on a terminal, in which `$H` is the program. Its exit code is the line's.
+/// Runs a shell line on a terminal; `$H` is the program. The exit code is the line's.
 fn on_terminal(place: &Place, line: &str, input: &[u8]) -> Output {
     let mut command = place.program("/usr/bin/script");
     command
@@ -21,7 +21,7 @@ fn the_command_has_a_terminal_of_the_same_size() {
                 'test -t 0 && test -t 1 && test -t 2 && tty; stty size; echo $TERM; exit 7'";
     let output = on_terminal(&place, line, b"");
     assert_code(&output, 7);
-    // What `script` itself types at the end of its input comes at any time.
+    // `script` itself may print `^@` at the end of its input at any time.
     let said = stdout(&output).replace("^@", "");
     assert_eq!(said, "/dev/pts/0\r\n31 97\r\nvt100\r\n");
 }
@@ -29,7 +29,7 @@ fn the_command_has_a_terminal_of_the_same_size() {
 #[test]
 fn keys_reach_the_command_and_the_terminal_is_given_back_as_it_was() {
     let place = Place::with_workspace();
-    // The prompt is the command's: what comes before it is for nobody.
+    // Input is sent after the command's prompt, so that nothing else reads it.
     let line = "stty -g > before; \"$H\" exec -t -- sh -c \
                 'stty -echo; read a; echo \"[$a]\"; exit 3'; code=$?; stty -g > after; exit $code";
     let output = on_terminal(&place, line, b"typed\r");
@@ -56,7 +56,7 @@ fn without_a_terminal_outside_there_is_one_inside_all_the_same() {
         assert_code(&output, 0);
         assert!(stdout(&output).ends_with("over\r\n"), "{output:?}");
     }
-    // Without the flag there is none.
+    // Without the flag there is no terminal.
     let output = place.exec(&[], "tty");
     assert_code(&output, 1);
     assert_eq!(stdout(&output), "not a tty\n");

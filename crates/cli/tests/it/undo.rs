@@ -1,4 +1,4 @@
-//! `hotcell undo` takes back files and conversation together; `hotcell replay` runs calls again.
+//! `hotcell undo` undoes files and conversation together; `hotcell replay` runs calls again.
 
 use std::fs;
 
@@ -32,7 +32,7 @@ fn files_and_conversation_go_back_together() {
         ("first\n".into(), "there\n".into())
     );
     assert!(!scene.file("new").exists());
-    // The next request knows nothing of what was taken back.
+    // The next request does not contain the undone turn.
     scene.done(&["resume", "-p", "the third turn"]);
     let last = scene.server.requests().pop().unwrap().json()["messages"].to_string();
     assert!(
@@ -59,7 +59,7 @@ fn back_to_the_beginning_and_no_further() {
     assert_code(&output, 2);
     assert_eq!(stderr(&output), "hotcell: there is no turn to undo\n");
     assert_eq!(scene.sessions(), before);
-    // It can begin anew.
+    // It can start again.
     scene.done(&["resume", "-p", "second"]);
     let last = scene.server.requests().pop().unwrap().json();
     assert_eq!(last["messages"].as_array().unwrap().len(), 1);
@@ -104,7 +104,7 @@ fn never_in_another_workspace() {
         "{said}"
     );
     assert_eq!(fs::read_to_string(other.join("a")).unwrap(), "mine\n");
-    // By its name, from anywhere, it is its own workspace that is restored.
+    // By name, from anywhere, its own workspace is restored.
     let mut command = scene.hotcell(["undo", &session]);
     assert_code(&run(command.current_dir(&other)), 0);
     assert_eq!(fs::read_to_string(other.join("a")).unwrap(), "mine\n");
@@ -135,7 +135,7 @@ fn a_replay_that_gives_the_same() {
     let calls = lines(&scene.done(&["replay", "--json", &session]));
     assert_eq!(calls.len(), 4);
     assert!(calls.iter().all(|call| call["same"] == true), "{calls:?}");
-    // It worked on a folder of its own.
+    // It worked in a separate folder.
     assert_eq!(scene.read("before"), "changed since\n");
     assert_eq!(scene.server.request_count(), 5);
 }

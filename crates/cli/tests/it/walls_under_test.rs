@@ -1,17 +1,17 @@
-//! The backend that a run of the tests of [`crate::any_walls`] is about, as flags and variables of
-//! the program: `HOTCELL_TEST_BACKEND`, or `native`. The other variables are those of the tests of
-//! `sandbox`; `HOTCELL_TEST_CACHE` is a folder called `hotcell`.
+//! The backend under test for [`crate::any_walls`], as flags and variables of the program:
+//! `HOTCELL_TEST_BACKEND`, default `native`. The other variables are those of the `sandbox` tests;
+//! `HOTCELL_TEST_CACHE` is a folder called `hotcell`.
 
 use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// As people write it.
+/// The backend's name.
 pub(crate) fn backend() -> String {
     env::var("HOTCELL_TEST_BACKEND").unwrap_or_else(|_| "native".into())
 }
 
-/// The flags of `exec`, `run` and `serve` that choose it.
+/// The flags of `exec`, `run` and `serve` that select it.
 pub(crate) fn flags() -> Vec<String> {
     let mut flags = vec!["--backend".to_owned(), backend()];
     if let Ok(image) = env::var("HOTCELL_TEST_IMAGE") {
@@ -20,7 +20,7 @@ pub(crate) fn flags() -> Vec<String> {
     flags
 }
 
-/// What the environment says of the machine.
+/// Variables that describe the machine.
 pub(crate) fn variables() -> Vec<(&'static str, String)> {
     let mut variables = Vec::new();
     if let Ok(socket) = env::var("HOTCELL_TEST_DOCKER_SOCKET") {
@@ -34,7 +34,7 @@ pub(crate) fn variables() -> Vec<(&'static str, String)> {
     variables
 }
 
-/// The host's kernel, as `uname` says it.
+/// The host's kernel, from `uname`.
 pub(crate) fn host_kernel() -> String {
     let output = Command::new("uname").arg("-rv").output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()

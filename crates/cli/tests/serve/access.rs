@@ -1,4 +1,4 @@
-//! Who may reach a server: this machine alone, or whoever has a key.
+//! Access to a server: from this machine only, or with a key.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
@@ -15,7 +15,7 @@ fn no_model() -> ModelServer {
     ModelServer::start(Replies::list::<Answer>([]))
 }
 
-/// Makes a key with the program, and says its token.
+/// Creates a key with the program and returns its token.
 pub(crate) async fn key(site: &Site, user: &str, role: &str) -> String {
     let flags = ["keys", "create", "--user", user, "--role", role];
     let output = site.hotcell(flags).output().await.unwrap();
@@ -55,7 +55,7 @@ fn beyond_this_machine_only_with_a_key() {
             (&client, "/v1/jobs", 401),
             (&client.with_key("hc_wrong"), "/v1/jobs", 401),
             (&keyed, "/v1/jobs", 200),
-            // Whether it is there is no secret.
+            // Its health is no secret.
             (&client, "/healthz", 200),
         ] {
             let answer = client.get(path).send().await.unwrap();
@@ -72,7 +72,7 @@ fn beyond_this_machine_only_with_a_key() {
         assert_eq!(keyed.complete(&id).await["owner"], "ada");
         server.end().await;
 
-        // A key that was ended opens nothing, also not the server.
+        // A revoked key opens nothing, and does not allow the server to start.
         let listed = site.hotcell(["keys", "list", "--json"]).output().await;
         let listed: serde_json::Value = serde_json::from_slice(&listed.unwrap().stdout).unwrap();
         let revoke = ["keys", "revoke", listed["id"].as_str().unwrap()];
@@ -101,7 +101,7 @@ fn a_server_that_starts_alone_makes_its_first_key_itself() {
         assert_eq!(listed.await.unwrap().status(), 200);
         server.end().await;
 
-        // There is a key now, so the file stays as it is, and a place for another is not needed.
+        // There is a key now, so the file is unchanged, and no other file is needed.
         let server = site.start_with(&flags).await;
         assert_eq!(std::fs::read_to_string(&file).unwrap(), token);
         server.end().await;

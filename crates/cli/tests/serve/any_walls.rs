@@ -1,5 +1,5 @@
-//! A server on the backend that a run is about: two jobs at once, each in a sandbox of its own, and
-//! nothing is left of them. The same for every backend.
+//! A server on the backend under test: two jobs at once, each in its own sandbox, and nothing is left of
+//! them. The same for every backend.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use crate::processes::no_orphans;
 use crate::server::Site;
 use crate::walls_under_test::{backend, flags, variables};
 
-/// A server whose jobs are behind the walls under test.
+/// A server whose jobs use the backend under test.
 fn site(model: &ModelServer) -> Site {
     let flags = flags();
     let site = Site::new(model).flags(flags.iter().map(String::as_str));
@@ -43,7 +43,7 @@ fn jobs_are_done_behind_them() {
     });
 }
 
-/// A job takes over the machine with the folder that it waited with.
+/// A job takes over a prestarted machine with its folder.
 #[test]
 fn a_job_takes_a_machine_that_waits_where_there_are_any() {
     play(async {
@@ -75,7 +75,7 @@ fn a_job_takes_a_machine_that_waits_where_there_are_any() {
         let workspace = server.data().join("jobs").join(&id).join("workspace");
         let workspace = fs::metadata(workspace).unwrap().ino();
         assert_eq!(folders.contains(&workspace), has_machines);
-        // Another one takes its place.
+        // Another one replaces it.
         eventually("a machine waits", async || waiting().await == expect).await;
         let data = site.data();
         assert!(server.end().await.success());

@@ -1,4 +1,4 @@
-//! A backup of a server that works, and another server that goes on with it.
+//! A backup of a running server, and another server that continues from it.
 
 use serde_json::json;
 use testkit::{Answer, Gate};
@@ -42,7 +42,7 @@ fn a_backup_of_a_running_server_is_restored_into_another() {
         let said = String::from_utf8(copied.stdout).unwrap();
         assert!(said.starts_with("3 jobs, "), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
-        // What happens later is not in it.
+        // Later changes are not in it.
         let late = client.schedule_task("Later").await;
         let mut verify = site.hotcell(["audit", "verify"]);
         verify.arg(other.data().join("server-audit.jsonl"));
@@ -62,7 +62,7 @@ fn a_backup_of_a_running_server_is_restored_into_another() {
         assert_eq!(client.files(done_id).await["hello.txt"], "hello\n");
         let told = client.follow(done_id, 0).await.all().await;
         assert!(told.iter().any(|sent| sent.kind() == "turn_ended"));
-        // The others go on where they were.
+        // The others are resumed.
         let running = client.complete(&running).await;
         assert_eq!(running["answer"], "Waited.");
         assert_eq!(running["crashes"], 1);
@@ -70,7 +70,7 @@ fn a_backup_of_a_running_server_is_restored_into_another() {
         let gone = client.get(&format!("/status/{late}")).send().await.unwrap();
         assert_eq!(gone.status(), 404);
         assert!(restored.end().await.success());
-        // And after a clean end, everything is in the databases themselves.
+        // After a clean end, everything is in the databases themselves.
         for name in ["jobs.db-wal", "sessions.db-wal", "checkpoints.db-wal"] {
             let log = std::fs::metadata(other.data().join(name));
             assert_eq!(log.map_or(0, |log| log.len()), 0, "{name}");

@@ -1,4 +1,4 @@
-//! Jobs come in, and the server is killed again and again: every job is done, once, and right.
+//! Jobs arrive while the server is killed repeatedly: every job is done, once, and correctly.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -21,10 +21,10 @@ use crate::server::Site;
 use crate::webhooks::Ear;
 use testkit::Sent;
 
-/// Of which every fifth hears a second message.
+/// Every fifth of them gets a second message.
 const JOBS: usize = 200;
 const KILLS: usize = 50;
-/// Requests of a job that nobody kills.
+/// Requests of a job that is never killed.
 const REQUESTS: u64 = 5;
 
 #[test]
@@ -39,7 +39,7 @@ fn every_job_is_done_once_whenever_the_server_dies() {
         let ear = Ear::open().await;
         let site = Site::new(&model).flags(["--private-webhooks", "--concurrency", "12"]);
 
-        // New jobs come for as long as servers die, whether or not there is one just now.
+        // New jobs arrive as long as servers are killed, whether or not one runs.
         let (tell, server_now) = watch::channel(None);
         let allowed = Arc::new(Semaphore::new(0));
         let mut people = JoinSet::new();
@@ -104,7 +104,7 @@ async fn one_life(
     requests: u64,
 ) {
     if dice.u8(..5) == 0 {
-        // While it still takes up what the last one left.
+        // While it still recovers what the last one left.
         let mut child = site.begin();
         tokio::time::sleep(Duration::from_micros(dice.u64(..150_000))).await;
         child.kill().await.unwrap();
@@ -113,14 +113,14 @@ async fn one_life(
     let before = model.request_count();
     let server = site.start().await;
     tell.send(Some(server.client().clone())).unwrap();
-    // There is work for at least so many.
+    // There is work for at least this many.
     let wanted = before + usize::try_from(dice.u64(..requests)).unwrap();
     eventually("the jobs go on", async || model.request_count() >= wanted).await;
     tokio::time::sleep(Duration::from_micros(dice.u64(..60_000))).await;
     server.die().await;
 }
 
-/// Somebody who has one job done, and comes back whenever the server was gone.
+/// A client that submits one job, and reconnects whenever the server was gone.
 struct Person {
     server_now: watch::Receiver<Option<Client>>,
     number: usize,
@@ -148,7 +148,7 @@ impl Person {
         (self.number, id)
     }
 
-    /// Nobody knows whether what was not answered was heard; the job does.
+    /// A message without a response may have arrived: the job tells.
     async fn say_more(&mut self, id: &str) {
         let path = format!("/v1/jobs/{id}");
         while self.insist(|client| client.get(&path)).await["messages"] == 1 {
@@ -161,7 +161,7 @@ impl Person {
         }
     }
 
-    /// Asks until there is an answer.
+    /// Retries until there is a response.
     async fn insist(&mut self, request: impl Fn(&Client) -> reqwest::RequestBuilder) -> Value {
         loop {
             let client = self.server_now.borrow_and_update().clone();
@@ -174,7 +174,7 @@ impl Person {
                     return body;
                 }
             }
-            // Until the next server; the end of the test if there is none.
+            // Waits for the next server; the test ends if there is none.
             let mut server_now = self.server_now.clone();
             let next = tokio::time::timeout(Duration::from_millis(20), server_now.changed());
             let _ = next.await;
@@ -194,7 +194,7 @@ fn second(number: usize) -> String {
     format!("{} One file more.", name(number))
 }
 
-/// The model: what comes next follows from what is done. Every step may be done again.
+/// The model: its next step depends only on what is done. Every step can be repeated.
 fn next_step(request: &Recorded) -> ScriptedReply {
     let heard = Heard::of(request);
     let name = &heard.task()[..9];
@@ -202,7 +202,7 @@ fn next_step(request: &Recorded) -> ScriptedReply {
         return write("one.txt", &format!("{name} one\n"));
     }
     if !heard.has_done("two is made") {
-        // With a process that would outlive its sandbox if anything did.
+        // Starts a process that would outlive its sandbox if it could.
         return bash(&format!(
             "sleep 1000 & mkdir -p made && echo '{name} two' > made/two.txt && echo two is made"
         ));
@@ -238,7 +238,7 @@ fn expected(number: usize) -> BTreeMap<String, String> {
     files
 }
 
-/// One job, as it is when all is over.
+/// Checks one job at the end.
 async fn check(client: &Client, job: &Value, number: usize) {
     let id = job["id"].as_str().unwrap();
     let files = client.files(id).await;
@@ -254,7 +254,7 @@ async fn check(client: &Client, job: &Value, number: usize) {
     let lasting: Vec<u64> = told.iter().filter_map(|sent| sent.id).collect();
     let count = lasting.len() as u64;
     assert_eq!(lasting, (1..=count).collect::<Vec<_>>(), "{id}");
-    // Every message was heard, once, and led to one end.
+    // Every message was handled once, and led to one end.
     let heard = told.iter().filter(|sent| sent.kind() == "turn_started");
     let heard: Vec<&str> = heard
         .map(|sent| sent.data["prompt"][0]["text"].as_str().unwrap())
@@ -272,7 +272,7 @@ async fn check(client: &Client, job: &Value, number: usize) {
     }
 }
 
-/// Every end of a job was written down once, and told.
+/// Every end of a job was recorded once, and its webhook was delivered.
 async fn check_ends(site: &Site, ear: &Ear, ids: &BTreeMap<usize, String>) {
     eventually("every webhook is told", async || {
         query(
@@ -286,13 +286,13 @@ async fn check_ends(site: &Site, ear: &Ear, ids: &BTreeMap<usize, String>) {
         let told = ear.ends_of(id);
         ends += told;
         if has_second(*number) {
-            // It may have ended before it was woken up.
+            // It may have ended before it was resumed.
             assert!((1..=2).contains(&told), "{id} ended {told} times")
         } else {
             assert_eq!(told, 1, "{id}")
         }
     }
-    // A number is given to each end, and never twice.
+    // Each end has a unique number.
     let given = query(
         site,
         "SELECT seq FROM sqlite_sequence WHERE name = 'deliveries'",
@@ -300,7 +300,7 @@ async fn check_ends(site: &Site, ear: &Ear, ids: &BTreeMap<usize, String>) {
     assert_eq!(given, ends.to_string());
 }
 
-/// What a query finds in the store, which only reads.
+/// The result of a read-only query of the store.
 fn query(site: &Site, sql: &str) -> String {
     let script = "import sqlite3, sys\n\
                   base = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\n\

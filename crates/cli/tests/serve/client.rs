@@ -18,7 +18,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(address: &str) -> Self {
-        // Somebody else in this process may have been faster, with the same result.
+        // Another test in this process may have installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .no_proxy()
@@ -79,7 +79,7 @@ impl Client {
         self.request(Method::DELETE, path)
     }
 
-    /// The JSON at a path, which must be there.
+    /// The JSON at a path. Fails if it does not exist.
     pub(crate) async fn json(&self, path: &str) -> Value {
         let answer = self.get(path).send().await.unwrap();
         let status = answer.status();
@@ -88,12 +88,12 @@ impl Client {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Asks for a job, whatever comes of it.
+    /// Submits a job and returns the response.
     pub(crate) async fn try_schedule(&self, request: &Value) -> Response {
         self.post("/v1/jobs").json(request).send().await.unwrap()
     }
 
-    /// Schedules a job and says its id.
+    /// Schedules a job and returns its id.
     pub(crate) async fn schedule(&self, request: Value) -> String {
         let answer = self.try_schedule(&request).await;
         let status = answer.status();
@@ -115,7 +115,7 @@ impl Client {
         Events::new(self.get(&path).send().await.unwrap())
     }
 
-    /// The job when it has ended.
+    /// The job once it has ended.
     pub(crate) async fn ended(&self, id: &str) -> Value {
         self.follow(id, 0).await.all().await;
         let job = self.job(id).await;
@@ -123,14 +123,14 @@ impl Client {
         job
     }
 
-    /// The job when it is complete.
+    /// The job once it is complete.
     pub(crate) async fn complete(&self, id: &str) -> Value {
         let job = self.ended(id).await;
         assert_eq!(job["state"], "complete", "{job}");
         job
     }
 
-    /// The job when it has failed for this reason; its message.
+    /// The failure message of a job that has failed for this reason.
     pub(crate) async fn failed(&self, id: &str, cause: &str) -> String {
         let job = self.ended(id).await;
         assert_eq!(job["failure"]["cause"], cause, "{job}");
@@ -145,7 +145,7 @@ impl Client {
         .await;
     }
 
-    /// All jobs that the caller sees, the newest first.
+    /// All jobs that the caller can see, newest first.
     pub(crate) async fn jobs(&self, query: &str) -> Vec<Value> {
         let mut jobs = Vec::new();
         let mut cursor = String::new();
@@ -161,7 +161,7 @@ impl Client {
         }
     }
 
-    /// The files of a job's zip, folders left out.
+    /// The files in a job's zip, without folders.
     pub(crate) async fn files(&self, id: &str) -> BTreeMap<String, String> {
         let path = format!("/v1/jobs/{id}/artifacts");
         let answer = self.get(&path).send().await.unwrap();
@@ -186,7 +186,7 @@ pub(crate) fn unzip(bytes: &[u8]) -> BTreeMap<String, String> {
     files
 }
 
-/// An answer that says what went wrong, as all of them do.
+/// A problem document with this status.
 pub(crate) async fn problem(answer: Response, status: u16) -> Value {
     let found = answer.status().as_u16();
     let kind = answer.headers()["content-type"].clone();

@@ -1,4 +1,4 @@
-//! A wall clock that jumps: nobody dies of it, and nobody lives longer.
+//! A wall clock that jumps: jobs neither end early nor run longer.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::model::{Heard, bash, say, serve};
 use crate::play::play;
 use crate::server::Site;
 
-/// The library that makes a clock jump, as the program of that name puts it before others.
+/// The library that fakes the clock, as `faketime` preloads it.
 fn library() -> String {
     let output = Command::new("faketime")
         .args(["-m", "-f", "+0", "printenv", "LD_PRELOAD"])
@@ -57,7 +57,7 @@ fn a_jump_of_a_day_neither_ends_jobs_nor_lets_them_go_on() {
             let after = client.complete(&after).await;
             gate.open();
             let before = client.complete(&before).await;
-            // It did jump, by all but a day.
+            // It did jump, by almost a day.
             let created = |job: &serde_json::Value| {
                 let text = job["created"].as_str().unwrap();
                 text.parse::<jiff::Timestamp>().unwrap().as_second()
@@ -70,7 +70,7 @@ fn a_jump_of_a_day_neither_ends_jobs_nor_lets_them_go_on() {
             assert_eq!(client.files(&sleeper).await["asleep.txt"], "asleep\n");
             let ran = client.job(&sleeper).await["ran_seconds"].as_f64().unwrap();
             assert!((4.0..60.0).contains(&ran), "{ran}");
-            // All of them are there, also for the next server.
+            // All of them exist, also for the next server.
             assert!(server.end().await.success());
             let server = site.start().await;
             assert_eq!(server.client().jobs("").await.len(), 3);
@@ -78,7 +78,7 @@ fn a_jump_of_a_day_neither_ends_jobs_nor_lets_them_go_on() {
     }
 }
 
-/// To a server that was stopped and goes on, all of its clocks seem to jump.
+/// For a server that was stopped and continued, all clocks seem to jump.
 #[test]
 fn a_server_that_was_stopped_does_not_take_its_jobs_for_stuck() {
     play(async move {
@@ -101,9 +101,9 @@ fn a_server_that_was_stopped_does_not_take_its_jobs_for_stuck() {
         let before = client.schedule_task("Wait").await;
         gate.reached().await;
         std::fs::write(&clock, "+100s\n").unwrap();
-        // The server closes connections that seem to have been idle for so long.
+        // The server closes connections that seem to have been idle that long.
         let client = Client::new(client.address());
-        // A whole job passes, so that every timer of the first one has been looked at.
+        // A whole job runs, so that every timer of the first one was checked.
         let other = client.schedule_task("Do it").await;
         client.complete(&other).await;
         assert_eq!(client.job(&before).await["status"], "running");

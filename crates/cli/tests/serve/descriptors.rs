@@ -1,4 +1,4 @@
-//! Connections that say nothing: jobs, and whoever has a key, do not notice them.
+//! Silent connections do not affect jobs or clients with a key.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use crate::model::{Heard, bash, say, serve};
 use crate::play::play;
 use crate::server::Site;
 
-/// How many files the server may open, and how many connections try to take all of them.
+/// The server's limit of open files, and the number of connections that try to use them up.
 const OPEN_FILES: u32 = 420;
 const SILENT: usize = 500;
 
@@ -40,12 +40,12 @@ fn silent_connections_keep_nobody_out_and_fail_no_job() {
                 ids.push(client.schedule_task("Do it").await);
             }
         }
-        // Those that have been silent longest made room.
+        // The longest silent ones were closed.
         let mut byte = [0];
         assert_eq!(silent[0].read(&mut byte).await.unwrap_or(0), 0);
         for id in &ids {
             client.complete(id).await;
-            // The limit of the sandbox, whatever the server's own is.
+            // The limit of the sandbox, independent of the server's.
             assert_eq!(client.files(id).await["limits.txt"], "99\n99\n");
         }
         let ready = client.get("/readyz").send().await.unwrap();
@@ -57,7 +57,7 @@ fn silent_connections_keep_nobody_out_and_fail_no_job() {
         let dropped = "hotcell_connections_dropped_total ";
         let dropped = metrics.lines().find_map(|line| line.strip_prefix(dropped));
         assert!(dropped.unwrap().parse::<u64>().unwrap() > 400, "{metrics}");
-        // None stays for long that never says anything, also where there is room for it.
+        // A connection that never sends anything is closed soon, even if there is room.
         for mut one in silent {
             assert_eq!(one.read(&mut byte).await.unwrap_or(0), 0);
         }

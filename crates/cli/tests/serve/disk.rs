@@ -1,4 +1,4 @@
-//! A disk that is full: nothing is half done, and all goes on when there is room.
+//! A full disk: nothing is half done, and everything continues when there is space.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::model::{Heard, bash, say, serve};
 use crate::play::{eventually, play};
 use crate::server::{Site, names};
 
-/// Leaves no byte of room.
+/// Fills the disk completely.
 fn fill(folder: &Path) {
     let mut file = File::create(folder.join("filler")).unwrap();
     for size in [1 << 16, 1 << 12, 1] {
@@ -37,7 +37,7 @@ fn a_full_disk_is_said_to_be_full_and_what_was_accepted_is_done() {
         let mut accepted = vec![client.schedule_task("Wait").await];
         gate.reached().await;
         fill(&server.data());
-        // What was written before may have left some room in the files that are there.
+        // Existing files may still have some free space.
         let task = format!("Later {}", "x".repeat(100_000));
         let refused = loop {
             let answer = client.try_schedule(&json!({ "task": task })).await;
@@ -50,7 +50,7 @@ fn a_full_disk_is_said_to_be_full_and_what_was_accepted_is_done() {
         };
         let told = problem(refused, 507).await;
         assert_eq!(told["type"], "/docs#problem-disk-full", "{told}");
-        // A zip has no room either, and leaves nothing behind.
+        // A zip does not fit either, and leaves nothing behind.
         let zip = Part::bytes(vec![0; 1 << 20]).file_name("input.zip");
         let form = Form::new().text("task", "Later").part("input", zip);
         let answer = client.post("/v1/jobs").multipart(form).send().await;
@@ -107,12 +107,12 @@ fn a_job_that_finds_the_disk_full_goes_on_when_there_is_room() {
         let said = "the reserve was released";
         eventually("the store fails", async || site.stderr().contains(said)).await;
         std::fs::remove_file(server.data().join("filler")).unwrap();
-        // A disk that was full for a while is no reason to fail.
+        // A job does not fail because the disk was full for a while.
         client.complete(&first).await;
         let id = client.schedule_task("Do it").await;
         client.complete(&id).await;
 
-        // One that cannot write anything down ends all the same when it is told to.
+        // A server that cannot write still ends when it is told to.
         let second = client.schedule_task("Wait").await;
         let mut told = client.follow(&second, 0).await;
         told.until("tool_started").await;
@@ -134,7 +134,7 @@ fn a_job_that_wants_the_whole_disk_is_stopped_and_others_go_on() {
                 _ => say(&format!("It said: {}", heard.last)),
             }
         });
-        // Far less than a job may use of a disk that has it.
+        // Far less than a job's disk limit.
         let site = Site::new(&model).disk(64);
         let server = site.start().await;
         let client = server.client();

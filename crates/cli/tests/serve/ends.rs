@@ -1,4 +1,4 @@
-//! The ways in which jobs end badly, each with its own word; the server goes on.
+//! Failures of jobs, each with its own cause; the server continues.
 
 use serde_json::{Value, json};
 use testkit::{Answer, Gate, ModelServer};
@@ -9,8 +9,8 @@ use crate::play::play;
 use crate::processes::no_orphans;
 use crate::server::{Server, Site};
 
-/// The job of a request fails for this reason, in these words, with what it had made in its zip;
-/// and the server still does others.
+/// Checks that the job of a request fails for this reason, with this message, with its files in the zip; and
+/// that the server still runs other jobs.
 async fn check(server: &Server, request: Value, cause: &str, words: &str) {
     let client = server.client();
     let id = client.schedule(request).await;
@@ -25,7 +25,7 @@ async fn check(server: &Server, request: Value, cause: &str, words: &str) {
     client.complete(&other).await;
 }
 
-/// A model that makes a file and then does as the task says.
+/// A model that creates a file and then does what the task says.
 fn serve_task(act: impl Fn(&Heard) -> Answer + Send + 'static) -> ModelServer {
     serve(move |request| {
         let heard = Heard::of(request);
@@ -57,7 +57,7 @@ fn a_job_ends_at_its_deadline_with_what_it_runs() {
         let server = site.start().await;
         let request = json!({ "task": "Sleep", "timeout": 1 });
         check(&server, request, "deadline", "longer than 1 seconds").await;
-        // The server's own bound holds for those who say nothing; nobody gets more.
+        // The server's limit applies to jobs without one; no job gets more.
         server.end().await;
         let server = site.start_with(&["--job-timeout", "1s"]).await;
         let request = json!({ "task": "Sleep", "timeout": 2 });

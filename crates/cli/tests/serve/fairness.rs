@@ -1,4 +1,4 @@
-//! Who waits: in a queue that has an end, and in an order that is fair.
+//! The queue: limited, and fair.
 
 use jiff::Timestamp;
 use reqwest::multipart::{Form, Part};
@@ -23,7 +23,7 @@ fn a_full_queue_says_when_to_come_back_and_keeps_nothing() {
         let running = client.schedule_task("Wait").await;
         client.until(&running, "running").await;
 
-        // All at once: no more than the queue takes.
+        // All at once: no more than the queue accepts.
         let mut asked = JoinSet::new();
         for number in 0..60 {
             let client = client.clone();
@@ -57,7 +57,7 @@ fn a_full_queue_says_when_to_come_back_and_keeps_nothing() {
         assert_eq!(accepted, 5);
         let listed = client.jobs("").await;
         assert_eq!(listed.len(), 6);
-        // Folders are made of jobs that are there, and no zip is left behind.
+        // Only accepted jobs have folders, and no zip is left behind.
         let ids: Vec<&str> = listed
             .iter()
             .map(|job| job["id"].as_str().unwrap())
@@ -76,7 +76,7 @@ fn a_full_queue_says_when_to_come_back_and_keeps_nothing() {
     });
 }
 
-/// A zip without anything in it.
+/// An empty zip.
 const EMPTY_ZIP: &[u8] = b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
 #[test]
@@ -113,7 +113,7 @@ fn who_has_few_jobs_does_not_wait_for_who_has_many() {
         let [ann, ben, eve, root] = &clients[..] else {
             unreachable!("there are four");
         };
-        // All of Ann's are there before the others come.
+        // All of Ann's are queued before the others arrive.
         let mut asked = JoinSet::new();
         for number in 0..many {
             let ann = ann.clone();
@@ -130,7 +130,7 @@ fn who_has_few_jobs_does_not_wait_for_who_has_many() {
         for (client, id) in &few {
             client.complete(id).await;
         }
-        // By when they began, over all users.
+        // By start time, over all users.
         let begun = |job: &Value| job["started"].as_str()?.parse::<Timestamp>().ok();
         let mut all: Vec<(Timestamp, String)> = root
             .jobs("")
@@ -144,7 +144,7 @@ fn who_has_few_jobs_does_not_wait_for_who_has_many() {
             .iter()
             .filter(|(_, owner)| owner == "ann")
             .count();
-        // Two ran before anybody else came; then each has a turn of three.
+        // Two ran before the others arrived; then each user gets a turn.
         assert!(anns <= 2 + 5 + 2, "{anns} of Ann's came first");
     });
 }

@@ -1,4 +1,4 @@
-//! The life of jobs over the wire, from the two lines of the README to the next server.
+//! The life of jobs over HTTP, from the README's example to the next server.
 
 use std::process::Stdio;
 
@@ -13,7 +13,7 @@ use crate::play::{eventually, play};
 use crate::processes::no_orphans;
 use crate::server::Site;
 
-/// A scripted model of the server's own, in TOML.
+/// A scripted model for the server, in TOML.
 const SCRIPT: &str = r#"
 title = "a todo app"
 
@@ -32,7 +32,7 @@ input = { command = "mkdir out && sh todo.sh > out/list.txt" }
 text = "Done: `todo.sh` prints the list."
 "#;
 
-/// What `curl` prints.
+/// The output of `curl`.
 async fn curl(arguments: &[&str]) -> String {
     let output = Command::new("curl")
         .args(["--silent", "--show-error", "--noproxy", "*"])
@@ -92,7 +92,7 @@ fn the_two_lines_of_the_readme() {
             assert!(seen[time].is_string(), "{seen}");
         }
 
-        // The link of the answer leads to the zip.
+        // The link in the response leads to the zip.
         let link = seen["result"].as_str().unwrap();
         let zip = client.get(link).send().await.unwrap();
         assert_eq!(zip.headers()["content-type"], "application/zip");
@@ -133,7 +133,7 @@ fn plain_text_is_a_task() {
     });
 }
 
-/// A model whose third reply, and what follows it, waits at a gate.
+/// A model whose third and later replies wait at a gate.
 fn gated(gate: &Gate) -> ModelServer {
     let gate = gate.clone();
     serve(move |request| {
@@ -172,7 +172,7 @@ fn told_to_end_it_parks_what_runs_and_the_next_one_goes_on() {
             let id = server.client().schedule_task("Make three files").await;
             gate.reached().await;
             let waiting = server.client().schedule_task("Make three files").await;
-            // Somebody who watches is told that it is over, and not of an end of the job.
+            // A follower receives the end of the stream, but no end of the job.
             let mut reader = server.client().follow(&id, 0).await;
             reader.until("turn_started").await;
             server.signal(signal);
@@ -186,7 +186,7 @@ fn told_to_end_it_parks_what_runs_and_the_next_one_goes_on() {
             let server = site.start().await;
             let client = server.client();
             let job = client.complete(&id).await;
-            // An end in order is no crash.
+            // A clean end is no crash.
             assert_eq!((&job["attempts"], &job["crashes"]), (&json!(2), &json!(0)));
             check_three_files(client, &id).await;
             let told = client.follow(&id, 0).await.all().await;
@@ -229,7 +229,7 @@ fn what_runs_may_end_in_its_time() {
         let id = server.client().schedule_task("Make three files").await;
         gate.reached().await;
         server.signal(Signal::SIGTERM);
-        // Nothing new is taken in meanwhile.
+        // No new jobs are accepted meanwhile.
         let client = server.client().clone();
         eventually("the server takes nothing more", async || {
             let answer = client.try_schedule(&json!({ "task": "More" })).await;
@@ -267,7 +267,7 @@ fn a_data_folder_has_one_server() {
                 data.display()
             )
         );
-        // The first one does not care.
+        // The first server is not affected.
         assert_eq!(
             server
                 .client()
@@ -278,7 +278,7 @@ fn a_data_folder_has_one_server() {
                 .status(),
             200
         );
-        // Dead, it is no obstacle.
+        // Once killed, it does not block the next.
         server.die().await;
         site.start().await;
     });
@@ -302,7 +302,7 @@ fn a_message_leads_to_a_turn_and_wakes_a_job_that_has_ended() {
         assert_eq!(said.status(), 202);
         let job = client.complete(&id).await;
         assert_eq!((&job["messages"], &job["attempts"]), (&json!(2), &json!(2)));
-        // In the same workspace; and it can be forgotten with all that it had.
+        // In the same workspace; and it can be deleted with all its data.
         assert_eq!(client.files(&id).await["one.txt"], "1\n");
         let path = format!("/v1/jobs/{id}");
         assert_eq!(client.delete(&path).send().await.unwrap().status(), 204);

@@ -1,4 +1,4 @@
-//! Many at once: sandboxes, jobs that wait, and people who watch.
+//! Load: many sandboxes, queued jobs, and followers.
 
 use std::collections::HashMap;
 
@@ -16,14 +16,14 @@ use testkit::{Events, Sent};
 const RUNNING: usize = 100;
 const QUEUED: usize = 1_000;
 const READERS: usize = 500;
-/// Of a server that has done all this, in a debug build. It keeps nothing of jobs that have ended.
+/// For a debug build after all jobs have ended. The server keeps nothing of ended jobs in memory.
 const MOST_MEMORY: u64 = 400 << 20;
 
 #[test]
 fn a_hundred_sandboxes_a_thousand_that_wait_and_five_hundred_readers() {
     play_alone(async {
         let (running, queued, readers) = (portion(RUNNING), portion(QUEUED), portion(READERS));
-        // Those that run have their sandbox, and wait for each other.
+        // Running jobs have their sandbox, and wait for each other.
         let gate = Gate::new();
         let held = gate.clone();
         let model = serve(move |request| {
@@ -37,7 +37,7 @@ fn a_hundred_sandboxes_a_thousand_that_wait_and_five_hundred_readers() {
             }
         });
         let concurrency = running.to_string();
-        // All limits of the disk together have to fit into what is free.
+        // The sum of all disk limits must fit the free space.
         let site = Site::new(&model).flags(["--concurrency", &concurrency, "--disk", "32M"]);
         let server = site.start().await;
         let client = server.client();
@@ -53,7 +53,7 @@ fn a_hundred_sandboxes_a_thousand_that_wait_and_five_hundred_readers() {
         let waiting = client.jobs("&status=pending").await;
         assert_eq!(waiting.len(), queued);
 
-        // A fifth of the readers goes away and comes back where it was.
+        // A fifth of the readers reconnects in between.
         let mut watched = JoinSet::new();
         for reader in 0..readers {
             let (client, id) = (client.clone(), first[reader % running].clone());
@@ -70,7 +70,7 @@ fn a_hundred_sandboxes_a_thousand_that_wait_and_five_hundred_readers() {
         let mut told = HashMap::<String, Vec<Sent>>::new();
         while let Some(heard) = watched.join_next().await {
             let (id, heard) = heard.unwrap();
-            // Everybody heard the same of what lasts.
+            // All followers received the same lasting events.
             match told.get(&id) {
                 Some(before) => assert_eq!(*before, heard, "{id}"),
                 None => drop(told.insert(id, heard)),
@@ -96,7 +96,7 @@ fn a_hundred_sandboxes_a_thousand_that_wait_and_five_hundred_readers() {
     });
 }
 
-/// Schedules jobs side by side.
+/// Schedules jobs concurrently.
 async fn schedule(client: &Client, word: &str, count: usize) -> Vec<String> {
     let mut asked = JoinSet::new();
     for number in 0..count {
@@ -107,7 +107,7 @@ async fn schedule(client: &Client, word: &str, count: usize) -> Vec<String> {
     asked.join_all().await
 }
 
-/// What lasts of what is told to a reader, up to the end.
+/// The lasting events that a follower receives, up to the end.
 async fn watch(client: &Client, id: &str, mut events: Events, is_fickle: bool) -> Vec<Sent> {
     let mut heard = Vec::new();
     let mut seq = 0;

@@ -1,8 +1,8 @@
-//! `hotcell serve` as a program: started, asked over HTTP, starved, killed and started again.
+//! `hotcell serve` as a program: started, used over HTTP, starved, killed and restarted.
 //!
-//! `HOTCELL_BIN` names the program to test; without it, the one that was built with the tests.
-//! `HOTCELL_TEST_FRACTION` divides the numbers of the tests that load the machine: 5 is a fifth.
-//! `HOTCELL_TEST_SEED` is the seed of random moments, which is printed otherwise.
+//! `HOTCELL_BIN` names the program to test; the default is the one built with the tests.
+//! `HOTCELL_TEST_FRACTION` divides the numbers of the load tests: 5 means a fifth. `HOTCELL_TEST_SEED` is the
+//! seed of random moments; the default is random and printed.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 #![allow(clippy::print_stderr, reason = "and say why")]

@@ -1,4 +1,4 @@
-//! Models that decide from what they are asked alone, so that they are right after any crash.
+//! Models that decide from the request alone, so that they are correct after any crash.
 
 use llm::script::ScriptedReply;
 use serde_json::{Value, json};
@@ -16,13 +16,13 @@ pub(crate) fn write(path: &str, content: &str) -> ScriptedReply {
     ScriptedReply::call("write_file", json!({ "path": path, "content": content }))
 }
 
-/// A failure that may pass, which is asked again at once.
+/// A transient failure that is retried at once.
 pub(crate) fn overloaded() -> Answer {
     let error = ScriptedReply::error(529, "overloaded_error", "full");
     Answer::reply(error).with_header("retry-after-ms", "0")
 }
 
-/// A server that keeps no requests, but holds all of them against the providers' rules.
+/// A server that stores no requests, but checks all of them against the providers' rules.
 pub(crate) fn serve<T: Into<Answer>>(
     decide: impl FnMut(&Recorded) -> T + Send + 'static,
 ) -> ModelServer {
@@ -34,7 +34,7 @@ pub(crate) fn serve<T: Into<Answer>>(
     ModelServer::start_with(Replies::decide(decide), settings)
 }
 
-/// A server whose jobs all do the same steps, then say that they are done.
+/// A server whose jobs all do the same steps, then report that they are done.
 pub(crate) fn serve_steps(steps: impl IntoIterator<Item = ScriptedReply>) -> ModelServer {
     let steps: Vec<ScriptedReply> = steps.into_iter().collect();
     serve(move |request| {
@@ -43,16 +43,16 @@ pub(crate) fn serve_steps(steps: impl IntoIterator<Item = ScriptedReply>) -> Mod
     })
 }
 
-/// What a request says of its job.
+/// What a request contains about its job.
 #[derive(Debug)]
 pub(crate) struct Heard {
-    /// What people said, in its order; the task is the first.
+    /// Messages of the user, in order; the first is the task.
     pub(crate) said: Vec<String>,
-    /// Results of calls that went well, as text.
+    /// Successful results, as text.
     pub(crate) done: Vec<String>,
-    /// How many results there are, also of calls that failed.
+    /// Number of results, including failed ones.
     pub(crate) results: usize,
-    /// The latest of them.
+    /// The latest result.
     pub(crate) last: String,
 }
 
@@ -99,7 +99,7 @@ impl Heard {
         &self.said[0]
     }
 
-    /// Whether something that went well said this.
+    /// Whether a successful result contains this.
     pub(crate) fn has_done(&self, words: &str) -> bool {
         self.done.iter().any(|result| result.contains(words))
     }

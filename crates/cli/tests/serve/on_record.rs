@@ -1,4 +1,4 @@
-//! What the server's own audit log says after the server was killed.
+//! The server's audit log after the server was killed.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ fn every_answered_change_is_on_record_when_the_server_is_killed() {
             let client = server.client().with_key(&token);
             let answer = client.post("/schedule").json(&json!({ "task": "a" }));
             let answer = answer.send().await.unwrap();
-            // Not a moment later.
+            // Killed right after the response.
             server.die().await;
             let id = answer.headers()["x-request-id"].to_str().unwrap();
             answered.insert(id.to_owned(), answer.status().as_u16());

@@ -1,4 +1,4 @@
-//! A model that fails for a while: no job is lost, and everybody who looks can see why they wait.
+//! A model that fails for a while: no job is lost, and the reason for waiting is visible.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ fn an_outage_of_the_model_loses_no_job_not_even_with_the_server_killed_in_it() {
             text(&server, "/readyz").await.contains(degraded)
         })
         .await;
-        // The first request of a job that comes later is answered, and closes it again for a while.
+        // The first request of a later job succeeds, and closes the breaker for a while.
         let up = "hotcell_provider_up{provider=\"anthropic at 127.0.0.1:";
         eventually("the metrics say so", async || {
             let metrics = text(&server, "/metrics").await;

@@ -1,25 +1,25 @@
-//! How a test runs: with a runtime, with an end, and with the machine to itself if it needs that.
+//! How a test runs: with a runtime, a timeout, and exclusive use of the machine if needed.
 
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-/// Past this a test hangs. None comes near it.
+/// A test that takes longer is considered hung. Far longer than any takes.
 const PATIENCE: Duration = Duration::from_secs(150);
 const LONG_PATIENCE: Duration = Duration::from_secs(600);
 
-/// Held by all who share the machine, or by the one who does not.
+/// Shared by ordinary tests, held exclusively by load tests.
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// Runs a test beside others.
+/// Runs a test concurrently with others.
 pub(crate) fn play(test: impl Future<Output = ()>) {
     let shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
     run(test, PATIENCE);
     drop(shared);
 }
 
-/// Runs a test that loads the machine, alone.
+/// Runs a load test, alone.
 pub(crate) fn play_alone(test: impl Future<Output = ()>) {
     let alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
     run(test, LONG_PATIENCE);
@@ -27,7 +27,7 @@ pub(crate) fn play_alone(test: impl Future<Output = ()>) {
 }
 
 fn run(test: impl Future<Output = ()>, patience: Duration) {
-    // Who loses its parent becomes a child of this process, where it can be seen.
+    // Orphans become children of this process, where they can be found.
     nix::sys::prctl::set_child_subreaper(true).unwrap();
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -38,13 +38,13 @@ fn run(test: impl Future<Output = ()>, patience: Duration) {
             let mut test = pin!(test);
             tokio::select! {
                 () = &mut test => {}
-                // The test is dropped by the panic, and so tells what its servers said.
+                // The panic drops the test, which prints the servers' output.
                 () = tokio::time::sleep(patience) => panic!("the test hangs"),
             }
         });
 }
 
-/// A number of a test that loads the machine, as far as it is wanted here.
+/// A number of a load test, reduced as configured.
 pub(crate) fn portion(number: usize) -> usize {
     let fraction = std::env::var("HOTCELL_TEST_FRACTION");
     let fraction = fraction.map_or(1, |text| text.parse().unwrap());

@@ -1,4 +1,4 @@
-//! Processes of sandboxes, as the machine sees them.
+//! Processes of sandboxes, as seen on the host.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::place::processes_with;
 use crate::play::eventually;
 use crate::server::send;
 
-/// Waits until no process is left of sandboxes whose server died.
+/// Waits until no process of sandboxes whose server died is left.
 pub(crate) async fn no_orphans() {
     eventually("no guest and no supervisor is left", async || {
         orphans().is_empty()
@@ -18,8 +18,8 @@ pub(crate) async fn no_orphans() {
     .await;
 }
 
-/// Guests and supervisors that lost their parent and are now this process's. Those that have ended
-/// are collected on the way.
+/// Guests and supervisors whose parent died, so that this process is their parent now. Reaps those that have
+/// ended.
 fn orphans() -> Vec<u32> {
     let own = std::process::id();
     let all = all().filter(|process| process.parent == own && process.is_of_a_sandbox());
@@ -34,7 +34,7 @@ fn orphans() -> Vec<u32> {
     .collect()
 }
 
-/// How many sandboxes a server has.
+/// The number of a server's sandboxes.
 pub(crate) fn sandboxes_of(server: u32) -> usize {
     let processes: Vec<Process> = all().filter(|process| !process.is_dead).collect();
     let supervisors: Vec<u32> = processes
@@ -48,7 +48,7 @@ pub(crate) fn sandboxes_of(server: u32) -> usize {
     guests.count()
 }
 
-/// Kills the guest, or the supervisor, of the sandbox in which a command with this mark runs.
+/// Kills the guest or the supervisor of the sandbox in which a command with this marker runs.
 pub(crate) async fn kill_sandbox_with(mark: &str, is_guest: bool) {
     let command = || processes_with(mark).into_iter().find(|pid| is_sleep(*pid));
     eventually("the command runs", async || command().is_some()).await;

@@ -1,4 +1,4 @@
-//! Readers that do not read: they harm nobody but themselves.
+//! Followers that do not read affect only themselves.
 
 use testkit::{Answer, Gate};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -8,9 +8,9 @@ use crate::model::{Heard, bash, say, serve};
 use crate::play::play;
 use crate::server::Site;
 
-/// Connections that ask for a job's events and never look at them.
+/// Connections that request a job's events and never read them.
 const IDLE: usize = 20;
-/// What one of them may hold up in the server, with the system's own buffers apart.
+/// Maximum memory that each may use in the server, besides the system's buffers.
 const MOST_EACH: u64 = 4 << 20;
 
 #[test]
@@ -18,7 +18,7 @@ fn a_reader_that_never_reads_holds_up_nobody() {
     play(async {
         let gate = Gate::new();
         let held = gate.clone();
-        // What commands print is told as it comes, in more pieces than any buffer takes.
+        // Output is sent as it comes, in more pieces than any buffer holds.
         let model = serve(move |request| match Heard::of(request).results {
             0 => Answer::reply(bash("true")).hold(0, &held),
             number @ 1..=10 => Answer::reply(bash(&format!(
@@ -38,7 +38,7 @@ fn a_reader_that_never_reads_holds_up_nobody() {
         let before = server.memory();
         let reader = client.follow(&id, 0).await;
         gate.open();
-        // Who reads hears everything, and other jobs are done meanwhile.
+        // A follower that reads gets everything, and other jobs run meanwhile.
         let told = reader.all().await;
         let lasting: Vec<u64> = told.iter().filter_map(|sent| sent.id).collect();
         assert_eq!(lasting, (1..=lasting.len() as u64).collect::<Vec<_>>());
@@ -47,18 +47,18 @@ fn a_reader_that_never_reads_holds_up_nobody() {
         let grown = server.memory().saturating_sub(before);
         println!("{} MiB more for {IDLE} that do not read", grown >> 20);
         assert!(grown < MOST_EACH * IDLE as u64 + (64 << 20), "{grown}");
-        // Who begins to read after all hears all of it, too.
+        // One that starts to read later gets everything too.
         let mut text = String::new();
         idle.pop().unwrap().read_to_string(&mut text).await.unwrap();
         let ids = text.lines().filter_map(|line| line.strip_prefix("id: "));
         let ids: Vec<u64> = ids.map(|id| id.parse().unwrap()).collect();
         assert_eq!(ids, lasting);
-        // And a server does not wait for the others when it ends.
+        // A server does not wait for the others when it ends.
         assert!(server.end().await.success());
     });
 }
 
-/// With a small buffer of its own, so that the server's is soon full.
+/// With a small receive buffer, so that the server's send buffer is soon full.
 async fn ask_and_not_read(address: &str, id: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(128 << 10).unwrap();

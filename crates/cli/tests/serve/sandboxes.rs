@@ -1,4 +1,4 @@
-//! Sandboxes that die, and those that take more than their share.
+//! Sandboxes that are killed, and those that exceed their limits.
 
 use serde_json::json;
 use testkit::Gate;
@@ -43,7 +43,7 @@ fn a_sandbox_that_is_killed_from_outside_ends_no_server() {
 #[test]
 fn a_workspace_of_too_many_files_is_packed_as_far_as_it_may_be() {
     play(async {
-        // Above what a zip may have.
+        // More than a zip may contain.
         let bomb = "python3 -c \"
 import os
 for folder in range(110):
@@ -69,7 +69,7 @@ for folder in range(110):
             .await;
         reached.reached().await;
         reached.open();
-        // Others do not wait for it.
+        // Other jobs do not wait for it.
         let other = client.schedule_task("Do it").await;
         client.complete(&other).await;
         let job = client.complete(&id).await;

@@ -1,4 +1,4 @@
-//! Keys and secrets: what the server needs to know it knows, and nobody else ever sees.
+//! Keys and secrets stay in the server.
 
 use std::path::{Path, PathBuf};
 
@@ -10,15 +10,15 @@ use crate::play::play;
 use crate::server::Site;
 use crate::webhooks::Ear;
 
-/// Of the provider.
+/// The provider's key.
 const PROVIDER: &str = "sk-ant-0123456789-verysecret";
-/// Of a webhook.
+/// The secret of a webhook.
 const WEBHOOK: &str = "webhook-9876543210-verysecret";
 
 #[test]
 fn secrets_are_in_no_log_no_event_no_artifact_and_no_sandbox() {
     play(async {
-        // Everything that a program inside could look for.
+        // Everything that a program inside can read.
         let model = serve_steps([bash(
             "env > found; cat /proc/*/environ /proc/*/cmdline >> found 2>&1; \
              grep -rs verysecret /etc /tmp /run /workspace /home >> found; cat found",
@@ -58,7 +58,7 @@ fn secrets_are_in_no_log_no_event_no_artifact_and_no_sandbox() {
             places.push((file.display().to_string(), std::fs::read(&file).unwrap()));
         }
         for (place, content) in &places {
-            // The server signs with it, so that it has to keep it.
+            // The server signs with it, so it must store it.
             let has_webhook = place.contains("/jobs.db");
             for (secret, may) in [
                 (PROVIDER, false),
@@ -68,7 +68,7 @@ fn secrets_are_in_no_log_no_event_no_artifact_and_no_sandbox() {
                 assert!(may || !has(content, secret), "`{secret}` is in {place}");
             }
         }
-        // Had it been there, it would have been found.
+        // The search itself works: the stored secret is found.
         let kept = |(place, content): &(String, Vec<u8>)| {
             place.contains("/jobs.db") && has(content, WEBHOOK)
         };

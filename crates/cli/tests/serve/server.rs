@@ -1,4 +1,4 @@
-//! A data folder, and the servers that have it one after the other.
+//! A data folder, and the servers that use it one after the other.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -14,19 +14,19 @@ use tokio::process::{Child, ChildStdout, Command};
 use crate::client::Client;
 use crate::place::{Place, hotcell};
 
-/// How much of what servers said is shown when a test fails.
+/// Bytes of the servers' output shown when a test fails.
 const SHOWN: usize = 16 << 10;
 
-/// A place with a data folder. Tells what its servers said when the test fails.
+/// A place with a data folder. Prints the output of its servers when the test fails.
 pub(crate) struct Site {
     place: Place,
     flags: Vec<String>,
     variables: Vec<(String, OsString)>,
-    /// Megabytes of the file system that the data folder is, if it is one of its own.
+    /// Size of the data folder's own file system in megabytes, if it has one.
     disk: Option<u32>,
-    /// A process in whose namespaces the data folder is a file system that outlives servers.
+    /// A process whose namespaces contain a data file system that outlives servers.
     mounted: Option<std::process::Child>,
-    /// How many files the server may open, if that is bounded.
+    /// The server's limit of open files, if it is set.
     open_files: Option<u32>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Server {
 }
 
 impl Site {
-    /// Where servers ask this model.
+    /// For servers that use this model.
     pub(crate) fn new(model: &ModelServer) -> Self {
         Self::bare()
             .variable("ANTHROPIC_API_KEY", "sk-ant-test")
@@ -60,7 +60,7 @@ impl Site {
         }
     }
 
-    /// Further flags of every server.
+    /// Additional flags of every server.
     pub(crate) fn flags<'a>(mut self, flags: impl IntoIterator<Item = &'a str>) -> Self {
         self.flags.extend(flags.into_iter().map(str::to_owned));
         self
@@ -71,14 +71,13 @@ impl Site {
         self
     }
 
-    /// Puts the data folder on a disk of so many megabytes, which is there for as long as the
-    /// server is.
+    /// Puts the data folder on a file system of this size, which exists as long as the server.
     pub(crate) fn disk(mut self, megabytes: u32) -> Self {
         self.disk = Some(megabytes);
         self
     }
 
-    /// The same, on a disk that is there for as long as the site is.
+    /// The same, on a file system that exists as long as the site.
     pub(crate) fn lasting_disk(mut self, megabytes: u32) -> Self {
         let mut command = self.place.program("unshare");
         let mount = format!(
@@ -95,7 +94,7 @@ impl Site {
         self
     }
 
-    /// Bounds how many files the server may open.
+    /// Limits the server's open files.
     pub(crate) fn open_files(mut self, count: u32) -> Self {
         self.open_files = Some(count);
         self
@@ -145,7 +144,7 @@ impl Site {
         let Some(megabytes) = self.disk else {
             return self.hotcell(arguments);
         };
-        // In a mount namespace of its own: also an ordinary user may mount there.
+        // In its own mount namespace, where an ordinary user may mount too.
         let mut command = self.place.program("unshare");
         let mount = format!(
             "mount -t tmpfs -o size={megabytes}m,mode=700 none \"$HOTCELL_DATA\" && exec \"$@\""
@@ -202,7 +201,7 @@ impl Site {
         }
     }
 
-    /// Starts a server and does not wait for anything.
+    /// Starts a server without waiting.
     pub(crate) fn begin(&self) -> Child {
         self.spawn(&[])
     }
@@ -236,7 +235,7 @@ impl Server {
         self.child.id().expect("the server runs")
     }
 
-    /// The data folder as the server sees it, which may be another file system than we see.
+    /// The data folder as the server sees it, possibly on another file system.
     pub(crate) fn data(&self) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.pid()));
         root.join(self.data.strip_prefix("/").unwrap())
@@ -246,18 +245,18 @@ impl Server {
         send(self.pid(), signal);
     }
 
-    /// Dies with no chance to do anything.
+    /// Kills it.
     pub(crate) async fn die(mut self) {
         self.child.kill().await.unwrap();
     }
 
-    /// Ends in order, and says how.
+    /// Ends it cleanly and returns its status.
     pub(crate) async fn end(mut self) -> ExitStatus {
         self.signal(Signal::SIGTERM);
         self.child.wait().await.unwrap()
     }
 
-    /// Bytes of memory that it has.
+    /// Its resident memory in bytes.
     pub(crate) fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,4 +1,4 @@
-//! A store that cannot be written for a while: said so, and forgotten when it is over.
+//! A store that cannot be written for a while: reported, and recovered from.
 
 use std::process::Stdio;
 
@@ -12,7 +12,7 @@ use crate::model::{Heard, bash, say, serve};
 use crate::play::play;
 use crate::server::Site;
 
-/// Another process that has a database for itself until its standard input ends.
+/// Another process that locks a database until its standard input is closed.
 async fn hold(path: &std::path::Path) -> Child {
     let script = "import sqlite3, sys\n\
                   base = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
@@ -56,7 +56,7 @@ fn a_store_that_another_process_holds_is_said_to_be_busy() {
         gate.reached().await;
 
         let holder = hold(&site.data().join("jobs.db")).await;
-        // What only reads is answered at once.
+        // Reads are answered at once.
         assert_eq!(client.job(&running).await["state"], "running");
         let later = json!({ "task": "Later" });
         let (answer, ready) =
@@ -65,7 +65,7 @@ fn a_store_that_another_process_holds_is_said_to_be_busy() {
         let told = problem(answer, 503).await;
         assert!(wait.is_some(), "{told}");
         problem(ready.unwrap(), 503).await;
-        // The job that runs waits to write its end, and gets there.
+        // The running job waits to write its end, and succeeds.
         gate.open();
         release(holder).await;
         client.complete(&running).await;

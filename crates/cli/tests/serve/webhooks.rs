@@ -1,4 +1,4 @@
-//! Whoever is told of the ends of jobs, and counts them.
+//! A receiver of webhooks that counts ended jobs.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// Takes everything that it is told. Ends with the value.
+/// Accepts every webhook. Ends when dropped.
 pub(crate) struct Ear {
     address: String,
     heard: Arc<Mutex<HashMap<String, HashSet<String>>>>,
@@ -40,7 +40,7 @@ impl Ear {
         format!("http://{}/ended", self.address)
     }
 
-    /// How many different ends of a job were told.
+    /// Number of different ends received for a job.
     pub(crate) fn ends_of(&self, job: &str) -> usize {
         self.heard.lock().unwrap().get(job).map_or(0, HashSet::len)
     }
@@ -52,7 +52,7 @@ impl Drop for Ear {
     }
 }
 
-/// One request; nothing of one that breaks off.
+/// Handles one request; ignores an incomplete one.
 async fn hear(
     mut stream: TcpStream,
     heard: &Mutex<HashMap<String, HashSet<String>>>,

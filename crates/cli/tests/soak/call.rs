@@ -1,4 +1,4 @@
-//! One call: what it runs, when which of its processes is killed, and when it is over.
+//! One call: its script, when its processes are signalled, and when it is over.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::random::Random;
 use crate::stacks;
 
-/// What calls run. None lasts longer than a moment when nothing is killed.
+/// Scripts of the calls. None runs long if nothing is killed.
 const SCRIPTS: &[&str] = &[
     "true",
     "exit 7",
@@ -33,7 +33,7 @@ const FLAGS: &[&[&str]] = &[
     &["--timeout", "20s", "--memory", "64M", "--pids", "64"],
 ];
 
-/// Signals, the deadly one more often than others.
+/// Signals; SIGKILL is more frequent.
 const SIGNALS: &[(i32, &str)] = &[
     (libc::SIGKILL, "KILL"),
     (libc::SIGKILL, "KILL"),
@@ -43,7 +43,7 @@ const SIGNALS: &[(i32, &str)] = &[
     (libc::SIGSTOP, "STOP and CONT"),
 ];
 
-/// Where calls are made: they share a home, and so the audit log, and some of them a workspace.
+/// Where calls run: they share a home with its audit log, and some of them a workspace.
 pub(crate) struct Place {
     program: PathBuf,
     home: PathBuf,
@@ -69,17 +69,17 @@ impl Place {
 pub(crate) struct Call {
     number: u64,
     pub(crate) pid: i32,
-    /// As `waitpid` has it.
+    /// Status from `waitpid`.
     pub(crate) ended: Option<i32>,
     pub(crate) begun: Instant,
     script: &'static str,
     flags: &'static [&'static str],
-    /// When a process of it is killed.
+    /// When to signal one of its processes.
     strikes: Vec<Instant>,
-    /// To be continued, and when.
+    /// Stopped processes, and when to continue them.
     stopped: Vec<(i32, Instant)>,
     struck: Vec<String>,
-    /// Its output and errors, until nobody holds them open.
+    /// Its output streams, until all writers have closed them.
     outputs: Vec<File>,
 }
 
@@ -111,9 +111,9 @@ impl Call {
             open(child.stdout.take().unwrap().into()),
             open(child.stderr.take().unwrap().into()),
         ];
-        // A third is left alone; of the others some are struck twice.
+        // A third is left alone; some of the others are signalled twice.
         let strikes = (0..[0, 1, 2, 1, 0, 1][random.below(6) as usize]).map(|_| {
-            // Most of a start is in the first milliseconds.
+            // Most of a start happens in the first milliseconds.
             let most = [10_000, 60_000, 300_000][random.below(3) as usize];
             begun + Duration::from_micros(random.below(most))
         });
@@ -133,7 +133,7 @@ impl Call {
         call
     }
 
-    /// Sends a signal to a process of this call, if it is time for that; says which to whom.
+    /// Signals a process of this call if it is due; returns what was sent to which process.
     pub(crate) fn strike(&mut self, random: &mut Random) -> Option<String> {
         let now = Instant::now();
         self.stopped.retain(|(pid, until)| {
@@ -149,7 +149,7 @@ impl Call {
         if self.ended.is_some() {
             return None;
         }
-        // Every fourth time the caller's own process, else one of the sandbox's.
+        // Every fourth time the caller's own process, else one of the sandbox.
         let pid = if random.below(4) == 0 {
             self.pid
         } else if let Some(pid) = random.choose(&stacks::descendants(self.pid)) {
@@ -163,7 +163,7 @@ impl Call {
         let (signal, word) = *random.choose(SIGNALS)?;
         send(pid, signal);
         if signal == libc::SIGSTOP {
-            // Its number stays its own as long as it is stopped, and nobody else ends it.
+            // The pid cannot be reused while it is stopped, because nothing else ends it.
             self.stopped.push((pid, now + Duration::from_millis(50)));
         }
         let sent = format!("{word} to {name}");
@@ -172,7 +172,7 @@ impl Call {
         Some(sent)
     }
 
-    /// Reads what there is to read.
+    /// Reads available output.
     pub(crate) fn drain(&mut self) {
         let mut space = [0; 64 * 1024];
         self.outputs.retain_mut(|output| {
@@ -190,7 +190,7 @@ impl Call {
         self.ended.is_some() && self.outputs.is_empty()
     }
 
-    /// In the words of a shell.
+    /// The exit code or signal, as text.
     pub(crate) fn end(&self) -> String {
         match self.ended {
             None => "runs".into(),
@@ -203,7 +203,7 @@ impl Call {
 }
 
 impl Drop for Call {
-    /// A process that is stopped may outlive its call, and waits to be continued.
+    /// Continues stopped processes that outlive the call.
     fn drop(&mut self) {
         for (pid, _) in &self.stopped {
             send(*pid, libc::SIGCONT);

@@ -1,12 +1,12 @@
 //! Many `hotcell exec` calls with random kills of every process of a sandbox, under a watchdog.
 //!
-//! A call is over when its process has ended and nobody holds its output open any more, as for a
-//! shell that captures it. One that is not over in time is a hang: the watchdog prints where every
-//! process and thread below this one stands, and the run fails. `make soak` runs 10,000 calls; the
-//! ordinary tests run a few.
+//! A call is over when its process has ended and all writers of its output have closed it, as for a shell
+//! that captures it. A call that is not over in time hangs: the watchdog prints the state of every process
+//! and thread below this one, and the run fails. `make soak` runs 10,000 calls; the ordinary tests run a
+//! few.
 //!
-//! Variables: `SOAK_CALLS`, `SOAK_SEED`, `SOAK_JOBS` (calls at once), `SOAK_SECONDS` (a call may
-//! take so long), `SOAK_BACKEND`, `HOTCELL_BIN`.
+//! Variables: `SOAK_CALLS`, `SOAK_SEED`, `SOAK_JOBS` (concurrent calls), `SOAK_SECONDS` (timeout of a call),
+//! `SOAK_BACKEND`, `HOTCELL_BIN`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
@@ -22,14 +22,14 @@ use std::time::{Duration, Instant};
 use call::{Call, Place};
 use random::Random;
 
-/// Calls in a run of the ordinary tests.
+/// Calls in the ordinary tests.
 const FEW_CALLS: u64 = 150;
 
-/// Between two looks at everything.
+/// Poll interval.
 const PAUSE: Duration = Duration::from_millis(2);
 
 fn main() -> ExitCode {
-    // What a killed process leaves becomes this one's, so that it is seen and collected.
+    // Orphans become children of this process, so that they are found and reaped.
     // SAFETY: only numbers are passed.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
     let folder = tempfile::tempdir().unwrap();
@@ -69,9 +69,9 @@ struct Soak {
     jobs: usize,
     deadline: Duration,
     running: Vec<Call>,
-    /// How calls ended, and how many did so.
+    /// How calls ended, with counts.
     ends: BTreeMap<String, u64>,
-    /// What was sent to which kind of process, and how often.
+    /// Signals by kind of process, with counts.
     kills: BTreeMap<String, u64>,
     longest: Duration,
 }
@@ -105,7 +105,7 @@ impl Soak {
         self.wait_for_the_rest()
     }
 
-    /// Collects every process that has ended, also those that a call left.
+    /// Reaps every process that has ended, including orphans.
     fn collect(&mut self) -> bool {
         loop {
             let mut status = 0;
@@ -139,7 +139,7 @@ impl Soak {
         Some(format!("a call hangs: {stuck}"))
     }
 
-    /// After the last call nothing of any of them is left.
+    /// After the last call, no process of any call is left.
     fn wait_for_the_rest(&mut self) -> Result<(), String> {
         let give_up = Instant::now() + self.deadline;
         while self.collect() {

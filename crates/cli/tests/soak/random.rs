@@ -1,6 +1,6 @@
-//! Numbers that a seed can bring back.
+//! Random numbers that are reproducible from a seed.
 
-/// Xorshift: enough to choose by.
+/// Xorshift: good enough here.
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -1,8 +1,8 @@
-//! Where processes stand, as `/proc` tells it: who they are, what they wait for, what they hold open.
+//! State of processes from `/proc`: what they are, what they wait for, what they hold open.
 
 use std::fs;
 
-/// All processes below one, the nearest first.
+/// All descendants of a process, nearest first.
 pub(crate) fn descendants(of: i32) -> Vec<i32> {
     let mut found = vec![of];
     let mut next = 0;
@@ -21,7 +21,7 @@ pub(crate) fn descendants(of: i32) -> Vec<i32> {
     found
 }
 
-/// The name of a process; it may be gone.
+/// The name of a process, if it still exists.
 pub(crate) fn name(pid: i32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(name.trim().to_owned())

@@ -1,4 +1,4 @@
-//! Questions before something leaves the sandbox: seen, answered, and never by an earlier key.
+//! Questions before a connection leaves the sandbox: shown, answered, and never by an earlier key.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use testkit::{Answer, Gate, Replies};
 use crate::scene::{Scene, bash, results, say};
 use crate::screen::Screen;
 
-/// Whether there is such a host or not: what the proxy says of it is printed.
+/// Prints the proxy's response, whether or not the host exists.
 const FETCH: &str = r#"import urllib.error
 import urllib.request
 
@@ -18,7 +18,7 @@ except urllib.error.HTTPError as error:
 "#;
 
 const QUESTION: &str = "● connect to example.com:80";
-/// Said once a letter would be an answer.
+/// Shown once a letter would be an answer.
 const ARMED: &str = "a letter answers only on its own";
 
 fn fetching(replies: impl IntoIterator<Item = Answer>) -> Scene {
@@ -32,7 +32,7 @@ fn fetch() -> Answer {
     bash("python3 fetch.py").into()
 }
 
-/// What the model heard of the call before this request, from 1 on.
+/// The call result in this request, counted from 1.
 #[track_caller]
 fn result(scene: &Scene, request: usize) -> String {
     results(&scene.server.requests()[request - 1]).join("")
@@ -59,7 +59,7 @@ fn what_was_typed_before_the_question_does_not_answer_it() {
     gate.open();
     screen.wait_for(QUESTION);
     screen.wait_for("no rule names this host");
-    // Letters are still a message; only with Alt would they be answers.
+    // Letters are still part of the message; only with Alt are they answers.
     screen.wait_for("answers need alt");
     screen.write("ys");
     screen.wait_for("> yyyyys");
@@ -165,13 +165,13 @@ fn nobody_is_asked_who_does_not_want_to_be() {
         bash("python3 fetch.py 2>&1").into(),
         say("So be it.").into(),
     ]);
-    // What the screen says of the network must not be cut off.
+    // Wide enough for the whole network status.
     let screen = Screen::start(&scene, 120, 30, &["--no-ask"]);
     screen.wait_for("no network");
     screen.say("Fetch it");
     screen.wait_for("So be it.");
     assert!(!screen.text().contains("question"), "{}", screen.text());
-    // There is not even a proxy to ask.
+    // There is no proxy at all.
     let told = result(&scene, 2);
     assert!(told.contains("URLError") && !told.contains("403"), "{told}");
     screen.say("/allow example.com");

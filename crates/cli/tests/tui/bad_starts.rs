@@ -1,4 +1,4 @@
-//! What cannot begin is said, with a way on: before the screen is taken if it can be known then.
+//! Failed starts are reported with a hint: before the screen is taken over, if possible.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::place::{feed, hotcell, stdout};
 use crate::scene::{KEY, Scene, say};
 use crate::screen::Screen;
 
-/// What a terminal gets to see, and the exit code.
+/// The terminal's output, and the exit code.
 fn on_terminal(scene: &Scene, flags: &str, key: &str) -> (String, Option<i32>) {
     let mut command = scene.place.program("/usr/bin/script");
     command
@@ -42,7 +42,7 @@ fn the_terminal_is_not_touched_for_what_cannot_be() {
     assert_eq!(scene.server.request_count(), 0);
 }
 
-/// The picture is there by then, and gone when it is said.
+/// The first frame is drawn by then, and removed before the error is printed.
 #[test]
 fn a_store_that_cannot_be_opened() {
     let scene = Scene::new([say("never")]);
@@ -52,7 +52,7 @@ fn a_store_that_cannot_be_opened() {
     screen.assert_left(1);
 }
 
-/// In a user namespace of its own in which no more can be made.
+/// In a user namespace that allows no further ones.
 #[test]
 fn a_sandbox_that_cannot_be_made() {
     let scene = Scene::new([say("never")]);
@@ -68,7 +68,7 @@ fn a_sandbox_that_cannot_be_made() {
     screen.wait_for("cannot put up the native walls");
     screen.wait_for("hint: ");
     screen.wait_gone("starting the sandbox");
-    // What is written is not lost, and whoever tries again is told again.
+    // Typed text is not lost, and another attempt reports the error again.
     screen.say("hello");
     screen.wait_for("the agent has ended");
     screen.wait_for("> hello");
@@ -99,7 +99,7 @@ fn a_session_that_another_has() {
         "{seen}"
     );
     assert!(!seen.contains("\x1b["), "{seen:?}");
-    // From inside, the session that is open stays open.
+    // The open session stays open.
     let second = Screen::start(&scene, 80, 24, &[]);
     second.wait_for(": asks");
     second.say("hello");

@@ -1,4 +1,4 @@
-//! The page under the keys: calls are opened, closed and copied, and no letter is lost.
+//! Keys on the page: calls are opened, closed and copied, and no letter is lost.
 
 use crate::heard::last_prompts;
 use crate::scene::{Scene, bash, say};
@@ -10,7 +10,7 @@ fn a_call_is_opened_copied_and_closed() {
     let screen = Screen::ready(&scene, 80, 30, &[]);
     screen.say("Count");
     screen.wait_for("Counted.");
-    // Closed, it shows the end alone.
+    // Closed, it shows only the end.
     screen.wait_for("│ 22");
     assert!(!screen.text().contains("│ 11"), "{}", screen.text());
     screen.press(&["Tab"]);
@@ -24,7 +24,7 @@ fn a_call_is_opened_copied_and_closed() {
     assert!(copied.contains("\n22\n"), "{copied}");
     screen.press(&["Enter"]);
     screen.wait_gone("│ 11");
-    // A letter that means nothing here begins a message.
+    // A letter without a meaning here starts a message.
     screen.write("x is next");
     screen.wait_for("> x is next");
     screen.press(&["Enter"]);

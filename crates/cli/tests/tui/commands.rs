@@ -1,4 +1,4 @@
-//! Commands that begin with a slash, as they are seen and as they count.
+//! Slash commands on the screen.
 
 use std::fs;
 
@@ -152,7 +152,7 @@ fn the_last_reply_is_copied() {
     assert_eq!(screen.clipboard(), reply);
 }
 
-/// Whatever stands at its edges.
+/// Ignores what is at the edges of the line.
 fn has_line(screen: &str, line: &str) -> bool {
     let mut lines = screen.lines();
     lines.any(|shown| shown.trim_matches(['▸', '│', '▐', ' ']) == line)

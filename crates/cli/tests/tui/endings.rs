@@ -1,4 +1,4 @@
-//! However it ends, the terminal is the shell's again, and the session is kept.
+//! After every kind of end, the terminal is restored and the session is stored.
 
 use nix::sys::signal::Signal;
 
@@ -60,7 +60,7 @@ fn signals() {
 fn stopped_and_taken_up_again() {
     let scene = Scene::new([say("Still here.")]);
     let screen = Screen::start(&scene, 80, 24, &["--plain"]);
-    // A shell with jobs, which the first program is not started by.
+    // A shell with job control, which does not start the first program.
     screen.press(&["C-d"]);
     screen.wait_for("left with");
     let program = crate::place::hotcell();

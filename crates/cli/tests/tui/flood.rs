@@ -1,4 +1,4 @@
-//! Far more output than anybody can read.
+//! Far more output than can be read.
 
 use std::fs;
 
@@ -6,12 +6,12 @@ use crate::processes::peak_memory;
 use crate::scene::{Scene, bash, say};
 use crate::screen::Screen;
 
-/// In a build for tests, which is the bigger one; what it takes is some 42 MiB.
+/// For a debug build, which is larger; it uses about 42 MiB.
 const MEMORY: u64 = 120;
 
 #[test]
 fn a_hundred_megabytes_hold_nobody_up_and_fill_nothing() {
-    // No less than 100 MB, and no end before the test has written something.
+    // At least 100 MB, and no end before the test has typed something.
     let script = "n=0; until [ -e enough ] && [ $n -ge 10 ]; do n=$((n+1)); \
                   head -c 10000000 /dev/zero | tr '\\0' x | fold -w 100; echo; done; echo all of it";
     let scene = Scene::new([bash(script), say("That was much.")]);
@@ -28,13 +28,13 @@ fn a_hundred_megabytes_hold_nobody_up_and_fill_nothing() {
     screen.press(&["C-u"]);
     screen.wait_gone("written meanwhile");
     screen.assert_intact();
-    // What the model got is short, and has the end.
+    // The model gets a short result with the end.
     let [result] = &scene.results()[..] else {
         panic!("{:?}", scene.results().len());
     };
     assert!(result.len() < 100_000, "{}", result.len());
     assert!(result.contains("all of it"), "{result}");
-    // What the person can open too.
+    // The user can open it too.
     screen.press(&["C-o"]);
     screen.wait_for("all of it");
     let memory = peak_memory(screen.pid());

@@ -1,11 +1,11 @@
-//! What the model was told: the person's own words in a request.
+//! The user's messages in a request.
 
 use serde_json::Value;
 use testkit::Recorded;
 
 use crate::scene::Scene;
 
-/// Messages of the person in a request, in their order; results of calls are not among them.
+/// Messages of the user in a request, in order, without results of calls.
 pub(crate) fn prompts(request: &Recorded) -> Vec<String> {
     let body = request.json();
     let messages = body["messages"].as_array().unwrap();
@@ -17,7 +17,7 @@ pub(crate) fn prompts(request: &Recorded) -> Vec<String> {
         .collect()
 }
 
-/// The same of the latest request.
+/// The same, of the latest request.
 #[track_caller]
 pub(crate) fn last_prompts(scene: &Scene) -> Vec<String> {
     prompts(scene.server.requests().last().unwrap())

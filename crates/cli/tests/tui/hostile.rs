@@ -1,4 +1,4 @@
-//! What comes from inside, from the model and from a paste is text, whatever it would tell a terminal.
+//! Text from the sandbox, the model and a paste has no effect on the terminal.
 
 use std::fs;
 
@@ -8,14 +8,14 @@ use serde_json::json;
 use crate::scene::{Scene, bash, say, write};
 use crate::screen::Screen;
 
-/// Copies, changes the title, clears, moves, leaves the other screen, takes the mouse, asks the
-/// terminal who it is, draws over what is above, turns text around.
+/// Copies, changes the title, clears, moves, leaves the alternate screen, takes the mouse, queries the
+/// terminal, draws over lines above, reverses text.
 const EVIL: &str = "\x1b]52;c;ZXZpbA==\x07\x1b]0;evil title\x07\x1b]2;evil title\x1b\\\x1bkevil title\x1b\\\
                     \x1b[2J\x1b[1;1H\x1b[?1049l\x1b[?1000l\x1b[?1003h\x1b[?2004l\x1b[?25l\x1b[31m\
                     \x1bP$q\"p\x1b\\\x1bPtmux;\x1b\x1b]52;c;ZXZpbA==\x07\x1b\\\x1b[c\x1b[6n\x1b#8\x1bc\x0e\
                     \u{9b}2J\u{9d}0;evil title\u{9c}\u{90}x\u{9c}\r\x08\x07\u{202e}live\u{2066}";
 
-/// A question that is none.
+/// A fake question.
 const FAKE: &str = "┌ allow? ──────────┐\n│ y yes · n no      │\n└───────────────────┘";
 
 /// `text` for `printf` of any shell.
@@ -48,13 +48,13 @@ fn nothing_but_text_reaches_the_terminal() {
     let state = "#{pane_title} #{alternate_on} #{mouse_any_flag} #{mouse_sgr_flag} #{keypad_flag}";
     let before = screen.ask(state);
     let record = screen.record();
-    // No name of this is known to any terminal, so tmux sends it as it is.
+    // tmux has no key name for it, so it is sent as it is.
     screen.paste(&format!("please {}", EVIL.replace("\x1b[?2004l", "")));
     screen.wait_for("please");
     screen.press(&["Enter"]);
     screen.wait_for("ends here");
     screen.wait_gone("esc interrupts");
-    // Everything open, and every list in which it stands.
+    // Everything expanded, and every list that shows it.
     screen.press(&["C-o"]);
     screen.press(&["C-t"]);
     screen.assert_intact();
@@ -88,7 +88,7 @@ fn nothing_but_text_reaches_the_terminal() {
     check(&fs::read(record).unwrap());
 }
 
-/// Only what the UI itself tells a terminal is in it.
+/// Asserts that the output has only the UI's own sequences.
 #[track_caller]
 fn check(written: &[u8]) {
     let written = String::from_utf8_lossy(written);
@@ -97,7 +97,7 @@ fn check(written: &[u8]) {
         let end = after.find(|letter: char| letter.is_ascii_alphabetic());
         let sequence = &after[..=end.unwrap_or(after.len() - 1)];
         let is_ours = match sequence.as_bytes() {
-            // Colours and places; nothing that is asked, and no switch but those of a drawing.
+            // Colours and positions; no queries, and only the modes that drawing uses.
             [b'[', .., b'm' | b'H' | b'J' | b'K'] => true,
             b"[?2026h" | b"[?2026l" | b"[?25l" | b"[?25h" => true,
             b"[<u" | b"[?1049l" | b"[?1000l" | b"[?1006l" | b"[?2004l" => true,
@@ -108,7 +108,7 @@ fn check(written: &[u8]) {
         rest = after;
     }
     assert!(colours > 10, "{colours}");
-    // Leaving is told once, at the end.
+    // The modes are reset once, at the end.
     for switch in ["\x1b[?1049l", "\x1b[?1000l", "\x1b[?2004l"] {
         assert_eq!(written.matches(switch).count(), 1, "{switch:?}");
     }

@@ -1,4 +1,4 @@
-//! A turn that is stopped in its middle, and messages that wait for its end.
+//! Interrupted turns, and messages queued for their end.
 
 use testkit::{Answer, Gate, Replies};
 

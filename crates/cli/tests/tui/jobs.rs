@@ -19,7 +19,7 @@ fn a_running_job_is_followed_and_talked_to() {
     let server = Hosted::start(&scene, &[]);
     let id = server.schedule(json!({"task": "Count for me", "interactive": true}));
     gate.wait_reached();
-    // A store of its own, as on another machine.
+    // Its own store, as on another machine.
     let arguments = ["--server", &server.url, "--data", "own"];
     let screen = Screen::ready(&scene, 100, 30, &arguments);
     screen.say("/jobs");
@@ -38,7 +38,7 @@ fn a_running_job_is_followed_and_talked_to() {
     assert_eq!(last_prompts(&scene), ["Count for me", "And then?"]);
     screen.say("/quit");
     screen.assert_left(0);
-    // Whoever left did not end it.
+    // Leaving did not end it.
     server.wait_until(&id, "waiting");
 
     let screen = Screen::ready(&scene, 100, 30, &arguments);
@@ -51,7 +51,7 @@ fn a_running_job_is_followed_and_talked_to() {
     ] {
         screen.wait_for(past);
     }
-    // Back to an agent of one's own.
+    // Back to a local agent.
     screen.say("/clear");
     screen.wait_for("what do you want done?");
     screen.wait_gone("The job says two.");

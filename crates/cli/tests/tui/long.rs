@@ -9,7 +9,7 @@ use crate::screen::Screen;
 
 const TURNS: u32 = 1000;
 
-/// A session with as many turns after its first, which is a real one.
+/// A session whose first turn is real, followed by many generated ones.
 fn lengthen(scene: &Scene) -> String {
     scene.done(&["run", "the very first words"]);
     let session = scene.session();

@@ -1,10 +1,10 @@
-//! Terminals of all kinds, with colours and without.
+//! Different terminals, with and without colours.
 
 use crate::place::{assert_code, feed, stdout};
 use crate::scene::{Scene, bash, say};
 use crate::screen::Screen;
 
-/// The numbers of all styles that are on the screen: `1` for bold, `36` for cyan.
+/// The numbers of all styles on the screen: `1` for bold, `36` for cyan.
 fn styles(screen: &Screen) -> Vec<u32> {
     let styled = screen.styled();
     let sequences = styled.split("\x1b[").skip(1);
@@ -17,7 +17,7 @@ fn is_colour(number: &u32) -> bool {
     matches!(number, 30..=38 | 40..=48 | 90..=97 | 100..=107)
 }
 
-/// A conversation in which there is something of each kind, with its first call chosen.
+/// A conversation with something of each kind, with its first call selected.
 #[track_caller]
 fn converse(scene: &Scene, variables: &[(&str, &str)]) -> Screen {
     let screen = Screen::start_with(scene, 80, 24, &[], variables);
@@ -42,7 +42,7 @@ fn without_colours_all_is_said_in_words_and_weight() {
     let styles = styles(&screen);
     assert!(!styles.iter().any(is_colour), "{styles:?}");
     assert!(styles.contains(&1), "bold is no colour: {styles:?}");
-    // Nor in any of the lists, where a line is chosen.
+    // Also in all lists with a selected line.
     screen.escape();
     let text = screen.text();
     assert!(text.contains("✗ $ echo"), "{text}");
@@ -66,7 +66,7 @@ fn without_colours_all_is_said_in_words_and_weight() {
 
 #[test]
 fn colours_are_those_of_the_terminal() {
-    // Cyan on dark, blue on light: the other would hardly be seen.
+    // Cyan on dark, blue on light: the other would be hard to see.
     for (colours, expect, never) in [("15;0", 6, 4), ("0;15", 4, 6)] {
         let scene = scene();
         let screen = converse(&scene, &[("COLORFGBG", colours)]);

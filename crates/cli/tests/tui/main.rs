@@ -1,6 +1,6 @@
 //! `hotcell` in a real terminal: tmux is the terminal, the model is a script, the sandbox is real.
 //!
-//! `HOTCELL_BIN` names the program to test; without it, the one that was built with the tests.
+//! `HOTCELL_BIN` names the program to test; the default is the one built with the tests.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
 

@@ -1,9 +1,9 @@
-//! What the kernel knows of processes: who is whose child, how much memory and time they took.
+//! Processes from `/proc`: children, memory and CPU time.
 
 use std::collections::HashMap;
 use std::fs;
 
-/// A process that can be told from a later one with the same number.
+/// A process, distinguishable from a later one with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
@@ -20,7 +20,7 @@ impl Process {
 
     fn read(pid: i32, file: &str) -> Option<Self> {
         let text = fs::read_to_string(file).ok()?;
-        // The name before it may have anything in it.
+        // The name before it may contain anything.
         let (_, fields) = text.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
         let number = |place: usize| fields[place].parse::<u64>().unwrap();
@@ -38,7 +38,7 @@ impl Process {
     }
 }
 
-/// The process and all that it started, and they.
+/// The process and all its descendants.
 pub(crate) fn family(pid: i32) -> Vec<Process> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -56,17 +56,17 @@ pub(crate) fn family(pid: i32) -> Vec<Process> {
     family
 }
 
-/// The most memory that it ever had, in MiB.
+/// Peak memory in MiB.
 pub(crate) fn peak_memory(pid: i32) -> u64 {
     field(&format!("/proc/{pid}/status"), "VmHWM:") / 1024
 }
 
-/// What all threads of a process did up to now.
+/// What all threads of a process have done so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Work {
-    /// Hundredths of a second of a processor.
+    /// CPU time in hundredths of a second.
     pub(crate) ticks: u64,
-    /// How often one of them went to sleep, and so was awake.
+    /// How often one of them went to sleep.
     pub(crate) rests: u64,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn work(pid: i32) -> Work {
 
 /// The number after a name.
 fn field(file: &str, name: &str) -> u64 {
-    // A thread may end before it is looked at.
+    // A thread may end before it is read.
     let text = fs::read_to_string(file).unwrap_or_default();
     let value = text.lines().find_map(|line| line.strip_prefix(name));
     let number = value.and_then(|value| value.split_whitespace().next()?.parse().ok());

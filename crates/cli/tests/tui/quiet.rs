@@ -1,4 +1,4 @@
-//! When nothing happens, nothing is done.
+//! An idle program does nothing.
 
 use std::thread;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use crate::processes::{Work, work};
 use crate::scene::{Scene, say};
 use crate::screen::Screen;
 
-/// Long enough for anything that comes every second or more often.
+/// Long enough for anything that runs every second or more often.
 const WHILE: Duration = Duration::from_secs(3);
-/// A thread pool may still let one of its threads go; a clock that ticks each second is over it.
+/// A thread pool may still stop one of its threads; a timer that fires each second exceeds it.
 const RESTS: u64 = 2;
 
 #[test]
@@ -22,7 +22,7 @@ fn a_conversation_at_rest_takes_no_time() {
     let pid = screen.pid();
     let did = || {
         let before = work(pid);
-        // This is what is measured, not what is waited for.
+        // This time is what is measured.
         thread::sleep(WHILE);
         let after = work(pid);
         Work {

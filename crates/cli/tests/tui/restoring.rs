@@ -1,4 +1,4 @@
-//! Ends that nobody chose: nothing of it is left running, and the session goes on later.
+//! Forced ends: nothing is left running, and the session can be resumed.
 
 use nix::sys::signal::Signal;
 use testkit::{Answer, Gate};
@@ -8,7 +8,7 @@ use crate::processes::{Process, family};
 use crate::scene::{Scene, bash, say};
 use crate::screen::Screen;
 
-/// Words are on their way, after a command that made the sandbox work.
+/// A reply is being streamed, after a command used the sandbox.
 fn in_the_middle() -> (Scene, Screen, Vec<Process>) {
     let held = Answer::reply(say("alpha beta gamma delta")).hold(5, &Gate::new());
     let scene = Scene::new([bash("echo begun").into(), held, say("epsilon").into()]);
@@ -21,7 +21,7 @@ fn in_the_middle() -> (Scene, Screen, Vec<Process>) {
     (scene, screen, family)
 }
 
-/// Nothing is left, and the session goes on with all that was kept of it.
+/// Nothing is left running, and the session continues with everything that was stored.
 #[track_caller]
 fn check(scene: &Scene, family: &[Process], kept: &str) {
     eventually("all processes are gone", || {
@@ -58,7 +58,7 @@ fn killed() {
     let (scene, screen, family) = in_the_middle();
     screen.signal(Signal::SIGKILL);
     screen.wait_for("left with 137");
-    // Words are kept when all of them are there, or nobody is there to say more.
+    // Text is stored when the reply is complete or was interrupted, not after a kill.
     check(&scene, &family, "begun");
 }
 

@@ -1,10 +1,10 @@
-//! A session is left and taken up again: by its name, from the list, as the last one.
+//! Resuming a session: by name, from the list, as the last one.
 
 use crate::heard::last_prompts;
 use crate::scene::{Scene, say};
 use crate::screen::Screen;
 
-/// Says something in a session of its own, and leaves. Returns the session's name.
+/// Runs one turn in a new session and leaves. Returns the session's name.
 #[track_caller]
 fn talk_once(scene: &Scene, words: &str, answer: &str) -> String {
     let screen = Screen::ready(scene, 80, 24, &[]);
@@ -15,7 +15,7 @@ fn talk_once(scene: &Scene, words: &str, answer: &str) -> String {
     scene.session()
 }
 
-/// The past is on the page, and in the next request.
+/// The earlier turns are on the page, and in the next request.
 #[track_caller]
 fn go_on(scene: &Scene, screen: &Screen, past: [&str; 2], answer: &str) {
     screen.wait_for(past[1]);
@@ -63,7 +63,7 @@ fn from_the_list_by_words_that_were_said_in_it() {
     screen.say("/sessions");
     screen.wait_for("2 sessions");
     screen.wait_for("Choose a fruit");
-    // Its end is shown before it is opened.
+    // Its end is previewed.
     screen.wait_for("A lemon, then.");
     screen.write("tangerine");
     screen.wait_for("look for tangerine");

@@ -1,5 +1,5 @@
-//! Three tasks, typed into the screen: what the agent does is seen while it does it, and the files
-//! are right afterwards.
+//! Three tasks, typed into the screen: the agent's work is shown live, and the files are correct
+//! afterwards.
 
 use llm::script::ScriptedReply;
 use serde_json::json;
@@ -95,7 +95,7 @@ fn an_api_is_left_running_queried_tested_and_killed() {
         write("api.py", API).into(),
         write("test_api.py", API_TEST).into(),
         ScriptedReply::call("bash", serve).into(),
-        // Not before the screen has shown the server's first words.
+        // Not before the screen has shown the server's first output.
         Answer::reply(bash(query)).hold(0, &runs),
         bash("python3 -m unittest -v test_api 2>&1").into(),
         Answer::reply(ScriptedReply::call(

@@ -1,4 +1,4 @@
-//! A tmux server of a test's own, with `hotcell` in its only pane and a shell after that.
+//! A tmux server for one test, with `hotcell` in its only pane and a shell after it.
 
 use std::fs;
 use std::io::Write;
@@ -12,9 +12,9 @@ use nix::unistd::Pid;
 
 use crate::scene::Scene;
 
-/// Past this the UI hangs. Nothing comes near it, on a machine with other work too.
+/// A UI that takes longer is considered hung. Far longer than needed, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What the shell asks with once `hotcell` has ended.
+/// The shell's prompt after `hotcell` has ended.
 const SHELL: &str = "shell$ ";
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -25,7 +25,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// `hotcell` with these arguments, in so many columns and lines.
+    /// `hotcell` with these arguments, in this size.
     #[track_caller]
     pub(crate) fn start(scene: &Scene, width: u16, height: u16, arguments: &[&str]) -> Self {
         Self::start_with(scene, width, height, arguments, &[])
@@ -44,7 +44,7 @@ impl Screen {
         Self::open(scene, (width, height), &command, variables)
     }
 
-    /// Any program, in so many columns and lines.
+    /// Any program, in this size.
     #[track_caller]
     pub(crate) fn open(
         scene: &Scene,
@@ -59,7 +59,7 @@ impl Screen {
         };
         let script = screen.folder.join(format!("start-{count}"));
         fs::write(&script, screen.script(command, variables)).unwrap();
-        // No terminal looks on, so the size stays as it is given below.
+        // No client is attached, so the size stays as set below.
         let options = [
             "set-option -g status off",
             "set-option -g remain-on-exit on",
@@ -76,19 +76,19 @@ impl Screen {
         screen
     }
 
-    /// The environment of the command and nothing else, then a shell.
+    /// The command's environment and nothing else, then a shell.
     fn script(&self, command: &Command, variables: &[(&str, &str)]) -> String {
         let quote = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
         let own = command
             .get_envs()
             .filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)));
-        // What tmux says of itself stays.
+        // Variables set by tmux are kept.
         let terminal = ["TERM", "TMUX"].map(|name| format!("{name}=\"${name}\""));
         let words = own
             .chain([("LANG", "C.UTF-8"), ("PS1", SHELL), ("ENV", "")])
             .map(|(name, value)| format!("{name}={}", quote(value)))
             .chain(terminal);
-        // Those of the test count most.
+        // The test's variables come last, so they win.
         let named = variables.iter();
         let words = words.chain(named.map(|(name, value)| format!("{name}={}", quote(value))));
         let environment: Vec<String> = words.collect();
@@ -114,13 +114,13 @@ impl Screen {
         kill(Pid::from_raw(self.pid()), signal).unwrap();
     }
 
-    /// Of the program that was started, once it shows something.
+    /// The pid of the program, once it shows something.
     pub(crate) fn pid(&self) -> i32 {
         let pid = fs::read_to_string(self.pid_file()).unwrap();
         pid.trim().parse().unwrap()
     }
 
-    /// What tmux knows of the pane, such as `#{pane_title}`.
+    /// A tmux format of the pane, such as `#{pane_title}`.
     pub(crate) fn ask(&self, format: &str) -> String {
         let answer = self.tmux(&["display-message", "-p", format]);
         answer.trim_end_matches('\n').to_owned()
@@ -131,7 +131,7 @@ impl Screen {
         !self.tmux(&["list-buffers"]).is_empty()
     }
 
-    /// Keeps what the program writes from now on, byte by byte.
+    /// Records the program's output from now on.
     pub(crate) fn record(&self) -> PathBuf {
         let file = self.folder.join(format!("{}.record", self.socket));
         self.tmux(&["pipe-pane", &format!("exec cat >'{}'", file.display())]);
@@ -143,23 +143,23 @@ impl Screen {
         self.tmux(&["kill-server"]);
     }
 
-    /// Types this, letter by letter.
+    /// Types text.
     pub(crate) fn write(&self, text: &str) {
         self.tmux(&["send-keys", "-l", "--", text]);
     }
 
-    /// Presses keys by the names that tmux has for them: `Enter`, `C-c`, `M-x`, `PageUp`.
+    /// Presses keys by their tmux names: `Enter`, `C-c`, `M-x`, `PageUp`.
     pub(crate) fn press(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys", "--"], keys].concat());
     }
 
-    /// Types this and sends it.
+    /// Types text and sends it.
     pub(crate) fn say(&self, text: &str) {
         self.write(text);
         self.press(&["Enter"]);
     }
 
-    /// Pastes this, as a terminal does that tells a paste from typing.
+    /// Pastes text in bracketed mode.
     pub(crate) fn paste(&self, text: &str) {
         let mut load = self.command(&["load-buffer", "-"]);
         let mut child = load.stdin(Stdio::piped()).spawn().unwrap();
@@ -178,17 +178,17 @@ impl Screen {
         self.tmux(&["resize-window", "-x", &size[0], "-y", &size[1]]);
     }
 
-    /// What is on the screen, without the blanks at the ends of lines.
+    /// The text on the screen, without trailing blanks.
     pub(crate) fn text(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// The same with its colours, as a terminal is told them.
+    /// The same with its styles.
     pub(crate) fn styled(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-e"])
     }
 
-    /// What was copied last.
+    /// The text that was copied last.
     pub(crate) fn clipboard(&self) -> String {
         self.tmux(&["show-buffer"])
     }
@@ -216,8 +216,8 @@ impl Screen {
         }
     }
 
-    /// Goes back to the editor, in which nothing is written. Whatever is typed next is no part of
-    /// the same key: an escape character before a letter is what Alt sends.
+    /// Goes back to an empty editor. Waits, so that the next letter is not combined with the escape, as Alt
+    /// is sent.
     #[track_caller]
     pub(crate) fn escape(&self) {
         self.press(&["Escape"]);
@@ -228,14 +228,13 @@ impl Screen {
         });
     }
 
-    /// All that is shown is what a drawing from nothing shows. The agent rests meanwhile, and
-    /// nothing is written in the editor.
+    /// Asserts that a full redraw changes nothing. Requires an idle agent and an empty editor.
     #[track_caller]
     pub(crate) fn assert_intact(&self) {
         self.write("intac");
         self.wait_for("intac");
         let mut before = self.text();
-        // A drawing may be under way.
+        // A drawing may be in progress.
         self.wait_until("the same twice", |text| {
             std::mem::replace(&mut before, text.to_owned()) == text
         });
@@ -249,8 +248,8 @@ impl Screen {
         self.wait_gone("inta");
     }
 
-    /// Waits for the end of `hotcell`, and for a terminal that is as before: the usual screen, with
-    /// a cursor, where a shell echoes what is typed and takes lines.
+    /// Waits for the end of `hotcell`, and checks that the terminal is restored: main screen, visible cursor,
+    /// echo and line mode.
     #[track_caller]
     pub(crate) fn assert_left(&self, code: i32) {
         self.wait_for(&format!("left with {code}\n"));
@@ -285,7 +284,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // The last thing that a failed test shows.
+        // Printed last when a test fails.
         if std::thread::panicking() {
             let shown = self.command(&["capture-pane", "-p"]).output();
             let text = shown.map(|shown| String::from_utf8_lossy(&shown.stdout).into_owned());

@@ -8,7 +8,7 @@ use testkit::{Answer, Gate};
 use crate::scene::{Scene, bash, say};
 use crate::screen::Screen;
 
-/// All lines, of which two are the rules above and below the editor where there is room for them.
+/// All lines fit; two of them are the rules around the editor if there is space.
 #[track_caller]
 fn wait_to_fit(screen: &Screen, width: u16, height: u16) {
     let rule = "─".repeat(width.into());
@@ -47,7 +47,7 @@ fn what_is_written_is_seen_at_every_size() {
     screen.resize(80, 24);
     screen.wait_until("as before", |text| text == before);
     screen.assert_intact();
-    // There is a dialogue that fits no screen, and an end to it.
+    // A dialogue that fits no screen can still be closed.
     screen.say("/help");
     screen.wait_for("esc close");
     screen.resize(1, 1);
@@ -64,7 +64,7 @@ fn everything_is_drawn_anew_at_a_size_that_it_had_before() {
     screen.wait_for(": asks");
     screen.say("do it");
     screen.wait_for("It is done.");
-    // What is left where a terminal was another size for a moment.
+    // Leftovers from a moment at another size.
     fs::write(screen.ask("#{pane_tty}"), "\x1b[5;1Hleft from another size").unwrap();
     screen.wait_for("left from another size");
     screen.signal(Signal::SIGWINCH);
@@ -77,7 +77,7 @@ fn a_storm_of_sizes_while_words_come_and_a_command_prints() {
     let gate = Gate::new();
     let mut spoken = say(&"some words that come one by one ".repeat(60));
     spoken.pace_ms = 5;
-    // Until the test is done with it.
+    // Until the test ends it.
     let printing = "i=0; until [ -e enough ]; do i=$((i+1)); echo \"printed $i\"; done";
     spoken.calls = bash(printing).calls;
     let spoken = Answer::reply(spoken).hold(200, &gate);
@@ -89,7 +89,7 @@ fn a_storm_of_sizes_while_words_come_and_a_command_prints() {
     let mut seed: u32 = 1;
     let mut storm = |count: usize| {
         for _ in 0..count {
-            // As good as random, and the same each time.
+            // Pseudo-random, the same each time.
             let mut next = |most: u32| {
                 seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 (seed >> 16) % most + 1

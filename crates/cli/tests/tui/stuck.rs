@@ -1,4 +1,4 @@
-//! A terminal that takes nothing for a while, as after Ctrl-S or on a line that hangs.
+//! A terminal that accepts no output for a while, as after Ctrl-S or on a stalled connection.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,7 +11,7 @@ use crate::place::eventually;
 use crate::scene::{Scene, bash, say};
 use crate::screen::Screen;
 
-/// The terminal as the program has it.
+/// The program's terminal.
 fn terminal(screen: &Screen) -> File {
     OpenOptions::new()
         .read(true)

@@ -1,4 +1,4 @@
-//! A conversation as people have it.
+//! Ordinary conversations.
 
 use crate::scene::{Scene, bash, say};
 use crate::screen::Screen;

@@ -1,4 +1,4 @@
-//! Turns are taken back and again, with what they did to the files.
+//! Undo and redo of turns, with their files.
 
 use std::fs;
 

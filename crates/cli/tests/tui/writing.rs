@@ -1,4 +1,4 @@
-//! What is written and pasted arrives as it was meant.
+//! Typed and pasted text arrives unchanged.
 
 use crate::heard::last_prompts;
 use crate::scene::{Scene, say};
@@ -60,7 +60,7 @@ fn a_long_pasted_block_is_shown_collapsed_and_arrives_whole() {
     screen.press(&["Enter"]);
     screen.wait_for("Thanks.");
     let said = last_prompts(&scene).pop().unwrap();
-    // Not in the failure's text: it is long.
+    // Not in the failure message: it is long.
     assert!(said == format!("before {pasted} after"), "{}", said.len());
     assert_eq!(scene.server.request_count(), 1);
 }
